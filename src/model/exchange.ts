@@ -1,0 +1,48 @@
+import type { ClientProfile } from './client-profile.ts';
+import type { Message } from './message.ts';
+import type { Outcome } from './outcome.ts';
+
+/**
+ * One request of a client on its way through, with everything that may happen until its outcome. The neutral
+ * thing between the eras: the edge towards the client makes it, the edge towards the server serves it.
+ *
+ * Cancellation is a slot, not an AbortSignal: one call in flight costs no listener, no closure of ours.
+ */
+export interface Exchange {
+  /** Unique on this node; appears in logs as `request`. */
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  /** Whether the client's vocabulary carries `input_required` results itself. When false, `ask` is the only way. */
+  readonly takesInputRequired: boolean;
+  /** Why the call was cancelled; null while it is live. */
+  readonly cancelled: string | null;
+  /**
+   * Set by whoever currently works on the exchange, called at most once when the caller cancels or vanishes (where
+   * its era means cancel by that). Must not throw. Null when nobody has to be told.
+   */
+  onCancel: ((reason: string) => void) | null;
+  /** Hands the client a notification that belongs to this call (progress, log message). Never blocks, never throws. */
+  emit(notification: Message): void;
+  /**
+   * Asks the client something the server wants to know (sampling, elicitation, roots). Resolves with the client's
+   * answer (kind `result` or `error`); rejects with GatewayError when it cannot be asked or will never answer.
+   */
+  ask(request: Message): Promise<Message>;
+}
+
+/** The gateway's core, as the edges and embedders see it. */
+export interface Exchanges {
+  /** Runs the exchange to its one outcome. Never rejects. */
+  run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
+}
+
+/** A client-facing virtual MCP server. */
+export interface Endpoint {
+  /** `aggregate`: all servers the caller may use, under exposed names. `server`: one server, its own names. */
+  readonly kind: 'aggregate' | 'server';
+  /** The server's name; empty for the aggregate. */
+  readonly server: string;
+  /** URL path, as in `/servers/memory/mcp`. */
+  readonly path: string;
+}

@@ -1,0 +1,59 @@
+/** The two families of wire vocabulary: 2024-11-05 … 2025-11-25 (`stateful`) and 2026-07-28 (`stateless`). */
+export type Era = 'stateful' | 'stateless';
+
+export type MessageKind = 'request' | 'notification' | 'result' | 'error';
+
+/**
+ * One JSON-RPC message as it stands on the wire: its bytes, and where the envelope lies in them.
+ *
+ * Nothing in `bytes` is ever re-serialised on the way through; whoever has to change something splices
+ * (`protocol/splice`). Ranges are byte offsets, half open. `body` is the value of `params` (request,
+ * notification), `result` or `error`. `era` says whose vocabulary the body speaks.
+ *
+ * Messages are made by `protocol/scan` (from the wire) and `protocol/compose` (our own), nowhere else.
+ */
+export class Message {
+  readonly bytes: Buffer;
+  readonly kind: MessageKind;
+  readonly era: Era;
+  /** Empty for results and errors. */
+  readonly method: string;
+  /** Range of the id's lexeme, quotes included; -1, -1 without an id. */
+  readonly idStart: number;
+  readonly idEnd: number;
+  /** Range of the body's value; -1, -1 where `params` is absent. */
+  readonly bodyStart: number;
+  readonly bodyEnd: number;
+
+  constructor(
+    bytes: Buffer,
+    kind: MessageKind,
+    era: Era,
+    method: string,
+    idStart: number,
+    idEnd: number,
+    bodyStart: number,
+    bodyEnd: number,
+  ) {
+    this.bytes = bytes;
+    this.kind = kind;
+    this.era = era;
+    this.method = method;
+    this.idStart = idStart;
+    this.idEnd = idEnd;
+    this.bodyStart = bodyStart;
+    this.bodyEnd = bodyEnd;
+  }
+
+  /** The id exactly as written (`7`, `"7"`, `9007199254740993`); empty without one. */
+  get id(): string {
+    return this.idStart < 0 ? '' : this.bytes.toString('latin1', this.idStart, this.idEnd);
+  }
+
+  /** The bytes of the body's value; empty where `params` is absent. A view, not a copy. */
+  get body(): Buffer {
+    return this.bodyStart < 0 ? EMPTY : this.bytes.subarray(this.bodyStart, this.bodyEnd);
+  }
+}
+
+const EMPTY = Buffer.alloc(0);

@@ -1,0 +1,147 @@
+/**
+ * Ports: how rooms that may not import each other meet. Types only; `app/` wires the implementations.
+ */
+import type { ClientProfile } from './client-profile.ts';
+import type { Exchange } from './exchange.ts';
+import type { Message } from './message.ts';
+import type { Outcome } from './outcome.ts';
+import type { Principal } from './principal.ts';
+import type { Server } from './server.ts';
+import type { ListKind, ServerCatalog } from './server-catalog.ts';
+import type { ServerStatus } from './server-state.ts';
+
+/** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
+export interface Upstreams {
+  /** Desired servers, sorted by name. */
+  servers(): readonly Server[];
+  /**
+   * Sends one request of the exchange to a server and resolves with its one outcome; never rejects. `request` is the
+   * exchange's own, or a spliced copy with upstream names. Deadline, cancellation, id and progress-token mapping, era
+   * translation of the request, session choice and retry of what was never sent all happen behind this call.
+   */
+  call(server: string, request: Message, exchange: Exchange): Promise<Outcome>;
+  /** A notification of the client that belongs to no exchange, to the connections that are this client's own. */
+  notify(server: string, notification: Message, client: ClientProfile): void;
+  /** The last known catalogue for this client's fingerprint, else null. Pure look-up, from memory. */
+  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
+  /**
+   * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
+   * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down.
+   */
+  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null>;
+  /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
+  ownsConnection(server: string, client: ClientProfile): boolean;
+  status(server: string): ServerStatus | null;
+  statuses(): readonly ServerStatus[];
+  /** Stops and starts the server with the grace period of S3.4. */
+  restart(server: string): Promise<void>;
+  /** The client session has ended: closes what was its own. */
+  releaseSession(sessionId: string): void;
+}
+
+/** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
+export interface UpstreamEvents {
+  /**
+   * A notification that belongs to no call in flight. `sessionId` is the one client session the connection belongs to,
+   * null for connections that are not one session's.
+   */
+  notification(server: string, sessionId: string | null, message: Message): void;
+  /** A stateful server's own request outside any call. Resolves with the answer to send back (`result` or `error`). */
+  request(server: string, sessionId: string | null, message: Message): Promise<Message>;
+  /** A new snapshot differs from the one before in these lists. */
+  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
+  /** A session's own connection was lost with its state, and replaced or not. */
+  stateLost(server: string, sessionId: string): void;
+  statusChanged(server: string, status: ServerStatus): void;
+}
+
+/** Delivery to clients outside any exchange. Implemented by `downstream/`. */
+export interface ClientStreams {
+  /** Sends a notification on the session's own stream (or its event log while none is open). */
+  deliver(sessionId: string, notification: Message): void;
+  /** Sends a request on the session's own stream; rejects with GatewayError when the client cannot be asked. */
+  ask(sessionId: string, request: Message): Promise<Message>;
+  /** The ids of the open stateful sessions on an endpoint's path that may use the server; for list_changed. */
+  sessionsFor(server: string): Iterable<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }>;
+}
+
+/** Last known catalogues, kept over restarts. Key is opaque to the store. */
+export interface KnownCatalogs {
+  load(): Iterable<ServerCatalog & { readonly identity: string }>;
+  save(identity: string, catalog: ServerCatalog): void;
+  forget(server: string): void;
+}
+
+/** What probing found out about a server, kept over restarts. `identity` is the server's connection digest. */
+export interface EraVerdicts {
+  get(identity: string): { readonly era: 'stateful' | 'stateless'; readonly revision: string } | null;
+  set(identity: string, verdict: { readonly era: 'stateful' | 'stateless'; readonly revision: string }): void;
+  forget(identity: string): void;
+}
+
+/** Who is calling, from the request's credentials; null means 401. Implemented by `downstream/auth`. */
+export interface Authenticator {
+  authenticate(authorization: string | undefined): Principal | null;
+}
+
+/** A stateful client session as it survives connections, processes and nodes. Small: no live objects. */
+export interface SessionRecord {
+  readonly id: string;
+  /** `Principal.id` of the owner; anybody else gets 404. */
+  readonly principal: string;
+  /** `Endpoint.path` it was opened on; it does not exist elsewhere. */
+  readonly endpoint: string;
+  readonly revision: string;
+  readonly capabilities: string;
+  readonly info: string | null;
+  readonly initialized: boolean;
+  /** What the client asked for with logging/setLevel; null for never. */
+  readonly logLevel: string | null;
+  /** Wall clock. */
+  readonly createdAt: number;
+  readonly lastSeenAt: number;
+}
+
+/** Session records in the shared store. Writes are behind by at most 100 ms; a newer write of a record wins. */
+export interface SessionRecords {
+  get(id: string): Promise<SessionRecord | null>;
+  put(record: SessionRecord): void;
+  delete(id: string): void;
+  all(): Promise<readonly SessionRecord[]>;
+}
+
+export interface LoggedEvent {
+  readonly eventId: string;
+  readonly message: Buffer;
+}
+
+/**
+ * What was sent on a client's SSE streams, for replay after `Last-Event-ID`. Bounded per stream in bytes and time
+ * (1 MiB, 5 min); what fell out cannot be replayed. `stream` names a session and one of its streams.
+ */
+export interface EventLog {
+  /** Event ids grow, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
+  append(sessionId: string, stream: string, message: Buffer): string;
+  /** Events of the same stream after the given id, oldest first; null when the id is unknown to this session. */
+  after(
+    sessionId: string,
+    eventId: string,
+  ): Promise<{ readonly stream: string; readonly events: readonly LoggedEvent[] } | null>;
+  forget(sessionId: string): void;
+}
+
+/** Upstream HTTP sessions, so that they outlive the gateway's process. Key: server and session key. */
+export interface UpstreamSessions {
+  get(server: string, sessionKey: string): UpstreamSessionRecord | null;
+  put(server: string, sessionKey: string, record: UpstreamSessionRecord): void;
+  delete(server: string, sessionKey: string): void;
+}
+
+export interface UpstreamSessionRecord {
+  /** The connection digest of the server it was opened at; a changed definition makes it worthless. */
+  readonly identity: string;
+  readonly mcpSessionId: string;
+  readonly hello: string;
+  readonly revision: string;
+  readonly fingerprint: string;
+}

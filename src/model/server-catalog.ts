@@ -1,0 +1,49 @@
+import type { Era } from './message.ts';
+
+export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates';
+export const LIST_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resources', 'resourceTemplates'];
+
+/** One tool, prompt, resource or template as its server wrote it. */
+export interface Capability {
+  /** Tool or prompt name, resource `uri`, template `uriTemplate`. */
+  readonly key: string;
+  /** The item's JSON object, byte for byte. */
+  readonly bytes: Buffer;
+}
+
+/** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
+export interface Hello {
+  readonly era: Era;
+  /** The revision agreed with this server. */
+  readonly revision: string;
+  /** The whole `result` value. */
+  readonly result: Buffer;
+  /** Ranges of it, as JSON text; null where absent. */
+  readonly serverInfo: string | null;
+  readonly capabilities: string;
+  readonly instructions: string | null;
+}
+
+export interface CachedList {
+  readonly items: readonly Capability[];
+  /** The `result` values of the pages, byte for byte, in order: for pass-through endpoints. */
+  readonly pages: readonly Buffer[];
+  /** Cache hints of the server; 0 and private where it gave none (protocol.md C3). The minimum over the pages. */
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}
+
+/**
+ * Immutable snapshot of what one server offers to one kind of client: per (server, upstream identity, capability
+ * fingerprint). Lists the server does not have are empty.
+ */
+export interface ServerCatalog {
+  readonly server: string;
+  readonly fingerprint: string;
+  /** Digest over all items and the hello: equal digests are equal catalogues. */
+  readonly digest: string;
+  readonly hello: Hello;
+  readonly lists: Readonly<Record<ListKind, CachedList>>;
+  /** Wall clock of the listing. */
+  readonly listedAt: number;
+}

@@ -1,0 +1,61 @@
+/** States of an upstream (S3.20, S4.5). `suspended` is a desired state. */
+export type ServerState =
+  | 'unknown'
+  | 'starting'
+  | 'running'
+  | 'connected'
+  | 'stopping'
+  | 'stopped'
+  | 'disconnected'
+  | 'degraded'
+  | 'failed'
+  | 'unreachable'
+  | 'auth_required'
+  | 'suspended';
+
+export type Health = 'unknown' | 'healthy' | 'unhealthy';
+
+/** What is observed of a server on this node, for people: status API, start screen, `trunkline status`. No secrets. */
+export interface ServerStatus {
+  readonly name: string;
+  readonly state: ServerState;
+  readonly health: Health;
+  /** Why it is not healthy, in words, with the remedy where we know one; null when there is nothing to say. */
+  readonly reason: string | null;
+  readonly transport: 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+  readonly endpoint: string | null;
+  readonly era: 'stateful' | 'stateless' | null;
+  readonly revision: string | null;
+  readonly initialized: boolean;
+  readonly toolCount: number;
+  /** Unprefixed names, sorted. */
+  readonly tools: readonly string[];
+  readonly promptCount: number;
+  readonly resourceCount: number;
+  /** From start to the first catalogue; null until then. */
+  readonly startedInMs: number | null;
+  readonly consecutiveFailures: number;
+  readonly restarts: number;
+  /** Wall-clock milliseconds; null for never. */
+  readonly lastAttemptAt: number | null;
+  readonly nextRetryAt: number | null;
+  readonly lastExit: { readonly code: number | null; readonly signal: string | null } | null;
+  /** Redacted tail of the process's standard error; empty where there is none. */
+  readonly stderrTail: string;
+  readonly connections: readonly ConnectionStatus[];
+  /** True when the catalogue shown is a remembered one and the server has not been listed since start. */
+  readonly catalogFromStore: boolean;
+}
+
+export interface ConnectionStatus {
+  /** Label of the session key: `shared`, `spare`, `principal …`, `session …` (never the wire session id itself). */
+  readonly key: string;
+  readonly state: 'active' | 'idle' | 'closed';
+  readonly pid: number | null;
+  readonly inFlight: number;
+  readonly createdAt: number;
+  readonly lastUsedAt: number;
+  readonly requests: number;
+  readonly errors: number;
+  readonly lastError: string | null;
+}

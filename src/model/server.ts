@@ -1,0 +1,85 @@
+import type { Secret } from './secret.ts';
+
+/** Where a definition stands, for errors and status: `file:line:column`, 1-based. */
+export interface Origin {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+}
+
+/** A local process that speaks newline-framed JSON-RPC on its standard streams. */
+export interface StdioSpec {
+  readonly type: 'stdio';
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Declared environment, expanded; values may be secrets. */
+  readonly env: Readonly<Record<string, string>>;
+  /** true: everything of ours; a list: these names beside the minimal set (architecture.md §6). */
+  readonly inheritEnv: boolean | readonly string[];
+  /** Absolute. */
+  readonly cwd: string;
+}
+
+export interface TlsSpec {
+  /** PEM texts, already read. */
+  readonly ca?: string;
+  readonly cert?: string;
+  readonly key?: Secret;
+}
+
+/** A server behind a URL. `http`: Streamable HTTP, either era. `sse`: 2024-11-05 HTTP+SSE. `json`: plain JSON POST. */
+export interface HttpSpec {
+  readonly type: 'http' | 'sse' | 'json';
+  readonly url: string;
+  /** Declared headers, expanded; values are secrets. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly tls: TlsSpec;
+}
+
+/** A server inside this process, for embedding and tests. The app hands the transport a factory under this key. */
+export interface MemorySpec {
+  readonly type: 'memory';
+  readonly key: string;
+}
+
+export type TransportSpec = StdioSpec | HttpSpec | MemorySpec;
+
+/** Whose connection a call may use. `session` is the default for stateful-era servers, `shared` for stateless ones. */
+export type Isolation = 'shared' | 'session' | 'principal';
+
+export interface ServerLimits {
+  /** Longest message taken from the server; above it the call ends in TOO_LARGE. Default 16 MiB. */
+  readonly maxMessageBytes: number;
+  /** Processes of this server at once. Default 16. */
+  readonly maxProcesses: number;
+}
+
+export interface ToolFilter {
+  /** Only these tools are offered; null for all. */
+  readonly include: ReadonlySet<string> | null;
+  readonly exclude: ReadonlySet<string>;
+}
+
+/** A registered MCP server definition: desired state only, never what runs. Immutable. */
+export interface Server {
+  readonly name: string;
+  readonly transport: TransportSpec;
+  readonly description: string | null;
+  /** null: by the era of the server. */
+  readonly isolation: Isolation | null;
+  /** Request header whose value isolates stateless clients from each other; null without one. */
+  readonly isolationHeader: string | null;
+  /** Deadline of a call. Default 60 000. */
+  readonly timeoutMs: number;
+  readonly toolTimeoutMs: ReadonlyMap<string, number>;
+  /** When a call that was sent and not answered may be re-run. `hints` needs `trusted`. */
+  readonly retry: 'never' | 'hints' | 'always';
+  readonly trusted: boolean;
+  readonly start: 'eager' | 'lazy';
+  readonly enabled: boolean;
+  readonly tools: ToolFilter;
+  readonly limits: ServerLimits;
+  readonly origin: Origin;
+  /** Changes when and only when something changes that needs a new connection (S3.12). */
+  readonly connectionDigest: string;
+}

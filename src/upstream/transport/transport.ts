@@ -1,0 +1,75 @@
+import type { GatewayError } from '../../model/gateway-error.ts';
+
+/**
+ * Port: the message channel to one MCP server, for one connection. It moves whole JSON-RPC messages as bytes and
+ * knows nothing of their meaning beyond what its wire needs. One contract suite (`transport.contract.ts`) holds for
+ * all implementations.
+ *
+ * Lifetime: `open` once, then `send` any number of times, `close` once. It is never tied to a request or a signal.
+ */
+export interface Transport {
+  readonly kind: 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+  /** Process id of a local process; null for others. */
+  readonly pid: number | null;
+  /**
+   * True where every request has a stream of its own (HTTP), so that what arrives on it belongs to that request.
+   * False for pipes: all messages share one channel.
+   */
+  readonly streamPerRequest: boolean;
+  /** Starts the process or prepares the connection pool. Rejects with GatewayError (NOT_SENT) and cleans up after itself. */
+  open(receiver: TransportReceiver): Promise<void>;
+  /**
+   * Queues one message. Never throws and never blocks; the fate of a request is told to the receiver: its answer by
+   * `received`, its loss by `lost`. For a notification or an answer nothing is told.
+   */
+  send(parts: readonly Buffer[], outgoing: Outgoing): void;
+  /** The caller has no more interest in this request: ends its own stream where there is one. No `lost` follows. */
+  abandon(request: number): void;
+  /** Facts of the negotiated connection that the wire repeats (HTTP headers). Called once, after the handshake. */
+  negotiated(facts: NegotiatedFacts): void;
+  /** Last bytes of standard error, redacted, control characters escaped; empty where there is none. */
+  stderrTail(): string;
+  /** Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left of it. */
+  close(how: CloseReason): Promise<void>;
+}
+
+/** `remove`: the server or connection is no longer wanted. `shutdown`: the gateway stops. `interrupt`: Ctrl-C with nothing in flight. */
+export type CloseReason = 'remove' | 'shutdown' | 'interrupt';
+
+export interface Outgoing {
+  /** Our own request id (a positive integer, also the `id` in the bytes); 0 for notifications and answers. */
+  readonly request: number;
+  /** Empty for answers. */
+  readonly method: string;
+  /** Extra header lines for HTTP wires, name and value alternating; null for none. */
+  readonly headers: readonly string[] | null;
+}
+
+export interface NegotiatedFacts {
+  readonly era: 'stateful' | 'stateless';
+  readonly revision: string;
+  /** Present the server's session of an earlier process of ours instead of the one from the handshake. */
+  readonly resumeSessionId?: string;
+}
+
+export interface TransportReceiver {
+  /**
+   * One whole message, exactly as the server wrote it. `request` is our request on whose own stream it came, 0 when it
+   * came on the connection's common channel. The buffer is the receiver's to keep.
+   */
+  received(bytes: Buffer, request: number): void;
+  /** The request will get no answer on this connection. `error.outcome` says whether any byte of it went out. */
+  lost(request: number, error: GatewayError): void;
+  /** The server's session id has become known or changed (HTTP). */
+  sessionId?(id: string): void;
+  /** The connection is gone. Requests in flight were reported `lost` before. Called at most once, not after `close`. */
+  closed(reason: ClosedReason): void;
+}
+
+/** Why a connection ended without being told to; told apart by type, never by text. */
+export type ClosedReason =
+  | { readonly kind: 'exited'; readonly code: number | null; readonly signal: string | null }
+  | { readonly kind: 'session_lost' }
+  | { readonly kind: 'auth_required'; readonly challenge: string | null }
+  | { readonly kind: 'unreachable'; readonly error: GatewayError }
+  | { readonly kind: 'protocol'; readonly error: GatewayError };
