@@ -1,0 +1,101 @@
+import { LOG_LEVELS, type LogEntry, type LogFields, type LogLevel } from './log-entry.ts';
+import { formatJson, type LogFormat, plain } from './log-format.ts';
+import { RingBuffer } from './ring-buffer.ts';
+import { Scrubber } from './scrubber.ts';
+
+export interface LoggerOptions {
+  readonly level: LogLevel;
+  /** Takes one finished line, newline included. */
+  readonly write: (line: string) => void;
+  readonly format?: LogFormat;
+  readonly now?: () => number;
+  /** How many entries `recent` keeps, whatever the level of the output. */
+  readonly keep?: number;
+}
+
+/**
+ * Structured log. A child shares its parent's output, level, ring buffer and scrubber and adds fields of its own
+ * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
+ */
+export class Logger {
+  readonly #core: LoggerCore;
+  readonly #fields: LogFields;
+
+  constructor(options: LoggerOptions);
+  constructor(core: LoggerCore, fields: LogFields);
+  constructor(source: LoggerOptions | LoggerCore, fields: LogFields = {}) {
+    this.#core = source instanceof LoggerCore ? source : new LoggerCore(source);
+    this.#fields = fields;
+  }
+
+  /** A logger that writes nothing but still keeps recent entries. */
+  static silent(): Logger {
+    return new Logger({ level: 'error', write: () => {} });
+  }
+
+  child(fields: LogFields): Logger {
+    return new Logger(this.#core, { ...this.#fields, ...fields });
+  }
+
+  set level(level: LogLevel) {
+    this.#core.level = level;
+  }
+
+  addSecret(secret: string): void {
+    this.#core.scrubber.add(secret);
+  }
+
+  /** The text with every registered secret masked; for whatever is shown by other ways than the log. */
+  redact(text: string): string {
+    return this.#core.scrubber.scrub(text);
+  }
+
+  recent(): LogEntry[] {
+    return this.#core.recent.toArray();
+  }
+
+  debug(event: string, fields: LogFields = {}): void {
+    this.#core.log('debug', event, this.#fields, fields);
+  }
+
+  info(event: string, fields: LogFields = {}): void {
+    this.#core.log('info', event, this.#fields, fields);
+  }
+
+  warn(event: string, fields: LogFields = {}): void {
+    this.#core.log('warn', event, this.#fields, fields);
+  }
+
+  error(event: string, fields: LogFields = {}): void {
+    this.#core.log('error', event, this.#fields, fields);
+  }
+}
+
+class LoggerCore {
+  level: LogLevel;
+  readonly scrubber = new Scrubber();
+  readonly recent: RingBuffer<LogEntry>;
+  readonly #write: (line: string) => void;
+  readonly #format: LogFormat;
+  readonly #now: () => number;
+
+  constructor(options: LoggerOptions) {
+    this.level = options.level;
+    this.#write = options.write;
+    this.#format = options.format ?? formatJson;
+    this.#now = options.now ?? Date.now;
+    this.recent = new RingBuffer(options.keep ?? 1000);
+  }
+
+  log(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
+    if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.level)) return;
+    const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
+    const line = this.scrubber.scrub(this.#format(entry));
+    this.recent.push({ ...entry, fields: this.#scrubbed(entry.fields) });
+    this.#write(`${line}\n`);
+  }
+
+  #scrubbed(fields: LogFields): LogFields {
+    return JSON.parse(this.scrubber.scrub(JSON.stringify(fields, plain))) as LogFields;
+  }
+}

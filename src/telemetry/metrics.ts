@@ -1,0 +1,160 @@
+/** Bounds of the operation-duration histograms, in seconds (OpenTelemetry MCP semantic conventions). */
+export const DURATION_BUCKETS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+
+interface Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  lines(): Iterable<string>;
+}
+
+/** One labelled series of a counter or gauge. Hold on to it: looking a series up costs, adding to it does not. */
+export class Series {
+  value = 0;
+
+  add(amount = 1): void {
+    this.value += amount;
+  }
+
+  set(value: number): void {
+    this.value = value;
+  }
+}
+
+export class Histogram {
+  readonly #bounds: readonly number[];
+  readonly #counts: Float64Array;
+  #sum = 0;
+  #count = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length);
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  observe(value: number): void {
+    this.#sum += value;
+    this.#count++;
+    for (let i = 0; i < this.#bounds.length; i++) {
+      if (value <= this.#bounds[i]!) {
+        this.#counts[i]!++;
+        return;
+      }
+    }
+  }
+
+  *lines(name: string, labels: string): Iterable<string> {
+    const separator = labels === '' ? '' : ',';
+    let cumulative = 0;
+    for (let i = 0; i < this.#bounds.length; i++) {
+      cumulative += this.#counts[i]!;
+      yield `${name}_bucket{${labels}${separator}le="${this.#bounds[i]}"} ${cumulative}`;
+    }
+    yield `${name}_bucket{${labels}${separator}le="+Inf"} ${this.#count}`;
+    yield `${name}_sum${braced(labels)} ${this.#sum}`;
+    yield `${name}_count${braced(labels)} ${this.#count}`;
+  }
+}
+
+/** A metric with label names; `of` gives the series of one combination of values, made on first use. */
+export class Metric<T extends Series | Histogram> implements Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: Family['type'];
+  readonly #labelNames: readonly string[];
+  readonly #make: () => T;
+  readonly #series = new Map<string, T>();
+
+  constructor(name: string, help: string, type: Family['type'], labelNames: readonly string[], make: () => T) {
+    this.name = name;
+    this.help = help;
+    this.type = type;
+    this.#labelNames = labelNames;
+    this.#make = make;
+  }
+
+  of(...values: readonly string[]): T {
+    const key = this.#labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
+    let series = this.#series.get(key);
+    if (series === undefined) {
+      series = this.#make();
+      this.#series.set(key, series);
+    }
+    return series;
+  }
+
+  /** Drops all series, so that a gauge shows only what was set since. */
+  clear(): void {
+    this.#series.clear();
+  }
+
+  *lines(): Iterable<string> {
+    for (const [labels, series] of this.#series) {
+      if (series instanceof Histogram) yield* series.lines(this.name, labels);
+      else yield `${this.name}${braced(labels)} ${series.value}`;
+    }
+  }
+}
+
+/**
+ * The metrics of one process, in Prometheus text form. Names are part of the public surface and pinned by a test.
+ * `onScrape` handlers refresh gauges that mirror state, so that nothing has to be counted twice.
+ */
+export class Metrics {
+  readonly #families = new Map<string, Family>();
+  readonly #scrapers: (() => void)[] = [];
+
+  counter(name: string, help: string, labelNames: readonly string[] = []): Metric<Series> {
+    return this.#register(new Metric(name, help, 'counter', labelNames, () => new Series()));
+  }
+
+  gauge(name: string, help: string, labelNames: readonly string[] = []): Metric<Series> {
+    return this.#register(new Metric(name, help, 'gauge', labelNames, () => new Series()));
+  }
+
+  histogram(
+    name: string,
+    help: string,
+    labelNames: readonly string[] = [],
+    bounds = DURATION_BUCKETS,
+  ): Metric<Histogram> {
+    return this.#register(new Metric(name, help, 'histogram', labelNames, () => new Histogram(bounds)));
+  }
+
+  onScrape(handler: () => void): void {
+    this.#scrapers.push(handler);
+  }
+
+  names(): string[] {
+    return [...this.#families.keys()].sort();
+  }
+
+  exposition(): string {
+    for (const scrape of this.#scrapers) scrape();
+    const lines: string[] = [];
+    for (const family of this.#families.values()) {
+      lines.push(`# HELP ${family.name} ${family.help}`, `# TYPE ${family.name} ${family.type}`, ...family.lines());
+    }
+    return `${lines.join('\n')}\n`;
+  }
+
+  /** The same name twice is one metric: rooms that count the same thing share it. */
+  #register<T extends Series | Histogram>(metric: Metric<T>): Metric<T> {
+    const known = this.#families.get(metric.name);
+    if (known !== undefined) return known as Metric<T>;
+    this.#families.set(metric.name, metric);
+    return metric;
+  }
+}
+
+function braced(labels: string): string {
+  return labels === '' ? '' : `{${labels}}`;
+}
+
+function escapeLabel(value: string): string {
+  return value.replace(/[\\"\n]/g, (c) => (c === '\n' ? '\\n' : `\\${c}`));
+}

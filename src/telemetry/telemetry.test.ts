@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Secret } from '../model/secret.ts';
+import { formatPretty } from './log-format.ts';
+import { Logger } from './logger.ts';
+import { Metrics } from './metrics.ts';
+import { RingBuffer } from './ring-buffer.ts';
+
+function capture(level: 'debug' | 'info' | 'warn' | 'error' = 'debug') {
+  const lines: string[] = [];
+  return { lines, logger: new Logger({ level, write: (line) => lines.push(line), now: () => 0, keep: 3 }) };
+}
+
+test('S2.25 S3.19 check:K1 a child logger adds its fields to every line and respects the level', () => {
+  const { lines, logger } = capture('info');
+  const child = logger.child({ server: 'memory' }).child({ session: 's1' });
+  child.debug('unseen');
+  child.info('server started', { ms: 12 });
+  assert.deepEqual(
+    lines.map((l) => JSON.parse(l)),
+    [
+      {
+        time: '1970-01-01T00:00:00.000Z',
+        level: 'info',
+        event: 'server started',
+        server: 'memory',
+        session: 's1',
+        ms: 12,
+      },
+    ],
+  );
+});
+
+test('a registered secret appears in no line, no kept entry, in no spelling', () => {
+  const { lines, logger } = capture();
+  logger.addSecret('pa"ss word/1');
+  logger.warn('leak', {
+    plain: 'x pa"ss word/1 y',
+    url: `?k=${encodeURIComponent('pa"ss word/1')}`,
+    error: new Error('pa"ss word/1'),
+  });
+  const shown = lines.join('') + JSON.stringify(logger.recent()) + logger.redact('pa"ss word/1');
+  assert.ok(!shown.includes('ss word') && !shown.includes('ss%20word'), shown);
+  assert.ok(shown.includes('[redacted]'));
+});
+
+test('a Secret prints masked however it is printed', () => {
+  const { lines, logger } = capture();
+  logger.info('x', { key: new Secret('topsecret') });
+  assert.ok(
+    !`${lines}${new Secret('topsecret')}${JSON.stringify({ a: new Secret('topsecret') })}`.includes('topsecret'),
+  );
+});
+
+test('the pretty format escapes control characters of values', () => {
+  const line = formatPretty({ at: 0, level: 'info', event: 'e', fields: { text: 'a\u001b[31mb\nc' } });
+  assert.ok(line.includes('a\\u001b[31mb\\nc'));
+});
+
+test('the ring buffer keeps the newest entries in order', () => {
+  const ring = new RingBuffer<number>(3);
+  for (const n of [1, 2, 3, 4, 5]) ring.push(n);
+  assert.deepEqual(ring.toArray(), [3, 4, 5]);
+});
+
+test('metrics come out in Prometheus text form, labels escaped, buckets cumulative', () => {
+  const metrics = new Metrics();
+  const calls = metrics.counter('trunkline_calls_total', 'Calls.', ['server']);
+  calls.of('a"b\n').add(2);
+  metrics.onScrape(() => metrics.gauge('trunkline_up', 'Up.').of().set(1));
+  const duration = metrics.histogram('d_seconds', 'D.', ['m'], [0.1, 1]).of('x');
+  for (const v of [0.05, 0.5, 5]) duration.observe(v);
+  assert.equal(
+    metrics.exposition().replace(/# HELP.*\n/g, ''),
+    [
+      '# TYPE trunkline_calls_total counter',
+      'trunkline_calls_total{server="a\\"b\\n"} 2',
+      '# TYPE d_seconds histogram',
+      'd_seconds_bucket{m="x",le="0.1"} 1',
+      'd_seconds_bucket{m="x",le="1"} 2',
+      'd_seconds_bucket{m="x",le="+Inf"} 3',
+      'd_seconds_sum{m="x"} 5.55',
+      'd_seconds_count{m="x"} 3',
+      '# TYPE trunkline_up gauge',
+      'trunkline_up 1',
+      '',
+    ].join('\n'),
+  );
+});
