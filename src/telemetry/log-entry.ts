@@ -11,4 +11,3 @@ export interface LogEntry {
   readonly event: string;
   readonly fields: LogFields;
 }
-
