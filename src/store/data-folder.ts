@@ -1,0 +1,104 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+/** What a running gateway tells about itself in its data folder, for the commands and a second gateway. */
+export interface Instance {
+  readonly pid: number;
+  readonly version: string;
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+  /** Configuration files it serves, absolute. */
+  readonly files: readonly string[];
+  readonly startedAt: number;
+}
+
+/** `TRUNKLINE_DATA_DIR` and `--data-dir` come resolved; otherwise the XDG state folder. */
+export function defaultDataDir(env: NodeJS.ProcessEnv): string {
+  const state = env['XDG_STATE_HOME'];
+  return resolve(state !== undefined && state !== '' ? state : join(homedir(), '.local', 'state'), 'trunkline');
+}
+
+/**
+ * The folder where one gateway keeps what outlives it; only its user can read it.
+ *
+ * One gateway per folder: `acquire` takes a lock that the kernel releases when the process ends, however it ends
+ * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist.
+ */
+export class DataFolder {
+  readonly path: string;
+  #lock: DatabaseSync | null = null;
+
+  constructor(path: string) {
+    this.path = path;
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+
+  file(name: string): string {
+    return join(this.path, name);
+  }
+
+  /** Takes the folder; false when another process has it. */
+  acquire(): boolean {
+    if (this.#lock !== null) return true;
+    const lock = new DatabaseSync(this.file('lock.db'));
+    try {
+      lock.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE');
+    } catch (error) {
+      lock.close();
+      if (isBusy(error)) return false;
+      throw error;
+    }
+    this.#lock = lock;
+    return true;
+  }
+
+  /** Who runs on this folder; null when nobody does or it has not come up yet. */
+  instance(): Instance | null {
+    try {
+      const instance = JSON.parse(readFileSync(this.file('instance.json'), 'utf8')) as Instance;
+      return isAlive(instance.pid) ? instance : null;
+    } catch {
+      return null;
+    }
+  }
+
+  publish(instance: Instance): void {
+    writeFileSync(this.file('instance.json'), `${JSON.stringify(instance, null, 2)}\n`, { mode: 0o600 });
+  }
+
+  /** The key of the control API, readable by the user only; the same over restarts unless the file is removed. */
+  controlToken(create: () => string): string {
+    const path = this.file('control.token');
+    try {
+      const token = readFileSync(path, 'utf8').trim();
+      if (token.length >= 32) return token;
+    } catch {
+      // Not there yet: made below.
+    }
+    const token = create();
+    writeFileSync(path, `${token}\n`, { mode: 0o600 });
+    return token;
+  }
+
+  release(): void {
+    if (this.#lock === null) return;
+    rmSync(this.file('instance.json'), { force: true });
+    this.#lock.close();
+    this.#lock = null;
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && (error.errcode === 5 || error.errcode === 6);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

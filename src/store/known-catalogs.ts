@@ -1,0 +1,50 @@
+import { deserialize, serialize } from 'node:v8';
+import type { KnownCatalogs } from '../model/ports.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { StateFile } from './state-file.ts';
+
+const BUCKET = 'catalog';
+/** Raised when the shape of ServerCatalog changes; older records are then forgotten, and the servers listed anew. */
+const FORMAT = 1;
+
+type Stored = { readonly format: number; readonly identity: string; readonly catalog: ServerCatalog };
+
+/**
+ * Last known catalogues in `state.db`. The pages of a server may be any bytes, so they are kept in V8's structured
+ * form, which holds buffers as they are, and not as JSON.
+ */
+export class SqliteKnownCatalogs implements KnownCatalogs {
+  readonly #state: StateFile;
+
+  constructor(state: StateFile) {
+    this.#state = state;
+  }
+
+  *load(): Iterable<ServerCatalog & { readonly identity: string }> {
+    for (const [key, value] of this.#state.all(BUCKET)) {
+      const stored = read(value);
+      if (stored === null) this.#state.delete(BUCKET, key);
+      else yield { ...stored.catalog, identity: stored.identity };
+    }
+  }
+
+  save(identity: string, catalog: ServerCatalog): void {
+    const stored: Stored = { format: FORMAT, identity, catalog };
+    this.#state.put(BUCKET, `${catalog.server}\n${identity}\n${catalog.fingerprint}`, serialize(stored));
+  }
+
+  forget(server: string): void {
+    for (const key of this.#state.all(BUCKET).keys()) {
+      if (key.startsWith(`${server}\n`)) this.#state.delete(BUCKET, key);
+    }
+  }
+}
+
+function read(value: Buffer): Stored | null {
+  try {
+    const stored = deserialize(value) as Stored;
+    return stored.format === FORMAT ? stored : null;
+  } catch {
+    return null;
+  }
+}

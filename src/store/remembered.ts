@@ -1,0 +1,72 @@
+import type { EraVerdicts, UpstreamSessionRecord, UpstreamSessions } from '../model/ports.ts';
+import type { StateFile } from './state-file.ts';
+
+/** A small bucket held in memory whole, so that look-ups are synchronous; written behind. */
+class RememberedTable<V> {
+  readonly #state: StateFile;
+  readonly #bucket: string;
+  readonly #values = new Map<string, V>();
+
+  constructor(state: StateFile, bucket: string) {
+    this.#state = state;
+    this.#bucket = bucket;
+    for (const [key, value] of state.all(bucket)) this.#values.set(key, JSON.parse(value.toString()) as V);
+  }
+
+  get(key: string): V | null {
+    return this.#values.get(key) ?? null;
+  }
+
+  put(key: string, value: V): void {
+    this.#values.set(key, value);
+    this.#state.put(this.#bucket, key, Buffer.from(JSON.stringify(value)));
+  }
+
+  delete(key: string): void {
+    if (this.#values.delete(key)) this.#state.delete(this.#bucket, key);
+  }
+}
+
+type Verdict = NonNullable<ReturnType<EraVerdicts['get']>>;
+
+/** Era verdicts in `state.db`, by connection digest. */
+export class SqliteEraVerdicts implements EraVerdicts {
+  readonly #table: RememberedTable<Verdict>;
+
+  constructor(state: StateFile) {
+    this.#table = new RememberedTable(state, 'era');
+  }
+
+  get(identity: string): Verdict | null {
+    return this.#table.get(identity);
+  }
+
+  set(identity: string, verdict: Verdict): void {
+    this.#table.put(identity, verdict);
+  }
+
+  forget(identity: string): void {
+    this.#table.delete(identity);
+  }
+}
+
+/** Upstream HTTP sessions in `state.db`, by server and session key. */
+export class SqliteUpstreamSessions implements UpstreamSessions {
+  readonly #table: RememberedTable<UpstreamSessionRecord>;
+
+  constructor(state: StateFile) {
+    this.#table = new RememberedTable(state, 'upstream-session');
+  }
+
+  get(server: string, sessionKey: string): UpstreamSessionRecord | null {
+    return this.#table.get(`${server}\n${sessionKey}`);
+  }
+
+  put(server: string, sessionKey: string, record: UpstreamSessionRecord): void {
+    this.#table.put(`${server}\n${sessionKey}`, record);
+  }
+
+  delete(server: string, sessionKey: string): void {
+    this.#table.delete(`${server}\n${sessionKey}`);
+  }
+}

@@ -1,0 +1,188 @@
+import { existsSync, renameSync } from 'node:fs';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Everything that changed is on disk this long after it changed, at the latest. */
+const WRITE_BEHIND_MS = 100;
+/** Rows written in one transaction; more would hold the event loop noticeably. */
+const BATCH_ROWS = 500;
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS records (bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (bucket, key)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS events (session TEXT NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, at REAL NOT NULL, message BLOB NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID;
+`;
+
+export interface StateFileOptions {
+  /** `state.db` of the data folder, or `:memory:`. */
+  readonly path: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+type Write = { readonly run: () => void };
+
+/**
+ * `state.db`: what makes a restart pleasant and may be lost (sessions, known catalogues, era verdicts, event logs).
+ *
+ * Writes are behind: they are queued, merged per key, and written in batches at most 100 ms later, so a `kill -9`
+ * loses that much and nothing else. Reads see queued writes. A file that SQLite finds corrupt is set aside with a
+ * warning and a new one is begun: state is never worth refusing to start for, and never silently deleted.
+ */
+export class StateFile {
+  readonly #db: DatabaseSync;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #get: StatementSync;
+  readonly #put: StatementSync;
+  readonly #delete: StatementSync;
+  /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
+  #records = new Map<string, Buffer | null>();
+  /** Queued writes of other tables, in order. */
+  #others: Write[] = [];
+  #cancelFlush: (() => void) | null = null;
+  #closed = false;
+
+  constructor(options: StateFileOptions) {
+    this.#clock = options.clock;
+    this.#logger = options.logger;
+    this.#db = openOrSetAside(options.path, options.logger);
+    this.#get = this.#db.prepare('SELECT value FROM records WHERE bucket = ? AND key = ?');
+    this.#put = this.#db.prepare(
+      'INSERT INTO records (bucket, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
+    );
+    this.#delete = this.#db.prepare('DELETE FROM records WHERE bucket = ? AND key = ?');
+  }
+
+  get(bucket: string, key: string): Buffer | null {
+    const queued = this.#records.get(`${bucket}\0${key}`);
+    if (queued !== undefined) return queued;
+    const row = this.#get.get(bucket, key) as { value: Uint8Array } | undefined;
+    return row === undefined ? null : asBuffer(row.value);
+  }
+
+  put(bucket: string, key: string, value: Buffer): void {
+    this.#records.set(`${bucket}\0${key}`, value);
+    this.#schedule();
+  }
+
+  delete(bucket: string, key: string): void {
+    this.#records.set(`${bucket}\0${key}`, null);
+    this.#schedule();
+  }
+
+  /** All records of a bucket, queued writes included. */
+  all(bucket: string): Map<string, Buffer> {
+    const rows = this.#db.prepare('SELECT key, value FROM records WHERE bucket = ?').all(bucket) as {
+      key: string;
+      value: Uint8Array;
+    }[];
+    const found = new Map(rows.map((row) => [row.key, asBuffer(row.value)]));
+    for (const [queuedKey, value] of this.#records) {
+      if (!queuedKey.startsWith(`${bucket}\0`)) continue;
+      const key = queuedKey.slice(bucket.length + 1);
+      if (value === null) found.delete(key);
+      else found.set(key, value);
+    }
+    return found;
+  }
+
+  /** For the tables beside the records: prepare once, then `later(() => statement.run(…))`. */
+  prepare(sql: string): StatementSync {
+    return this.#db.prepare(sql);
+  }
+
+  later(run: () => void): void {
+    this.#others.push({ run });
+    this.#schedule();
+  }
+
+  /** Writes everything queued now. */
+  flush(): void {
+    this.#cancelFlush?.();
+    this.#cancelFlush = null;
+    while (this.#records.size > 0 || this.#others.length > 0) this.#writeBatch();
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.flush();
+    this.#closed = true;
+    this.#db.close();
+  }
+
+  #schedule(): void {
+    if (this.#closed) return;
+    this.#cancelFlush ??= this.#clock.after(WRITE_BEHIND_MS, () => {
+      this.#cancelFlush = null;
+      this.#writeBatch();
+      if (this.#records.size > 0 || this.#others.length > 0) this.#schedule();
+    });
+  }
+
+  #writeBatch(): void {
+    const records = takeFirst(this.#records, BATCH_ROWS);
+    const others = this.#others.splice(0, BATCH_ROWS - records.length);
+    try {
+      this.#db.exec('BEGIN');
+      for (const [queuedKey, value] of records) {
+        const cut = queuedKey.indexOf('\0');
+        const bucket = queuedKey.slice(0, cut);
+        const key = queuedKey.slice(cut + 1);
+        if (value === null) this.#delete.run(bucket, key);
+        else this.#put.run(bucket, key, value);
+      }
+      for (const write of others) write.run();
+      this.#db.exec('COMMIT');
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+      // Dropped, not kept: state may be lost, but a full disk must not turn into a full heap.
+      this.#logger.warn('state not saved', { rows: records.length + others.length, error });
+    }
+  }
+}
+
+function openOrSetAside(path: string, logger: Logger): DatabaseSync {
+  try {
+    return open(path);
+  } catch (error) {
+    if (path === ':memory:' || !existsSync(path)) throw error;
+    const aside = `${path}.corrupt-${Date.now()}`;
+    renameSync(path, aside);
+    for (const suffix of ['-wal', '-shm']) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
+    logger.warn('state file is corrupt and was set aside; sessions and remembered catalogues are lost', {
+      file: path,
+      keptAs: aside,
+      error,
+    });
+    return open(path);
+  }
+}
+
+function open(path: string): DatabaseSync {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 1000;');
+    const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+    if (check.quick_check !== 'ok') throw new Error(`quick_check: ${check.quick_check}`);
+    db.exec(SCHEMA);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function takeFirst<K, V>(map: Map<K, V>, count: number): [K, V][] {
+  const taken: [K, V][] = [];
+  for (const entry of map) {
+    if (taken.length === count) break;
+    taken.push(entry);
+    map.delete(entry[0]);
+  }
+  return taken;
+}
+
+function asBuffer(value: Uint8Array): Buffer {
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}

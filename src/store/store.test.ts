@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { DataFolder } from './data-folder.ts';
+import { SqliteEventLog } from './event-log.ts';
+import { SqliteKnownCatalogs } from './known-catalogs.ts';
+import { SqliteEraVerdicts, SqliteUpstreamSessions } from './remembered.ts';
+import { SqliteSessionRecords } from './session-records.ts';
+import { StateFile } from './state-file.ts';
+
+let folder: string;
+before(() => {
+  folder = mkdtempSync(join(tmpdir(), 'trunkline-store-'));
+});
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+function open(name: string, clock = new FakeClock()) {
+  return { clock, state: new StateFile({ path: join(folder, name), clock, logger: Logger.silent() }) };
+}
+
+const session = {
+  id: 'a'.repeat(32),
+  principal: 'anonymous',
+  endpoint: '/mcp',
+  revision: '2025-11-25',
+  capabilities: '{"x":12345678901234567890}',
+  info: null,
+  initialized: true,
+  logLevel: null,
+  createdAt: 1,
+  lastSeenAt: 2,
+};
+
+test('a session record is on disk 100 ms after it was put, and gone after it was deleted', async () => {
+  const { clock, state } = open('sessions.db');
+  const records = new SqliteSessionRecords(state);
+  records.put(session);
+  assert.deepEqual(await records.get(session.id), session, 'queued writes are visible at once');
+  await clock.advance(100);
+  const other = new SqliteSessionRecords(open('sessions.db').state);
+  assert.deepEqual(await other.get(session.id), session);
+  records.delete(session.id);
+  assert.equal(await records.get(session.id), null);
+  assert.deepEqual(await records.all(), []);
+  await clock.advance(100);
+  assert.deepEqual(await other.all(), []);
+});
+
+test('more writes than one batch all reach the disk, the newest of a record wins', async () => {
+  const { clock, state } = open('batches.db');
+  for (let i = 0; i < 1300; i++) state.put('b', `k${i}`, Buffer.from(`${i}`));
+  state.put('b', 'k0', Buffer.from('new'));
+  await clock.advance(300);
+  const all = open('batches.db').state.all('b');
+  assert.equal(all.size, 1300);
+  assert.equal(all.get('k0')?.toString(), 'new');
+});
+
+test('era verdicts and upstream sessions are remembered over a restart', () => {
+  const first = open('remembered.db').state;
+  new SqliteEraVerdicts(first).set('digest', { era: 'stateless', revision: '2026-07-28' });
+  const record = { identity: 'digest', mcpSessionId: 'm', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
+  new SqliteUpstreamSessions(first).put('memory', 'session 1', record);
+  first.close();
+  const second = open('remembered.db').state;
+  assert.deepEqual(new SqliteEraVerdicts(second).get('digest'), { era: 'stateless', revision: '2026-07-28' });
+  const sessions = new SqliteUpstreamSessions(second);
+  assert.deepEqual(sessions.get('memory', 'session 1'), record);
+  sessions.delete('memory', 'session 1');
+  assert.equal(sessions.get('memory', 'session 1'), null);
+});
+
+test('a known catalogue comes back byte for byte, and older formats are forgotten', () => {
+  const bytes = Buffer.from('{"tools":[{"name":"t","x":1.0,"y":12345678901234567890,"z":"\\u00e9\xff"}]}', 'latin1');
+  const list = {
+    items: [{ key: 't', bytes: bytes.subarray(10) }],
+    pages: [bytes],
+    ttlMs: 0,
+    cacheScope: 'private' as const,
+  };
+  const none = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' as const };
+  const catalog: ServerCatalog = {
+    server: 's',
+    fingerprint: 'f',
+    digest: 'd',
+    hello: {
+      era: 'stateful',
+      revision: '2025-11-25',
+      result: bytes,
+      serverInfo: null,
+      capabilities: '{}',
+      instructions: null,
+    },
+    lists: { tools: list, prompts: none, resources: none, resourceTemplates: none },
+    listedAt: 5,
+  };
+  const first = open('catalogs.db').state;
+  new SqliteKnownCatalogs(first).save('identity', catalog);
+  first.put('catalog', 'broken', Buffer.from('not v8'));
+  first.close();
+  const second = new SqliteKnownCatalogs(open('catalogs.db').state);
+  const [loaded, ...rest] = [...second.load()];
+  assert.equal(rest.length, 0);
+  assert.equal(loaded?.identity, 'identity');
+  assert.deepEqual(loaded?.lists.tools.pages[0], bytes);
+  assert.deepEqual(loaded?.lists.tools.items[0]?.bytes, bytes.subarray(10));
+  second.forget('s');
+  assert.deepEqual([...second.load()], []);
+});
+
+test('a corrupt state file is set aside, not deleted, and a new one is begun', () => {
+  const path = join(folder, 'corrupt.db');
+  writeFileSync(path, 'this is not a database, but it is long enough to have a header that SQLite reads'.repeat(50));
+  const lines: string[] = [];
+  const logger = new Logger({ level: 'warn', write: (line) => lines.push(line) });
+  const state = new StateFile({ path, clock: new FakeClock(), logger });
+  state.put('b', 'k', Buffer.from('v'));
+  state.close();
+  const kept = readdirSync(folder).find((name) => name.startsWith('corrupt.db.corrupt-'));
+  assert.ok(kept !== undefined && readFileSync(join(folder, kept), 'utf8').startsWith('this is not a database'));
+  assert.match(lines.join(''), /set aside/);
+});
+
+test('the event log replays what followed an id, of that stream only, also after a restart', async () => {
+  const first = open('events.db');
+  const log = new SqliteEventLog(first.state, first.clock);
+  const ids = ['one', 'two', 'three'].map((text) => log.append('s', 'a', Buffer.from(text)));
+  log.append('s', 'b', Buffer.from('other stream'));
+  log.append('t', 'a', Buffer.from('other session'));
+  const replay = await log.after('s', ids[0]!);
+  assert.deepEqual([replay?.stream, replay?.events.map((e) => e.message.toString())], ['a', ['two', 'three']]);
+  assert.equal(await log.after('t', ids[0]!), null, 'an id of another session is unknown');
+  log.close();
+  first.state.close();
+  const second = open('events.db', first.clock);
+  const reopened = new SqliteEventLog(second.state, second.clock);
+  const again = await reopened.after('s', ids[1]!);
+  assert.deepEqual(
+    again?.events.map((e) => [e.eventId, e.message.toString()]),
+    [[ids[2], 'three']],
+  );
+  assert.ok(!ids.includes(reopened.append('s', 'a', Buffer.from('four'))), 'ids never come back');
+});
+
+test('the event log is bounded in bytes and in time, and forgets a session whole', async () => {
+  const { clock, state } = open('bounds.db');
+  const log = new SqliteEventLog(state, clock);
+  const first = log.append('s', 'a', Buffer.alloc(600_000));
+  const second = log.append('s', 'a', Buffer.alloc(600_000));
+  assert.equal(await log.after('s', first), null, 'fell out by size');
+  assert.deepEqual((await log.after('s', second))?.events, []);
+  await clock.advance(7 * 60_000);
+  assert.equal(await log.after('s', second), null, 'fell out by age');
+  const third = log.append('s', 'a', Buffer.from('x'));
+  log.forget('s');
+  await clock.advance(100);
+  assert.equal(await log.after('s', third), null);
+  assert.equal((state.prepare('SELECT COUNT(*) AS n FROM events').get() as { n: number }).n, 0);
+});
+
+test('one gateway per data folder, by a lock that dies even with kill -9', async () => {
+  const path = join(folder, 'data');
+  const module = pathToFileURL(join(import.meta.dirname, 'data-folder.ts')).href;
+  const child = spawn(process.execPath, [
+    '--input-type=module',
+    '-e',
+    `const { DataFolder } = await import(${JSON.stringify(module)});
+     const folder = new DataFolder(${JSON.stringify(path)});
+     console.log(folder.acquire());
+     folder.publish({ pid: process.pid, version: 'v', mcpUrl: 'u', controlUrl: 'c', files: [], startedAt: 1 });
+     console.log('up');
+     setInterval(() => {}, 1000);`,
+  ]);
+  let out = '';
+  for await (const chunk of child.stdout) {
+    out += chunk;
+    if (out.includes('up')) break;
+  }
+  assert.match(out, /^true/);
+  const mine = new DataFolder(path);
+  assert.equal(mine.acquire(), false);
+  assert.equal(mine.instance()?.pid, child.pid);
+  const exited = new Promise((resolve) => child.once('exit', resolve));
+  child.kill('SIGKILL');
+  await exited;
+  assert.equal(mine.instance(), null, 'a dead instance is none');
+  assert.equal(mine.acquire(), true);
+  const token = mine.controlToken(() => 'x'.repeat(40));
+  assert.equal(
+    mine.controlToken(() => 'y'.repeat(40)),
+    token,
+  );
+  assert.equal(statSync(mine.file('control.token')).mode & 0o077, 0);
+  mine.release();
+});
