@@ -1,4 +1,8 @@
-import type { FailureOutcome } from './gateway-error.ts';
+/**
+ * NOT_SENT: no byte reached the server, safe to retry. UNKNOWN: sent, no answer; never silently re-run.
+ * REFUSED: policy, authentication or overload; never sent.
+ */
+export type FailureOutcome = 'NOT_SENT' | 'UNKNOWN' | 'REFUSED';
 
 interface CatalogueEntry {
   /** JSON-RPC code. Our own lie outside -32768…-32000, which the specification reserves. */

@@ -1,10 +1,4 @@
-import { CATALOGUE, type ErrorCode } from './error-catalogue.ts';
-
-/**
- * NOT_SENT: no byte reached the server, safe to retry. UNKNOWN: sent, no answer; never silently re-run.
- * REFUSED: policy, authentication or overload; never sent.
- */
-export type FailureOutcome = 'NOT_SENT' | 'UNKNOWN' | 'REFUSED';
+import { CATALOGUE, type ErrorCode, type FailureOutcome } from './error-catalogue.ts';
 
 export interface GatewayErrorData {
   readonly outcome: FailureOutcome;

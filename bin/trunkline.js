@@ -1,0 +1,16 @@
+#!/usr/bin/env node
+// Plain JavaScript on purpose: it must parse on any Node, to say in one line which one is needed.
+import { existsSync } from 'node:fs';
+
+const [major] = process.versions.node.split('.').map(Number);
+if (major < 24) {
+  console.error(`trunkline needs Node.js 24 or newer; this is ${process.versions.node}. In a checkout use: npm start`);
+  process.exit(1);
+}
+
+// In a checkout the TypeScript sources run directly; the published package has only the built ones.
+const source = new URL('../src/main.ts', import.meta.url);
+const built = new URL('../dist/main.js', import.meta.url);
+const useSource = existsSync(source) && process.env.TRUNKLINE_BUILT !== '1';
+const { main } = await import(useSource ? source.href : built.href);
+await main(process.argv.slice(2));

@@ -1,0 +1,12 @@
+/** `npm run check`: types, lint and format, generated files up to date. */
+import { run } from './run.ts';
+
+const steps: readonly (readonly [string, ...string[]])[] = [
+  ['tsc', '-p', 'tsconfig.json'],
+  ['biome', 'check', '--error-on-warnings', '.'],
+  ['node', 'scripts/generate.ts', '--check'],
+];
+
+let failed = 0;
+for (const [command, ...args] of steps) failed += (await run(command, args)) === 0 ? 0 : 1;
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, resolve } from 'node:path';
+import { test } from 'node:test';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const MAX_LINES = 400;
+
+/** Who may import whom; type imports count. The table of docs/architecture.md, as data. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  model: [],
+  telemetry: ['model'],
+  protocol: ['model'],
+  config: ['model'],
+  http: ['model', 'telemetry'],
+  catalog: ['model', 'protocol'],
+  store: ['model', 'telemetry'],
+  upstream: ['model', 'telemetry', 'protocol', 'http'],
+  registry: ['model', 'telemetry', 'store', 'config'],
+  gateway: ['model', 'telemetry', 'protocol', 'catalog'],
+  downstream: ['model', 'telemetry', 'protocol', 'http', 'gateway'],
+  control: ['model', 'telemetry', 'config', 'http', 'registry'],
+  app: [
+    'model',
+    'telemetry',
+    'protocol',
+    'config',
+    'http',
+    'catalog',
+    'store',
+    'upstream',
+    'registry',
+    'gateway',
+    'downstream',
+    'control',
+  ],
+  cli: ['model', 'config', 'http', 'app'],
+  'index.ts': [
+    'app',
+    'model',
+    'telemetry',
+    'protocol',
+    'config',
+    'http',
+    'catalog',
+    'store',
+    'upstream',
+    'registry',
+    'gateway',
+    'downstream',
+    'control',
+  ],
+  'main.ts': ['cli'],
+};
+
+/** Implementations that only the composition root may name. */
+const DRIVERS =
+  /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile)\b/;
+const DRIVER_HOMES = /^src\/(app|store|upstream\/transport)\//;
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+  readonly imports: readonly string[];
+}
+
+const sources: readonly Source[] = globSync('src/**/*.ts', { cwd: ROOT }).map((path) => {
+  const text = readFileSync(join(ROOT, path), 'utf8');
+  const specifiers = [...text.matchAll(/(?:\bfrom\s+|\bimport\s*\(\s*|\bimport\s+)(['"])(\.{1,2}\/[^'"]+)\1/g)].map(
+    (m) => m[2]!,
+  );
+  return { path, text, imports: specifiers.map((specifier) => normalize(join(dirname(path), specifier))) };
+});
+const product = sources.filter((source) => !/\.(test|contract)\.ts$/.test(source.path));
+
+function room(path: string): string {
+  return path.split('/')[1]!;
+}
+
+test('the walk found the sources and their imports', () => {
+  assert.ok(product.length > 40, `only ${product.length} files`);
+  assert.ok(product.reduce((sum, source) => sum + source.imports.length, 0) > 100);
+  const rooms = new Set(product.map((source) => room(source.path)));
+  assert.deepEqual(
+    [...rooms].filter((name) => !(name in MAY_IMPORT)),
+    [],
+    'rooms that the table does not know',
+  );
+});
+
+test('every import goes down the table', () => {
+  const wrong: string[] = [];
+  for (const source of product) {
+    for (const target of source.imports) {
+      if (!target.startsWith('src/')) wrong.push(`${source.path} leaves src: ${target}`);
+      else if (room(target) !== room(source.path) && !MAY_IMPORT[room(source.path)]!.includes(room(target))) {
+        wrong.push(`${source.path} -> ${target}`);
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test('no import cycle', () => {
+  const graph = new Map(product.map((source) => [source.path, source.imports]));
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (path: string, trail: readonly string[]): void => {
+    if (done.has(path)) return;
+    const at = trail.indexOf(path);
+    if (at >= 0) {
+      cycles.push([...trail.slice(at), path].join(' -> '));
+      return;
+    }
+    for (const next of graph.get(path) ?? []) visit(next, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of graph.keys()) visit(path, []);
+  assert.deepEqual(cycles, []);
+});
+
+test('drivers are named only where they live and in the composition root', () => {
+  const wrong = product.filter((source) => !DRIVER_HOMES.test(source.path) && DRIVERS.test(stripComments(source.text)));
+  assert.deepEqual(
+    wrong.map((source) => source.path),
+    [],
+  );
+});
+
+test('no file is longer than 400 lines', () => {
+  const all = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap((folder) =>
+    globSync(`${folder}/**/*.ts`, { cwd: ROOT }),
+  );
+  const long = all
+    .map((path) => ({ path, lines: readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1 }))
+    .filter(({ lines }) => lines > MAX_LINES);
+  assert.deepEqual(long, []);
+});
+
+test('folders and files are named by the rules', () => {
+  const banned = /(^|\/)(utils?|common|helpers?|misc)(\/|\.ts$)/;
+  const badNames = sources.filter((source) => banned.test(source.path) || /[A-Z]/.test(source.path.slice(4)));
+  assert.deepEqual(
+    badNames.map((source) => source.path),
+    [],
+  );
+  const words = /\bexport (?:abstract )?class \w*(Manager|Service|Helper|Util|Impl|Base)\b/;
+  // The public name of seed row S2.38, kept for programs that embed Trunkline.
+  const seeds = /\bexport class SessionManager\b/;
+  const badClasses = product.filter((source) => words.test(source.text) && !seeds.test(source.text));
+  assert.deepEqual(
+    badClasses.map((source) => source.path),
+    [],
+  );
+});
+
+function stripComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+}
