@@ -20,7 +20,8 @@ export interface Transport {
   open(receiver: TransportReceiver): Promise<void>;
   /**
    * Queues one message. Never throws and never blocks; the fate of a request is told to the receiver: its answer by
-   * `received`, its loss by `lost`. For a notification or an answer nothing is told.
+   * `received`, its loss by `lost` (already during this call when it is known at once: no connection, a full queue).
+   * For a notification or an answer nothing is told.
    */
   send(parts: readonly Buffer[], outgoing: Outgoing): void;
   /** The caller has no more interest in this request: ends its own stream where there is one. No `lost` follows. */
@@ -29,7 +30,11 @@ export interface Transport {
   negotiated(facts: NegotiatedFacts): void;
   /** Last bytes of standard error, redacted, control characters escaped; empty where there is none. */
   stderrTail(): string;
-  /** Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left of it. */
+  /**
+   * Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left of it.
+   * Requests in flight are reported `lost` before the call returns; from then on the receiver is never called. A second
+   * call waits for the same end, and hurries it where its reason is the more urgent one.
+   */
   close(how: CloseReason): Promise<void>;
 }
 

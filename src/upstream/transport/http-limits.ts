@@ -1,0 +1,38 @@
+/**
+ * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.
+ * Connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s) are bounded by the HTTP client.
+ */
+export interface HttpLimits {
+  /** A stream that carried its answer and was not ended by the server is cut after this. */
+  readonly lingerMs: number;
+  /** After the server disowned session or credentials, other requests get this long for their own verdict. */
+  readonly settleMs: number;
+  /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
+  readonly initializedMs: number;
+  /** DELETE of the session, and what is still being posted, at close. */
+  readonly closeMs: number;
+  /** Back-off of stream reconnects where the server named no `retry`; doubled each time, with jitter. */
+  readonly reconnectMs: number;
+  readonly reconnectMaxMs: number;
+  /** Reconnects of one broken reply stream in a row that bring no event. */
+  readonly resumeAttempts: number;
+  /** 2024-11-05: from opening the stream to its `endpoint` event. */
+  readonly endpointMs: number;
+}
+
+export const HTTP_LIMITS: HttpLimits = {
+  lingerMs: 5_000,
+  settleMs: 250,
+  initializedMs: 5_000,
+  closeMs: 2_000,
+  reconnectMs: 500,
+  reconnectMaxMs: 30_000,
+  resumeAttempts: 5,
+  endpointMs: 30_000,
+};
+
+/** Doubling delay with full jitter in its upper half, so that many connections do not come back at one instant. */
+export function backoffMs(limits: HttpLimits, attempt: number, unit: number): number {
+  const ceiling = Math.min(limits.reconnectMaxMs, limits.reconnectMs * 2 ** Math.min(attempt, 16));
+  return ceiling / 2 + (ceiling / 2) * unit;
+}

@@ -1,0 +1,105 @@
+import type { HttpFailure } from '../../http/http-failure.ts';
+import type { ResponseHeaders } from '../../http/response-headers.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+
+/** The longest `Retry-After` that is worth waiting for inside a call (faults.md F23). */
+const MAX_RETRY_AFTER_MS = 30_000;
+const EXCERPT_LENGTH = 500;
+
+/** `cause` of every error that an HTTP status led to. */
+export interface HttpRefusal {
+  readonly status: number;
+  /** `WWW-Authenticate`; null without one. */
+  readonly challenge: string | null;
+}
+
+/** The HTTP status behind an error of a transport; null where another thing was the reason. */
+export function refusalOf(error: GatewayError): HttpRefusal | null {
+  const cause = error.cause;
+  return typeof cause === 'object' && cause !== null && 'status' in cause ? (cause as HttpRefusal) : null;
+}
+
+/** What the words and the judgement of an error need beside the response. */
+export interface ErrorContext {
+  readonly server: string;
+  /** Values that must not show, longest first. */
+  readonly secrets: readonly string[];
+  readonly wallMs: number;
+}
+
+/**
+ * The error for a request that was answered with a status instead of a message. A 4xx means that the server did not
+ * execute it, so nothing is in doubt (NOT_SENT), though repeating it as it is would not help. A 5xx may come from
+ * before, during or behind the execution: UNKNOWN.
+ */
+export function refusalError(
+  context: ErrorContext,
+  status: number,
+  headers: ResponseHeaders,
+  body: Buffer,
+): GatewayError {
+  const { server } = context;
+  const challenge = headers.get('www-authenticate') ?? null;
+  const cause: HttpRefusal = { status, challenge };
+  const said = excerpt(body, context.secrets);
+  const words = `${server}: mcp http status ${status}${said === '' ? '' : `: ${said}`}`;
+  if (status === 401 || status === 403) {
+    const what = status === 401 ? 'asks for credentials' : 'does not accept the credentials';
+    return new GatewayError('AUTH_REQUIRED', `${server}: the server ${what} (${words})`, { server, cause });
+  }
+  const retryAfter = headers.get('retry-after');
+  if (status === 429 || (status === 503 && retryAfter !== undefined)) {
+    const delayMs = retryAfter === undefined ? null : parseRetryAfter(retryAfter, context.wallMs);
+    if (delayMs === null) return new GatewayError('OVERLOADED', words, { server, cause });
+    if (delayMs <= MAX_RETRY_AFTER_MS) {
+      return new GatewayError('OVERLOADED', words, { server, cause, retryAfterMs: delayMs });
+    }
+    const late = `${words} (it asks to come back in ${Math.ceil(delayMs / 1000)} s, which is too long to wait)`;
+    return new GatewayError('OVERLOADED', late, { server, cause, retryable: false });
+  }
+  if (status >= 500) return new GatewayError('UNKNOWN', words, { server, cause });
+  if (status >= 300 && status < 400) {
+    const to = redirectTarget(headers.get('location'));
+    const advice = `${words}: redirects are not followed; put the final URL${to} into the definition`;
+    const outcome = status === 303 ? 'UNKNOWN' : 'NOT_SENT';
+    return new GatewayError('UPSTREAM_PROTOCOL', advice, { server, cause, outcome, retryable: false });
+  }
+  if (status >= 400) {
+    return new GatewayError('NOT_SENT', words, { server, cause, retryable: false });
+  }
+  return new GatewayError('UPSTREAM_PROTOCOL', `${words}: neither an answer nor an error`, { server, cause });
+}
+
+/** The error for a request whose response did not come, or not whole. */
+export function failureError(server: string, failure: HttpFailure, maxBytes: number): GatewayError {
+  if (failure.kind === 'too_large' && failure.sent) {
+    const words = `${server}: the answer is larger than the limit of ${maxBytes} bytes (limits.maxMessageBytes)`;
+    return new GatewayError('TOO_LARGE', words, { server, cause: failure });
+  }
+  const words = `${server}: ${failure.message}`;
+  if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
+  if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
+  return new GatewayError('UNKNOWN', `${words}; the request was sent and may have run`, { server, cause: failure });
+}
+
+/** What the server said, fit for one line of an error: bounded, without control characters, without our secrets. */
+export function excerpt(body: Buffer, secrets: readonly string[]): string {
+  let text = body.toString('utf8', 0, EXCERPT_LENGTH * 4);
+  for (const secret of secrets) text = text.replaceAll(secret, '[redacted]');
+  text = text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim();
+  return text.length > EXCERPT_LENGTH ? `${text.slice(0, EXCERPT_LENGTH)}…` : text;
+}
+
+/** `Retry-After` in milliseconds from now (RFC 9110 §10.2.3: seconds or a date); null when it is neither. */
+export function parseRetryAfter(value: string, wallMs: number): number | null {
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? null : Math.max(0, date - wallMs);
+}
+
+/** Where a redirect points to, without credentials and query. */
+function redirectTarget(location: string | undefined): string {
+  if (location === undefined || !URL.canParse(location)) return '';
+  const url = new URL(location);
+  return ` (${url.origin}${url.pathname})`;
+}

@@ -1,0 +1,48 @@
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
+import type { ResponseHeaders } from '../../http/response-headers.ts';
+
+/**
+ * A request of which only the verdict counts: notifications, answers, DELETE, the session check. `done` is called
+ * once, at the head or at the failure (status 0); the body is read off and dropped so that the socket can be used
+ * again, unless the server opens an event stream, which nobody would listen to.
+ */
+export class HttpStatusOnly implements ResponseHandler {
+  readonly #done: (status: number, challenge: string | null) => void;
+  #running: ClientRequest | null = null;
+  #told = false;
+  #cut = false;
+
+  constructor(done: (status: number, challenge: string | null) => void) {
+    this.#done = done;
+  }
+
+  run(running: ClientRequest): void {
+    this.#running = running;
+  }
+
+  head(status: number, headers: ResponseHeaders): BodyMode {
+    this.#cut = headers.mediaType === 'text/event-stream';
+    this.#tell(status, headers.get('www-authenticate') ?? null);
+    if (this.#cut) this.#running?.abort();
+    return 'stream';
+  }
+
+  data(): void {}
+
+  end(): void {}
+
+  error(): void {
+    this.#tell(0, null);
+  }
+
+  abort(): void {
+    this.#running?.abort();
+    this.#tell(0, null);
+  }
+
+  #tell(status: number, challenge: string | null): void {
+    if (this.#told) return;
+    this.#told = true;
+    this.#done(status, challenge);
+  }
+}

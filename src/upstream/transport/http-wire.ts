@@ -1,0 +1,73 @@
+import type { HttpClientPort } from '../../http/client-port.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Random } from '../../model/random.ts';
+import type { HttpSpec } from '../../model/server.ts';
+import type { HttpLimits } from './http-limits.ts';
+
+/** What the transports over HTTP are built from. */
+export interface HttpTransportOptions {
+  /** Name of the server, for the words of errors. */
+  readonly server: string;
+  readonly spec: HttpSpec;
+  readonly maxMessageBytes: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Gives the transport a client of the origin; the transport closes it. Sharing one is the opener's affair. */
+  readonly openClient: (url: URL) => HttpClientPort;
+  readonly limits?: Partial<HttpLimits>;
+}
+
+/** Headers that the wire itself decides on; a declaration of the same name has no effect. */
+const OWN_HEADERS = new Set([
+  'accept',
+  'accept-encoding',
+  'connection',
+  'content-length',
+  'content-type',
+  'host',
+  'last-event-id',
+  'mcp-protocol-version',
+  'mcp-session-id',
+  'transfer-encoding',
+]);
+
+/** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
+export function declaredHeaders(spec: HttpSpec): string[] {
+  const pairs: string[] = [];
+  let agent = false;
+  for (const [name, value] of Object.entries(spec.headers)) {
+    const lower = name.toLowerCase();
+    if (OWN_HEADERS.has(lower)) continue;
+    if (lower === 'user-agent') agent = true;
+    pairs.push(name, value);
+  }
+  if (!agent) pairs.push('User-Agent', 'trunkline');
+  return pairs;
+}
+
+/** The server's URL, or the error that says what is wrong with it (never with its query or user part). */
+export function parseServerUrl(server: string, text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch (cause) {
+    throw new GatewayError('NOT_SENT', `${server}: the url is not a valid URL`, { server, retryable: false, cause });
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    const words = `${server}: the url begins with ${url.protocol}; only http: and https: are possible`;
+    throw new GatewayError('NOT_SENT', words, { server, retryable: false });
+  }
+  return url;
+}
+
+/** Everything of a definition that must not show in an error: header values, credentials and query of the URL. */
+export function secretsOf(spec: HttpSpec): string[] {
+  const secrets: string[] = [];
+  for (const value of Object.values(spec.headers)) {
+    secrets.push(value, ...value.split(' '));
+  }
+  const url = URL.canParse(spec.url) ? new URL(spec.url) : null;
+  if (url !== null) secrets.push(url.password, ...url.searchParams.values());
+  return secrets.filter((secret) => secret.length >= 4).sort((a, b) => b.length - a.length);
+}

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type MemoryLink, type MemoryServer, MemoryTransport } from './memory-transport.ts';
+import { RecordingReceiver } from './recording-receiver.contract.ts';
+import { transportContract } from './transport.contract.ts';
+
+transportContract({
+  name: 'memory',
+  pushes: true,
+  emits: true,
+  endsWithServer: true,
+  async start(receiver) {
+    const arrived: Buffer[] = [];
+    const waiting: ((message: Buffer) => void)[] = [];
+    let link: MemoryLink | null = null;
+    const transport = new MemoryTransport('fake', (given) => {
+      link = given;
+      return {
+        receive: (message) => (waiting.shift() ?? ((late) => arrived.push(late)))(message),
+        close: () => {},
+      };
+    });
+    await transport.open(receiver);
+    const write = (message: Buffer): void => link?.deliver(message);
+    return {
+      transport,
+      server: {
+        next: () => {
+          const message = arrived.shift();
+          return message ? Promise.resolve(message) : new Promise((resolve) => waiting.push(resolve));
+        },
+        answer: (_request, message) => write(message),
+        emit: (_request, message) => write(message),
+        push: write,
+        die: () => link?.exit(),
+      },
+      dispose: async () => {},
+    };
+  },
+});
+
+const PING = Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}');
+const OUTGOING = { request: 1, method: 'ping', headers: null };
+
+test('a server in memory gets copies and gives copies', async () => {
+  const receiver = new RecordingReceiver();
+  const transport = new MemoryTransport('fake', (link): MemoryServer => {
+    return {
+      receive: (message) => {
+        message.fill(0x20);
+        const answer = Buffer.from('{"jsonrpc":"2.0","id":1,"result":{}}');
+        link.deliver(answer);
+        answer.fill(0x20);
+      },
+      close: () => {},
+    };
+  });
+  await transport.open(receiver);
+  const mine = Buffer.from(PING);
+  transport.send([mine], OUTGOING);
+  await receiver.answer(1);
+  assert.ok(mine.equals(PING));
+  assert.equal(receiver.messages[0]?.bytes.toString(), '{"jsonrpc":"2.0","id":1,"result":{}}');
+  await transport.close('remove');
+});
+
+test('a server in memory that throws has crashed: UNKNOWN, then closed', async () => {
+  const receiver = new RecordingReceiver();
+  const transport = new MemoryTransport('fake', () => ({
+    receive: () => {
+      throw new Error('boom');
+    },
+    close: () => {},
+  }));
+  await transport.open(receiver);
+  transport.send([PING], OUTGOING);
+  assert.equal((await receiver.loss(1)).outcome, 'UNKNOWN');
+  assert.equal(receiver.closedReasons[0]?.kind, 'protocol');
+});
+
+test('a server in memory that cannot be made is NOT_SENT at open', async () => {
+  const transport = new MemoryTransport('fake', () => {
+    throw new Error('no such thing');
+  });
+  await assert.rejects(transport.open(new RecordingReceiver()), { code: 'NOT_SENT', message: /no such thing/ });
+});

@@ -1,0 +1,133 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answeredRequest } from './answered-request.ts';
+import type {
+  ClosedReason,
+  CloseReason,
+  NegotiatedFacts,
+  Outgoing,
+  Transport,
+  TransportReceiver,
+} from './transport.ts';
+
+/** A server inside this process, one object per connection. It owns the buffers it is given. */
+export interface MemoryServer {
+  /** One whole message of ours. */
+  receive(message: Buffer): void;
+  /** The connection has ended; nothing is received any more. */
+  close(): void;
+}
+
+/** The server's way back to the gateway. */
+export interface MemoryLink {
+  /** One whole message of the server's. It is copied; the server may reuse its buffer. */
+  deliver(message: Uint8Array | string): void;
+  /** The server ends by itself, as a process would exit. */
+  exit(): void;
+}
+
+export type MemoryServerFactory = (link: MemoryLink) => MemoryServer;
+
+/**
+ * A channel to a server in this process, for embedding and tests. It behaves as a wire would: messages are copied,
+ * arrive later than the call that sent them and in order, and nothing the server throws reaches the sender; a server
+ * that throws has crashed.
+ */
+export class MemoryTransport implements Transport {
+  readonly kind = 'memory';
+  readonly pid = null;
+  readonly streamPerRequest = false;
+  readonly #name: string;
+  readonly #factory: MemoryServerFactory;
+  readonly #inFlight = new Set<number>();
+  #receiver: TransportReceiver | null = null;
+  #server: MemoryServer | null = null;
+  #state: 'new' | 'open' | 'dead' | 'closed' = 'new';
+
+  constructor(name: string, factory: MemoryServerFactory) {
+    this.#name = name;
+    this.#factory = factory;
+  }
+
+  async open(receiver: TransportReceiver): Promise<void> {
+    if (this.#state !== 'new') throw this.#error('NOT_SENT', 'is closed');
+    this.#receiver = receiver;
+    try {
+      this.#server = this.#factory({
+        deliver: (message) => this.#deliver(typeof message === 'string' ? Buffer.from(message) : Buffer.from(message)),
+        exit: () => queueMicrotask(() => this.#end({ kind: 'exited', code: null, signal: null })),
+      });
+      this.#state = 'open';
+    } catch (cause) {
+      this.#state = 'dead';
+      throw this.#error('NOT_SENT', `could not be made: ${describe(cause)}`, cause);
+    }
+  }
+
+  send(parts: readonly Buffer[], outgoing: Outgoing): void {
+    const { request } = outgoing;
+    if (this.#state !== 'open') {
+      if (request > 0 && this.#state === 'dead') this.#receiver?.lost(request, this.#error('NOT_SENT', 'has ended'));
+      return;
+    }
+    if (request > 0) this.#inFlight.add(request);
+    const message = Buffer.concat(parts);
+    queueMicrotask(() => {
+      if (this.#state !== 'open') return;
+      try {
+        this.#server?.receive(message);
+      } catch (cause) {
+        const error = this.#error('UPSTREAM_PROTOCOL', `crashed: ${describe(cause)}`, cause);
+        this.#end({ kind: 'protocol', error });
+      }
+    });
+  }
+
+  abandon(request: number): void {
+    this.#inFlight.delete(request);
+  }
+
+  negotiated(_facts: NegotiatedFacts): void {}
+
+  stderrTail(): string {
+    return '';
+  }
+
+  async close(_how: CloseReason): Promise<void> {
+    if (this.#state === 'closed') return;
+    const wasOpen = this.#state === 'open';
+    this.#state = 'closed';
+    this.#loseAll('was closed');
+    if (wasOpen) this.#server?.close();
+  }
+
+  #deliver(message: Buffer): void {
+    queueMicrotask(() => {
+      if (this.#state !== 'open') return;
+      this.#inFlight.delete(answeredRequest(message, message));
+      this.#receiver?.received(message, 0);
+    });
+  }
+
+  #end(reason: ClosedReason): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'dead';
+    this.#loseAll('ended');
+    this.#receiver?.closed(reason);
+  }
+
+  #loseAll(what: string): void {
+    const requests = [...this.#inFlight];
+    this.#inFlight.clear();
+    for (const request of requests) {
+      this.#receiver?.lost(request, this.#error('UNKNOWN', `${what} before it answered`));
+    }
+  }
+
+  #error(code: 'NOT_SENT' | 'UNKNOWN' | 'UPSTREAM_PROTOCOL', what: string, cause?: unknown): GatewayError {
+    return new GatewayError(code, `The server ${this.#name} ${what}.`, { server: this.#name, cause });
+  }
+}
+
+function describe(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
+}
