@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { canonical, fingerprint } from './canonical.ts';
+
+test('order, space and escapes do not count; number lexemes do', () => {
+  assert.equal(
+    canonical(' { "b" : [ 1 , {"y":null,"x":"\\u0061\\/"} ] , "a":1.0 } '),
+    '{"a":1.0,"b":[1,{"x":"a/","y":null}]}',
+  );
+  assert.equal(canonical('12345678901234567890'), '12345678901234567890');
+  assert.notEqual(canonical('{"a":1}'), canonical('{"a":1.0}'));
+  assert.equal(canonical('{"é":1,"\\u00e9":2}'), '{"é":2}');
+  assert.equal(canonical(Buffer.from('[]')), '[]');
+});
+
+test('the fingerprint of capabilities is that of their meaning', () => {
+  assert.equal(fingerprint(''), '{}');
+  assert.equal(fingerprint(' { } '), '{}');
+  assert.match(fingerprint('{"roots":{}}'), /^[0-9a-f]{16}$/);
+  assert.equal(fingerprint('{"roots":{},"sampling":{}}'), fingerprint('{"sampling":{ },"roots":{}}'));
+  assert.notEqual(fingerprint('{"roots":{}}'), fingerprint('{"roots":{"listChanged":true}}'));
+});

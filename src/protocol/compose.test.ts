@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { errorAnswer, failureAnswer, notification, request, result, toolFailure } from './compose.ts';
+import { isScanFailure, scanMessage } from './scan.ts';
+
+/** What is composed must read the same as if it had come over the wire. */
+function asScanned(message: Message): Message {
+  const scanned = scanMessage(message.bytes, message.era, message.kind === 'error' ? 'relaxed' : 'strict');
+  assert.ok(!isScanFailure(scanned), isScanFailure(scanned) ? scanned.reason : '');
+  assert.deepEqual({ ...message }, { ...scanned });
+  return message;
+}
+
+test('S2.15 S2.16 composed messages are what a scan would find', () => {
+  // An id's lexeme has one character per byte.
+  const id = Buffer.from('"é"').toString('latin1');
+  const call = asScanned(request('tools/call', id, '{"name":"ü"}', 'stateful'));
+  assert.equal(call.bytes.toString(), '{"jsonrpc":"2.0","id":"é","method":"tools/call","params":{"name":"ü"}}');
+  asScanned(request('ping', '7', null, 'stateful'));
+  asScanned(notification('notifications/x', '{"a":1}', 'stateless'));
+  asScanned(notification('notifications/initialized', null, 'stateful'));
+  asScanned(result('7', Buffer.from('{"a":"é"}'), 'stateless'));
+  asScanned(errorAnswer('9007199254740993', -32601, 'no "such" method', '{"x":1.0}', 'stateful'));
+});
+
+test('S2.1 an error for a request whose id could not be read has null, or no id in 2026-07-28', () => {
+  const old = asScanned(errorAnswer('', -32700, 'Invalid JSON', null, 'stateful'));
+  assert.equal(old.bytes.toString(), '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Invalid JSON"}}');
+  const now = asScanned(errorAnswer('', -32700, 'Invalid JSON', null, 'stateless'));
+  assert.equal(now.bytes.toString(), '{"jsonrpc":"2.0","error":{"code":-32700,"message":"Invalid JSON"}}');
+});
+
+test('S2.1 each standard failure has its code; our own carry their data', () => {
+  const codes = {
+    PARSE_ERROR: -32700,
+    INVALID_REQUEST: -32600,
+    METHOD_NOT_FOUND: -32601,
+    INVALID_PARAMS: -32602,
+    INTERNAL: -32603,
+  } as const;
+  for (const [code, rpc] of Object.entries(codes) as [keyof typeof codes, number][]) {
+    const error = JSON.parse(failureAnswer('1', new GatewayError(code, 'why'), 'stateful').body.toString());
+    assert.deepEqual(error, { code: rpc, message: 'why' });
+  }
+  const own = failureAnswer('1', new GatewayError('NOT_SENT', 'down', { server: 's', retryAfterMs: 5 }), 'stateless');
+  assert.deepEqual(JSON.parse(own.body.toString()), {
+    code: 53001,
+    message: 'down',
+    data: { outcome: 'NOT_SENT', sent: false, retryable: true, retryAfterMs: 5, server: 's' },
+  });
+});
+
+test('a tool failure is a result that says so', () => {
+  const message = asScanned(toolFailure('"a"', new GatewayError('TIMEOUT', 'late'), 'Error: late'));
+  assert.deepEqual(JSON.parse(message.body.toString()), {
+    content: [{ type: 'text', text: 'Error: late' }],
+    isError: true,
+    _meta: { 'trunkline/error': { code: 'TIMEOUT', outcome: 'UNKNOWN', sent: true, retryable: false } },
+  });
+});

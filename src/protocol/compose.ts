@@ -1,0 +1,78 @@
+/**
+ * Messages of our own making. Bodies are given as JSON text (or bytes) and stand in the message as given; ids are
+ * lexemes as `Message.id` has them.
+ */
+import type { GatewayError } from '../model/gateway-error.ts';
+import { type Era, Message, type MessageKind } from '../model/message.ts';
+
+const HEAD = '{"jsonrpc":"2.0"';
+
+export function request(method: string, idLexeme: string, paramsJson: string | Buffer | null, era: Era): Message {
+  return compose('request', era, method, idLexeme, 'params', paramsJson);
+}
+
+export function notification(method: string, paramsJson: string | Buffer | null, era: Era): Message {
+  return compose('notification', era, method, '', 'params', paramsJson);
+}
+
+/** A success always has a `result` (S2.16): `{}` is the empty one. */
+export function result(idLexeme: string, resultJson: string | Buffer, era: Era): Message {
+  return compose('result', era, '', idLexeme, 'result', resultJson);
+}
+
+/** An empty id lexeme gives an answer to a request whose id could not be read: without id, or null in old revisions. */
+export function errorAnswer(
+  idLexeme: string,
+  code: number,
+  message: string,
+  dataJson: string | null,
+  era: Era,
+): Message {
+  const data = dataJson === null ? '' : `,"data":${dataJson}`;
+  return compose('error', era, '', idLexeme, 'error', `{"code":${code},"message":${JSON.stringify(message)}${data}}`);
+}
+
+/**
+ * The failure as a JSON-RPC error. Failures of our own carry their data (outcome, retryable, …); those that the
+ * specification defines carry none but what `dataJson` says.
+ */
+export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
+  const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
+  return errorAnswer(idLexeme, error.rpcCode, error.message, dataJson ?? own, era);
+}
+
+/** The failure as a tool result that a model can read (S2.31), with its data under `_meta["trunkline/error"]`. */
+export function toolFailure(idLexeme: string, error: GatewayError, text: string, era: Era = 'stateful'): Message {
+  const type = era === 'stateless' ? '"resultType":"complete",' : '';
+  const content = `"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true`;
+  const meta = JSON.stringify({ code: error.code, ...error.data });
+  return result(idLexeme, `{${type}${content},"_meta":{"trunkline/error":${meta}}}`, era);
+}
+
+function compose(
+  kind: MessageKind,
+  era: Era,
+  method: string,
+  idLexeme: string,
+  bodyKey: 'params' | 'result' | 'error',
+  body: string | Buffer | null,
+): Message {
+  // JSON-RPC 2.0 wants null where the id is unknown; 2026-07-28 wants the member left out.
+  const anonymous = kind === 'error' && idLexeme === '';
+  const id = anonymous ? (era === 'stateful' ? ',"id":null' : '') : idLexeme === '' ? '' : `,"id":${idLexeme}`;
+  // The id's characters are bytes, not text, so the two are encoded apart.
+  const head = Buffer.from(HEAD + id, 'latin1');
+  const name = method === '' ? '' : `,"method":${JSON.stringify(method)}`;
+  const idStart = idLexeme === '' ? -1 : head.length - idLexeme.length;
+  const idEnd = idLexeme === '' ? -1 : head.length;
+  if (body === null) {
+    return new Message(Buffer.concat([head, Buffer.from(`${name}}`)]), kind, era, method, idStart, idEnd, -1, -1);
+  }
+  const middle = Buffer.from(`${name},"${bodyKey}":`);
+  const value = typeof body === 'string' ? Buffer.from(body) : body;
+  const bodyStart = head.length + middle.length;
+  const bytes = Buffer.concat([head, middle, value, CLOSE]);
+  return new Message(bytes, kind, era, method, idStart, idEnd, bodyStart, bodyStart + value.length);
+}
+
+const CLOSE = Buffer.from('}');

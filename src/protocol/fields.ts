@@ -1,0 +1,163 @@
+/**
+ * Reading single members of JSON objects as ranges of bytes. All functions expect bytes that `scan` let through;
+ * on a value of another type than they look for they find nothing. Ranges are half open; those of strings include
+ * the quotes. Where an object repeats a key, the first one is found: see `duplicateKey`.
+ */
+import { skipSpace, skipString, skipValue } from './skip.ts';
+
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Entry {
+  readonly keyStart: number;
+  readonly keyEnd: number;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+}
+
+/** Whether the key lexeme (quotes included) names `key`, escapes considered. */
+export function keyIs(bytes: Buffer, keyStart: number, keyEnd: number, key: string): boolean {
+  const length = keyEnd - keyStart - 2;
+  if (length === key.length) {
+    let i = 0;
+    while (i < length && bytes[keyStart + 1 + i] === key.charCodeAt(i)) i++;
+    if (i === length) return true;
+  }
+  // A longer lexeme may still be the same name, written with escapes or beyond ASCII.
+  return length > key.length && length <= 6 * key.length && decodeString(bytes, keyStart, keyEnd) === key;
+}
+
+/** The value of the object's top-level member `key`. */
+export function field(bytes: Buffer, start: number, end: number, key: string): Range | null {
+  let at = firstMember(bytes, start, end);
+  while (at >= 0) {
+    const keyEnd = skipString(bytes, at, end);
+    if (keyEnd < 0) return null;
+    const value = valueAfter(bytes, keyEnd, end);
+    if (value < 0) return null;
+    const valueEnd = skipValue(bytes, value, end);
+    if (valueEnd < 0) return null;
+    if (keyIs(bytes, at, keyEnd, key)) return { start: value, end: valueEnd };
+    at = nextMember(bytes, valueEnd, end);
+  }
+  return null;
+}
+
+/** Like `field`, along a path of object members. */
+export function fieldAt(bytes: Buffer, start: number, end: number, path: readonly string[]): Range | null {
+  let range: Range | null = { start, end };
+  for (const key of path) {
+    range = field(bytes, range.start, range.end, key);
+    if (range === null) return null;
+  }
+  return range;
+}
+
+/** The values of several members, in the order of `keys`, in one pass. */
+export function fields(bytes: Buffer, start: number, end: number, keys: readonly string[]): (Range | null)[] {
+  const found: (Range | null)[] = keys.map(() => null);
+  let missing = keys.length;
+  for (const entry of entries(bytes, start, end)) {
+    for (let i = 0; i < keys.length; i++) {
+      if (found[i] !== null || !keyIs(bytes, entry.keyStart, entry.keyEnd, keys[i]!)) continue;
+      found[i] = { start: entry.valueStart, end: entry.valueEnd };
+      missing--;
+    }
+    if (missing === 0) break;
+  }
+  return found;
+}
+
+/** The members of an object, in order. Nothing for a value that is no object. */
+export function* entries(bytes: Buffer, start: number, end: number): Generator<Entry, void, undefined> {
+  let at = firstMember(bytes, start, end);
+  while (at >= 0) {
+    const keyEnd = skipString(bytes, at, end);
+    if (keyEnd < 0) return;
+    const valueStart = valueAfter(bytes, keyEnd, end);
+    if (valueStart < 0) return;
+    const valueEnd = skipValue(bytes, valueStart, end);
+    if (valueEnd < 0) return;
+    yield { keyStart: at, keyEnd, valueStart, valueEnd };
+    at = nextMember(bytes, valueEnd, end);
+  }
+}
+
+/** The elements of an array, in order. Nothing for a value that is no array. */
+export function* elements(bytes: Buffer, start: number, end: number): Generator<Range, void, undefined> {
+  if (bytes[start] !== 0x5b) return;
+  let at = skipSpace(bytes, start + 1);
+  while (at < end && bytes[at] !== 0x5d) {
+    const valueEnd = skipValue(bytes, at, end);
+    if (valueEnd < 0) return;
+    yield { start: at, end: valueEnd };
+    at = skipSpace(bytes, valueEnd);
+    if (bytes[at] !== 0x2c) return;
+    at = skipSpace(bytes, at + 1);
+  }
+}
+
+/**
+ * The first key that the object holds twice, null when all differ. Parsers disagree about which one counts, so
+ * whoever decides by a member of untrusted bytes (a tool's name, say) refuses such objects.
+ */
+export function duplicateKey(bytes: Buffer, start: number, end: number): string | null {
+  const seen = new Set<string>();
+  for (const entry of entries(bytes, start, end)) {
+    const key = decodeString(bytes, entry.keyStart, entry.keyEnd);
+    if (key === null) continue;
+    if (seen.has(key)) return key;
+    seen.add(key);
+  }
+  return null;
+}
+
+/** Decodes a JSON string; null when the range is no well-formed string. */
+export function stringValue(bytes: Buffer, range: Range | null): string | null {
+  return range === null ? null : decodeString(bytes, range.start, range.end);
+}
+
+/** The range as text, quotes and escapes as written. */
+export function text(bytes: Buffer, range: Range): string {
+  return bytes.toString('utf8', range.start, range.end);
+}
+
+export function decodeString(bytes: Buffer, start: number, end: number): string | null {
+  if (end - start < 2 || bytes[start] !== 0x22 || bytes[end - 1] !== 0x22) return null;
+  let plain = true;
+  for (let i = start + 1; i < end - 1 && plain; i++) {
+    const c = bytes[i]!;
+    plain = c >= 0x20 && c < 0x80 && c !== 0x5c && c !== 0x22;
+  }
+  if (plain) return bytes.toString('latin1', start + 1, end - 1);
+  try {
+    return JSON.parse(bytes.toString('utf8', start, end)) as string;
+  } catch {
+    return null;
+  }
+}
+
+/** Index of the first key's quote, or -1. */
+function firstMember(bytes: Buffer, start: number, end: number): number {
+  if (bytes[start] !== 0x7b) return -1;
+  const at = skipSpace(bytes, start + 1);
+  return at < end && bytes[at] === 0x22 ? at : -1;
+}
+
+/** Index of the next key's quote after a value's end, or -1. */
+function nextMember(bytes: Buffer, at: number, end: number): number {
+  at = skipSpace(bytes, at);
+  if (at >= end || bytes[at] !== 0x2c) return -1;
+  at = skipSpace(bytes, at + 1);
+  return at < end && bytes[at] === 0x22 ? at : -1;
+}
+
+/** Index of the value's first byte after a key's end, or -1. */
+function valueAfter(bytes: Buffer, at: number, end: number): number {
+  at = skipSpace(bytes, at);
+  if (at >= end || bytes[at] !== 0x3a) return -1;
+  at = skipSpace(bytes, at + 1);
+  return at < end ? at : -1;
+}

@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { Message } from '../model/message.ts';
+import { isBatch, isScanFailure, type ScanFailure, type ScanMode, scanBatch, scanMessage } from './scan.ts';
+
+function scan(json: string | Buffer, mode: ScanMode = 'strict'): Message | ScanFailure {
+  return scanMessage(typeof json === 'string' ? Buffer.from(json) : json, 'stateful', mode);
+}
+
+function accepted(json: string | Buffer, mode: ScanMode = 'strict'): Message {
+  const scanned = scan(json, mode);
+  assert.ok(!isScanFailure(scanned), isScanFailure(scanned) ? scanned.reason : '');
+  return scanned;
+}
+
+function refused(json: string | Buffer, code: ScanFailure['code'], mode: ScanMode = 'strict'): ScanFailure {
+  const scanned = scan(json, mode);
+  assert.ok(isScanFailure(scanned), `accepted: ${json.toString().slice(0, 120)}`);
+  assert.equal(scanned.code, code, `${scanned.reason}: ${json.toString().slice(0, 120)}`);
+  return scanned;
+}
+
+const REQUEST = '{"jsonrpc":"2.0","id":7,"method":"tools/list"}';
+const MODES: readonly ScanMode[] = ['strict', 'relaxed'];
+
+describe('the envelope of a message', () => {
+  for (const mode of MODES) {
+    test(`S2.15 check:B9 the four kinds are told apart, whatever the order of members (${mode})`, () => {
+      const request = accepted('{"params":{"a":1},"method":"tools/call","id":"x y","jsonrpc":"2.0","extra":[1]}', mode);
+      assert.deepEqual(
+        [request.kind, request.method, request.id, request.body.toString()],
+        ['request', 'tools/call', '"x y"', '{"a":1}'],
+      );
+      const notification = accepted('{"method":"notifications/initialized","jsonrpc":"2.0"}', mode);
+      assert.deepEqual([notification.kind, notification.id, notification.bodyStart], ['notification', '', -1]);
+      const result = accepted('{"result":{"ok":true},"id":-3,"jsonrpc":"2.0"}', mode);
+      assert.deepEqual(
+        [result.kind, result.method, result.id, result.body.toString()],
+        ['result', '', '-3', '{"ok":true}'],
+      );
+      const error = accepted(' { "error" : {"code":-1,"message":"m"} , "id" : 1 , "jsonrpc" : "2.0" } \n', mode);
+      assert.deepEqual([error.kind, error.body.toString()], ['error', '{"code":-1,"message":"m"}']);
+    });
+
+    test(`S2.15 ids come back by lexeme (${mode})`, () => {
+      const ids = [
+        '0',
+        '-0',
+        '1.0',
+        '9007199254740993',
+        '1'.repeat(300),
+        '""',
+        '"\\u00e9"',
+        '"é"',
+        '"\\ud800"',
+        '"a\\"b"',
+      ];
+      for (const id of ids) {
+        const message = accepted(`{"jsonrpc":"2.0","id":${id},"method":"m"}`, mode);
+        assert.equal(Buffer.from(message.id, 'latin1').toString(), id);
+      }
+    });
+
+    test(`S2.1 ids that cannot be echoed are refused (${mode})`, () => {
+      const ids = ['null', 'true', '1.5', '1e400', '1E2', '-', '01', '1.', '{}', '[1]', `"${'x'.repeat(1 << 20)}"`];
+      for (const id of ids) {
+        const json = `{"jsonrpc":"2.0","id":${id},"method":"m"}`;
+        const scanned = scan(json, mode);
+        assert.ok(isScanFailure(scanned), id.slice(0, 20));
+        assert.equal(scanned.id, '');
+      }
+      refused('{"jsonrpc":"2.0","id":1.5,"method":"m"}', 'INVALID_REQUEST', mode);
+      refused('{"jsonrpc":"2.0","id":null,"method":"m"}', 'INVALID_REQUEST', mode);
+    });
+
+    test(`S2.1 envelope faults name the id of the request, wherever it stands (${mode})`, () => {
+      const faults = [
+        '{"jsonrpc":"1.0","id":7,"method":"m"}',
+        '{"jsonrpc":2.0,"method":"m","id":7}',
+        '{"method":"m","id":7}',
+        '{"jsonrpc":"2.0","id":7,"method":5}',
+        '{"jsonrpc":"2.0","id":7,"method":""}',
+        `{"jsonrpc":"2.0","id":7,"method":"${'m'.repeat(2000)}"}`,
+        '{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}',
+        '{"jsonrpc":"2.0","id":7,"method":"m","params":null}',
+        '{"jsonrpc":"2.0","id":7,"method":"m","params":"x"}',
+        '{"jsonrpc":"2.0","id":7}',
+        '{"jsonrpc":"2.0","id":7,"result":{},"error":{}}',
+        '{"jsonrpc":"2.0","id":7,"error":"text"}',
+        '{"jsonrpc":"2.0","id":7,"method":"m","result":{}}',
+        '{"jsonrpc":"2.0","jsonrpc":"2.0","id":7,"method":"m"}',
+        '{"jsonrpc":"2.0","id":7,"method":"m","method":"n"}',
+        '{"jsonrpc":"2.0","id":7,"method":"m","m\\u0065thod":"n"}',
+        '{"jsonrpc":"2.0","id":7,"result":1,"result":2}',
+      ];
+      for (const json of faults) assert.equal(refused(json, 'INVALID_REQUEST', mode).id, '7', json);
+      assert.equal(refused('{"jsonrpc":"2.0","id":7,"id":8,"method":"m"}', 'INVALID_REQUEST', mode).id, '');
+    });
+
+    test(`names in the envelope are read through their escapes (${mode})`, () => {
+      const message = accepted('{"\\u006asonrpc":"2.\\u0030","\\u0069d":1,"method":"tools\\/c\\u0061ll"}', mode);
+      assert.deepEqual([message.method, message.id], ['tools/call', '1']);
+    });
+
+    test(`members of an object's prototype are names like any other (${mode})`, () => {
+      const json = '{"__proto__":{"id":2},"constructor":1,"jsonrpc":"2.0","id":1,"method":"__proto__"}';
+      assert.equal(accepted(json, mode).method, '__proto__');
+    });
+
+    test(`what is not one whole document is refused (${mode})`, () => {
+      const broken = ['', ' ', '{', '{}}', `${REQUEST}${REQUEST}`, `${REQUEST}\n${REQUEST}`, `${REQUEST},`, '{"a":1,}'];
+      for (const json of broken) refused(json, 'PARSE_ERROR', mode);
+      for (const open of ['{"a":', '{"a":[1,{"b":2]}}', '{"a":"x}', '{"a"']) refused(open, 'PARSE_ERROR', mode);
+      refused(
+        Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from(REQUEST)]),
+        mode === 'strict' ? 'PARSE_ERROR' : 'INVALID_REQUEST',
+        mode,
+      );
+    });
+
+    test(`nesting without end is refused in no time (${mode})`, () => {
+      const deep = `{"jsonrpc":"2.0","id":1,"method":"m","params":${'{"a":'.repeat(200_000)}1${'}'.repeat(200_000)}}`;
+      refused(deep, 'PARSE_ERROR', mode);
+      refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":${'['.repeat(200_000)}`, 'PARSE_ERROR', mode);
+    });
+  }
+});
+
+describe('bytes from clients', () => {
+  test('S2.1 check:B9 what JSON does not allow is a parse error', () => {
+    const values = [
+      "'x'",
+      'undefined',
+      'NaN',
+      'Infinity',
+      '-Infinity',
+      '+1',
+      '01',
+      '-01',
+      '.5',
+      '5.',
+      '1e',
+      '1e+',
+      '0x10',
+      '1_000',
+      '--1',
+      'True',
+      'nul',
+      'nulll',
+      'tru',
+      '"\t"',
+      '"\n"',
+      '"\u0000"',
+      '"\\x41"',
+      '"\\u12g4"',
+      '"\\u12"',
+      '"\\',
+      '"a',
+      '[1,]',
+      '[,1]',
+      '[1 2]',
+      '{"a" 1}',
+      '{a:1}',
+      '{"a":1,,"b":2}',
+      '{,}',
+      '/*c*/1',
+      '1//c\n',
+      '\u00a01',
+      '\u20281',
+      '1\f',
+    ];
+    for (const value of values) refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":${value}}}`, 'PARSE_ERROR');
+  });
+
+  test('check:B12 what JSON allows passes, however odd', () => {
+    const values = [
+      '12345678901234567890',
+      '1.0',
+      '-0',
+      '1E400',
+      '1e-999',
+      '0e0',
+      '-1.25E+3',
+      '"\\ud800"',
+      '"\\u0000"',
+      '"\u2028\u007f"',
+      '"😀\\/\\b\\f\\n\\r\\t\\\\"',
+      '[ ]',
+      '{ }',
+      '[[],{}]',
+      'true',
+      'false',
+      'null',
+      '""',
+      '{"":{"":""}}',
+      '{"a":1,"a":2}',
+    ];
+    for (const value of values) {
+      const json = `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": ${value} }}`;
+      assert.equal(accepted(json).body.toString(), `{"a": ${value} }`);
+    }
+  });
+
+  test('broken UTF-8 is a parse error, in a name, a string or between tokens', () => {
+    for (const bad of [[0xff], [0xc0, 0xaf], [0xed, 0xa0, 0x80], [0xe2, 0x82], [0xf5, 0x80, 0x80, 0x80]]) {
+      const json = Buffer.concat([
+        Buffer.from('{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"'),
+        Buffer.from(bad),
+        Buffer.from('"}}'),
+      ]);
+      refused(json, 'PARSE_ERROR');
+    }
+    refused(Buffer.from(REQUEST, 'utf16le'), 'PARSE_ERROR');
+  });
+
+  test('scalars and arrays are JSON, but no request', () => {
+    for (const json of ['1', '"x"', 'null', 'true', '[]', `[${REQUEST}]`]) refused(json, 'INVALID_REQUEST');
+    for (const json of ['nope', '[1', '"x', '[1]x']) refused(json, 'PARSE_ERROR');
+  });
+
+  test('a parameter that stands there twice is refused: server and gateway would read different ones', () => {
+    const twice = [
+      '{"name":"safe","arguments":{},"name":"other"}',
+      '{"name":"safe", "n\\u0061me" :"other"}',
+      '{"name" :"safe","name":"other"}',
+      '{"_meta":{"progressToken":1,"progressToken":2}}',
+      '{"\\u005fmeta":{"k":1,"k":2}}',
+      '{"_meta":{},"_meta":{}}',
+    ];
+    for (const params of twice) {
+      const failure = refused(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`, 'INVALID_REQUEST');
+      assert.equal(failure.id, '1');
+    }
+    // Names of equal signature that are not equal, and many of them.
+    accepted('{"jsonrpc":"2.0","id":1,"method":"m","params":{"aa":1,"ab":2,"ac":3,"_meta":{"xa":1,"xb":2}}}');
+    const many = Array.from({ length: 20_000 }, (_, i) => `"k${i}":${i}`).join(',');
+    accepted(`{"jsonrpc":"2.0","id":1,"method":"m","params":{${many}}}`);
+    refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{${many},"k77":1}}`, 'INVALID_REQUEST');
+  });
+
+  test('nesting passes up to the limit', () => {
+    const nested = (depth: number) =>
+      `{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`;
+    accepted(nested(510));
+    refused(nested(511), 'PARSE_ERROR');
+  });
+
+  test('answers of clients need an id', () => {
+    refused('{"jsonrpc":"2.0","result":{}}', 'INVALID_REQUEST');
+    refused('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}', 'INVALID_REQUEST');
+  });
+});
+
+describe('bytes from servers', () => {
+  test('an error may come without an id, or with null', () => {
+    for (const json of [
+      '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}',
+      '{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}',
+    ]) {
+      const message = accepted(json, 'relaxed');
+      assert.deepEqual([message.kind, message.id], ['error', '']);
+    }
+    refused('{"jsonrpc":"2.0","id":null,"result":{}}', 'INVALID_REQUEST', 'relaxed');
+  });
+
+  test('strings are hopped over whatever they hold', () => {
+    const tricky = [
+      '}'.repeat(500),
+      '\\"}]'.repeat(100),
+      '\\\\',
+      `${'\\\\'.repeat(100)}`,
+      `${'x'.repeat(100)}\\"`,
+      'a'.repeat(47),
+    ];
+    for (let pad = 0; pad < 100; pad++) tricky.push(`${'p'.repeat(pad)}\\\\\\"{`);
+    for (const text of tricky) {
+      const json = `{"result":{"t":"${text}","u":["${text}"]},"jsonrpc":"2.0","id":5}`;
+      const message = accepted(json, 'relaxed');
+      assert.equal(message.id, '5');
+      assert.equal(message.body.toString(), `{"t":"${text}","u":["${text}"]}`);
+    }
+  });
+});
+
+describe('a batch', () => {
+  test('is split into the bytes of its elements', () => {
+    const parts = scanBatch(Buffer.from(` [ ${REQUEST} , {"x":"]"} , 1 ]\n`));
+    assert.ok(!isScanFailure(parts));
+    assert.deepEqual(parts.map(String), [REQUEST, '{"x":"]"}', '1']);
+    assert.equal(isBatch(Buffer.from(' [1]')), true);
+    assert.equal(isBatch(Buffer.from(REQUEST)), false);
+  });
+
+  test('is refused when empty, broken, or too long', () => {
+    const code = (json: string): string => {
+      const scanned = scanBatch(Buffer.from(json));
+      return isScanFailure(scanned) ? scanned.code : 'accepted';
+    };
+    assert.equal(code('[]'), 'INVALID_REQUEST');
+    assert.equal(code('{}'), 'INVALID_REQUEST');
+    assert.equal(code(`[${REQUEST}`), 'PARSE_ERROR');
+    assert.equal(code(`[${REQUEST},]`), 'PARSE_ERROR');
+    assert.equal(code(`[${new Array(20_000).fill(REQUEST).join(',')}]`), 'INVALID_REQUEST');
+    assert.equal(code(`[${new Array(100).fill(REQUEST).join(',')}]`), 'accepted');
+  });
+});

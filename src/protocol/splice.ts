@@ -1,0 +1,195 @@
+/**
+ * Changing bytes without rebuilding them: edits replace ranges, everything between stays as it came. Member edits
+ * keep the commas right, whatever stands around the member.
+ */
+import { type Era, Message } from '../model/message.ts';
+import { type Entry, entries, keyIs, type Range } from './fields.ts';
+import { scanMessage } from './scan.ts';
+import { skipSpace } from './skip.ts';
+
+/** Replaces the half-open range by `insert`; `start === end` inserts. Texts are written as UTF-8. */
+export interface Edit {
+  readonly start: number;
+  readonly end: number;
+  readonly insert: string | Buffer;
+}
+
+/** Bytes above this size are handed on in parts; below it one copy is cheaper than more buffers. */
+const COPY_LIMIT = 16 * 1024;
+
+const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
+
+/** The edited bytes as parts: views of what stays, and the inserts. Edits must not overlap; any order. */
+export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
+  const parts: Buffer[] = [];
+  let at = 0;
+  for (const edit of inOrder(edits)) {
+    if (edit.start < at || edit.end < edit.start || edit.end > bytes.length) throw new RangeError('edits overlap');
+    if (edit.start > at) parts.push(bytes.subarray(at, edit.start));
+    if (edit.insert.length > 0) parts.push(typeof edit.insert === 'string' ? Buffer.from(edit.insert) : edit.insert);
+    at = edit.end;
+  }
+  if (at < bytes.length) parts.push(bytes.subarray(at));
+  return parts;
+}
+
+/** The edited bytes in one buffer; the same buffer when there is nothing to edit. */
+export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
+  return edits.length === 0 ? bytes : Buffer.concat(spliceParts(bytes, edits));
+}
+
+/**
+ * The message with edits applied to its bytes, its ranges moved along. Edits may replace or lie within the id and
+ * the body, but not cut across their borders. `era` is the vocabulary that the edited body speaks.
+ */
+export function spliceMessage(message: Message, edits: readonly Edit[], era: Era = message.era): Message {
+  if (edits.length === 0 && era === message.era) return message;
+  const sizes = edits.map(({ start, end, insert }) => ({ start, end, by: byteLength(insert) - (end - start) }));
+  const startOf = (at: number): number =>
+    at < 0 ? at : sizes.reduce((sum, edit) => (edit.end <= at ? sum + edit.by : sum), at);
+  const endOf = (at: number): number =>
+    at < 0 ? at : sizes.reduce((sum, edit) => (edit.start < at ? sum + edit.by : sum), at);
+  return new Message(
+    splice(message.bytes, edits),
+    message.kind,
+    era,
+    message.method,
+    startOf(message.idStart),
+    endOf(message.idEnd),
+    startOf(message.bodyStart),
+    endOf(message.bodyEnd),
+  );
+}
+
+/** The message's bytes, as parts, under another id. Lexemes are what `Message.id` gives: one character per byte. */
+export function withId(message: Message, idLexeme: string): Buffer[] {
+  const { bytes, idStart, idEnd } = message;
+  if (idStart < 0) return [splice(bytes, editMembers(bytes, envelope(bytes), [['id', latin1(idLexeme)]]))];
+  const tail = bytes.length - idEnd;
+  if (bytes.length > COPY_LIMIT) {
+    return [bytes.subarray(0, idStart), latin1(idLexeme), bytes.subarray(idEnd)];
+  }
+  const copy = Buffer.allocUnsafe(idStart + idLexeme.length + tail);
+  bytes.copy(copy, 0, 0, idStart);
+  copy.write(idLexeme, idStart, 'latin1');
+  bytes.copy(copy, idStart + idLexeme.length, idEnd);
+  return [copy];
+}
+
+/** The message with `params` (or another body) replaced, or added where it has none. */
+export function withBody(message: Message, json: string, era: Era = message.era): Message {
+  const { bytes, bodyStart, bodyEnd } = message;
+  if (bodyStart >= 0) return spliceMessage(message, [{ start: bodyStart, end: bodyEnd, insert: json }], era);
+  const scanned = scanMessage(splice(bytes, editMembers(bytes, envelope(bytes), [['params', json]])), era, 'relaxed');
+  if ('reason' in scanned) throw new TypeError(`a message cannot take this body: ${scanned.reason}`);
+  return scanned;
+}
+
+/**
+ * Edits that give the object the members in `changes` and leave the rest untouched; null removes. A member that is
+ * there keeps its place, a new one comes first.
+ */
+export function editMembers(
+  bytes: Buffer,
+  object: Range,
+  changes: readonly (readonly [key: string, json: string | Buffer | null])[],
+): Edit[] {
+  const members = [...entries(bytes, object.start, object.end)];
+  const edits: Edit[] = [];
+  const removed = new Array<boolean>(members.length).fill(false);
+  const added: Buffer[] = [];
+  for (const [key, json] of changes) {
+    let found = false;
+    members.forEach((member, i) => {
+      if (!keyIs(bytes, member.keyStart, member.keyEnd, key)) return;
+      found = true;
+      if (json === null) removed[i] = true;
+      else edits.push({ start: member.valueStart, end: member.valueEnd, insert: json });
+    });
+    if (!found && json !== null) added.push(Buffer.from(`${JSON.stringify(key)}:`), toBuffer(json), COMMA);
+  }
+  edits.push(...removals(members, removed));
+  if (added.length > 0) {
+    if (removed.every(Boolean)) added.pop();
+    edits.push({ start: object.start + 1, end: object.start + 1, insert: Buffer.concat(added) });
+  }
+  return edits;
+}
+
+/** The edit that gives the object this member. For several changes of one object use `editMembers`. */
+export function setMember(bytes: Buffer, object: Range, key: string, json: string | Buffer): Edit {
+  return editMembers(bytes, object, [[key, json]])[0]!;
+}
+
+/** The edit that takes the member away; null when it is not there. For several changes use `editMembers`. */
+export function removeMember(bytes: Buffer, object: Range, key: string): Edit | null {
+  return editMembers(bytes, object, [[key, null]])[0] ?? null;
+}
+
+/**
+ * The document without line breaks, for newline-framed wires and SSE: between tokens they become spaces. Inside a
+ * string a raw one is not JSON; it is escaped, so that no server can forge a frame. Nothing else changes; the same
+ * buffer where there is nothing to do.
+ */
+export function oneLine(bytes: Buffer): Buffer {
+  if (!bytes.includes(LF) && !bytes.includes(CR)) return bytes;
+  const out = Buffer.allocUnsafe(2 * bytes.length);
+  let to = 0;
+  let inString = false;
+  for (let i = 0; i < bytes.length; i++) {
+    const c = bytes[i]!;
+    if (c === LF || c === CR) {
+      if (inString) {
+        out[to++] = 0x5c;
+        out[to++] = c === LF ? 0x6e : 0x72;
+      } else out[to++] = SPACE;
+      continue;
+    }
+    out[to++] = c;
+    if (c === 0x22) inString = !inString;
+    else if (c === 0x5c && inString && bytes[i + 1]! >= SPACE) out[to++] = bytes[++i]!;
+  }
+  return out.subarray(0, to);
+}
+
+/** The range of the whole object in a message's bytes. */
+export function envelope(bytes: Buffer): Range {
+  return { start: skipSpace(bytes, 0), end: bytes.length };
+}
+
+const COMMA = Buffer.from(',');
+
+/** Edits that cut out the marked members, runs together, each with exactly the comma that has to go. */
+function removals(members: readonly Entry[], removed: readonly boolean[]): Edit[] {
+  const edits: Edit[] = [];
+  for (let first = 0; first < members.length; first++) {
+    if (!removed[first]) continue;
+    let last = first;
+    while (removed[last + 1]) last++;
+    const after = members[last + 1];
+    const before = members[first - 1];
+    const start = after === undefined && before !== undefined ? before.valueEnd : members[first]!.keyStart;
+    edits.push({ start, end: after === undefined ? members[last]!.valueEnd : after.keyStart, insert: '' });
+    first = last;
+  }
+  return edits;
+}
+
+function inOrder(edits: readonly Edit[]): readonly Edit[] {
+  if (edits.length < 2) return edits;
+  return [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
+}
+
+function byteLength(insert: string | Buffer): number {
+  return typeof insert === 'string' ? Buffer.byteLength(insert) : insert.length;
+}
+
+function toBuffer(json: string | Buffer): Buffer {
+  return typeof json === 'string' ? Buffer.from(json) : json;
+}
+
+function latin1(lexeme: string): Buffer {
+  return Buffer.from(lexeme, 'latin1');
+}
