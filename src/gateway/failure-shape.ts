@@ -1,0 +1,36 @@
+import type { Endpoint } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { failureAnswer, toolFailure } from '../protocol/compose.ts';
+
+/**
+ * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`
+ * results in the seeds' words (S2.31), which a model can read; everything else is a JSON-RPC error of its era.
+ */
+export function shapeFailure(request: Message, endpoint: Endpoint, error: GatewayError): Message {
+  if (request.era === 'stateful') {
+    if (endpoint.kind === 'aggregate' && request.method === 'tools/call') {
+      return toolFailure(request.id, error, toolFailureText(error));
+    }
+    return failureAnswer(request.id, error, 'stateful');
+  }
+  return failureAnswer(request.id, inStateless(error), 'stateless');
+}
+
+/** What a model reads of a failed tool call (S2.31). */
+export function toolFailureText(error: GatewayError): string {
+  switch (error.code) {
+    case 'ACCESS_DENIED':
+      return error.message;
+    case 'INVALID_PARAMS':
+      return error.message.startsWith('Invalid tool name: ') ? error.message : `Error: ${error.message}`;
+    default:
+      return `Error calling tool: ${error.message}`;
+  }
+}
+
+/** 2026-07-28 has no code of its own for a resource that is not there (server/resources §Error Handling). */
+function inStateless(error: GatewayError): GatewayError {
+  if (error.code !== 'RESOURCE_NOT_FOUND') return error;
+  return new GatewayError('INVALID_PARAMS', error.message, { cause: error });
+}
