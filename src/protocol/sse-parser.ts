@@ -1,0 +1,187 @@
+/** One dispatched event. Fields that the event did not carry are null; `data` is empty where it carried none. */
+export interface SseEvent {
+  readonly id: string | null;
+  readonly event: string | null;
+  /** Lines joined with LF. Often a view of a chunk that was pushed. */
+  readonly data: Buffer;
+  readonly retryMs: number | null;
+}
+
+export interface SseParserOptions {
+  /** Longest event taken, all its lines together. */
+  readonly maxEventBytes: number;
+}
+
+const LF = 0x0a;
+const CR = 0x0d;
+const COLON = 0x3a;
+const EMPTY = Buffer.alloc(0);
+const NEWLINE = Buffer.from('\n');
+
+/**
+ * Server-sent events from bytes (WHATWG HTML §9.2.6): LF, CR and CRLF, split anywhere. Linear in its input, copies a
+ * line only when it came in several chunks, and holds no more than one event. An event above the limit is dropped
+ * and the stream goes on with the next one. What stands at the end without its blank line is no event.
+ *
+ * Events are given out by `push`, also those without data (servers send such to name an id for resumption).
+ */
+export class SseParser {
+  readonly #maxEventBytes: number;
+  /** The current line's earlier pieces. */
+  #pieces: Buffer[] = [];
+  #pieceBytes = 0;
+  #data: Buffer[] = [];
+  /** Bytes of the event so far, finished lines only. */
+  #eventBytes = 0;
+  #id: string | null = null;
+  #event: string | null = null;
+  #retryMs: number | null = null;
+  #hasFields = false;
+  #oversize = false;
+  #afterCr = false;
+  #atStart = true;
+
+  constructor(options: SseParserOptions) {
+    this.#maxEventBytes = options.maxEventBytes;
+  }
+
+  /** False when an event that ended or grew in this chunk was too large and is dropped. */
+  push(chunk: Buffer, onEvent: (event: SseEvent) => void, onComment?: () => void): boolean {
+    let fine = true;
+    let at = 0;
+    // Where the next CR and LF are; each is looked for once per stretch, so that the work stays linear.
+    let lf = -2;
+    let cr = -2;
+    if (this.#afterCr && chunk.length > 0) {
+      if (chunk[0] === LF) at = 1;
+      this.#afterCr = false;
+    }
+    while (at < chunk.length) {
+      if (lf !== -1 && lf < at) lf = chunk.indexOf(LF, at);
+      if (cr !== -1 && cr < at) cr = chunk.indexOf(CR, at);
+      const end = lf < 0 ? cr : cr < 0 ? lf : Math.min(lf, cr);
+      if (end < 0) {
+        if (!this.#grow(chunk.subarray(at))) fine = false;
+        break;
+      }
+      if (!this.#endLine(chunk, at, end, onEvent, onComment)) fine = false;
+      at = end + 1;
+      if (chunk[end] === CR) {
+        if (at === chunk.length) this.#afterCr = true;
+        else if (chunk[at] === LF) at++;
+      }
+    }
+    return fine;
+  }
+
+  /** Keeps the beginning of an unfinished line. */
+  #grow(piece: Buffer): boolean {
+    if (this.#oversize) {
+      this.#pieceBytes += piece.length;
+      return true;
+    }
+    this.#pieces.push(piece);
+    this.#pieceBytes += piece.length;
+    return this.#withinLimit(this.#pieceBytes);
+  }
+
+  #withinLimit(lineBytes: number): boolean {
+    if (this.#eventBytes + lineBytes <= this.#maxEventBytes) return true;
+    this.#oversize = true;
+    this.#pieces = [];
+    this.#data = [];
+    return false;
+  }
+
+  #endLine(
+    chunk: Buffer,
+    start: number,
+    end: number,
+    onEvent: (event: SseEvent) => void,
+    onComment: (() => void) | undefined,
+  ): boolean {
+    const length = this.#pieceBytes + end - start;
+    if (length === 0) {
+      this.#dispatch(onEvent);
+      return true;
+    }
+    let line = chunk;
+    if (this.#pieceBytes > 0) {
+      if (!this.#oversize) {
+        this.#pieces.push(chunk.subarray(start, end));
+        line = Buffer.concat(this.#pieces, length);
+        start = 0;
+        end = length;
+      }
+      this.#pieces = [];
+      this.#pieceBytes = 0;
+    }
+    if (this.#oversize) return true;
+    if (!this.#withinLimit(length)) return false;
+    this.#eventBytes += length;
+    if (this.#atStart) {
+      this.#atStart = false;
+      if (line[start] === 0xef && line[start + 1] === 0xbb && line[start + 2] === 0xbf) start += 3;
+      // A line of nothing but the byte order mark is a blank one.
+      if (start === end) {
+        this.#dispatch(onEvent);
+        return true;
+      }
+    }
+    if (line[start] === COLON) onComment?.();
+    else this.#field(line, start, end);
+    return true;
+  }
+
+  #field(line: Buffer, start: number, end: number): void {
+    let colon = start;
+    // The longest field name is `event`, `retry`.
+    while (colon < end && colon <= start + 5 && line[colon] !== COLON) colon++;
+    if (colon < end && line[colon] !== COLON) return;
+    let value = Math.min(colon + 1, end);
+    if (line[value] === 0x20 && value < end) value++;
+    switch (line.toString('latin1', start, colon)) {
+      case 'data':
+        this.#data.push(line.subarray(value, end));
+        this.#hasFields = true;
+        break;
+      case 'id': {
+        const id = line.toString('utf8', value, end);
+        if (id.includes('\0')) break;
+        this.#id = id;
+        this.#hasFields = true;
+        break;
+      }
+      case 'event':
+        this.#event = line.toString('utf8', value, end);
+        this.#hasFields = true;
+        break;
+      case 'retry': {
+        const digits = line.toString('latin1', value, end);
+        if (!/^[0-9]{1,15}$/.test(digits)) break;
+        this.#retryMs = Number(digits);
+        this.#hasFields = true;
+      }
+    }
+  }
+
+  #dispatch(onEvent: (event: SseEvent) => void): void {
+    this.#atStart = false;
+    const event: SseEvent = { id: this.#id, event: this.#event, data: joined(this.#data), retryMs: this.#retryMs };
+    const given = this.#hasFields && !this.#oversize;
+    this.#data = [];
+    this.#eventBytes = 0;
+    this.#id = null;
+    this.#event = null;
+    this.#retryMs = null;
+    this.#hasFields = false;
+    this.#oversize = false;
+    if (given) onEvent(event);
+  }
+}
+
+function joined(lines: readonly Buffer[]): Buffer {
+  if (lines.length === 0) return EMPTY;
+  if (lines.length === 1) return lines[0]!;
+  return Buffer.concat(lines.flatMap((line, i) => (i === 0 ? [line] : [NEWLINE, line])));
+}
