@@ -67,6 +67,8 @@ export interface TransportReceiver {
   lost(request: number, error: GatewayError): void;
   /** The server's session id has become known or changed (HTTP). */
   sessionId?(id: string): void;
+  /** The server's own stream was down and could not be replayed: notifications may have been missed (HTTP). */
+  missed?(): void;
   /** The connection is gone. Requests in flight were reported `lost` before. Called at most once, not after `close`. */
   closed(reason: ClosedReason): void;
 }
