@@ -1,0 +1,35 @@
+/** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
+export class BodyCollector {
+  readonly limit: number;
+  readonly #parts: Buffer[] = [];
+  #whole: Buffer | null;
+  #length = 0;
+
+  /** `known` is the length announced, at most `limit`; -1 without one. */
+  constructor(known: number, limit: number) {
+    this.limit = limit;
+    this.#whole = known < 0 ? null : Buffer.allocUnsafe(known);
+  }
+
+  /** Copies a range out of `bytes`. False when that is over the limit. */
+  add(bytes: Buffer, from: number, to: number): boolean {
+    const size = to - from;
+    if (this.#whole !== null) {
+      bytes.copy(this.#whole, this.#length, from, to);
+    } else {
+      if (this.#length + size > this.limit) return false;
+      const part = Buffer.allocUnsafe(size);
+      bytes.copy(part, 0, from, to);
+      this.#parts.push(part);
+    }
+    this.#length += size;
+    return true;
+  }
+
+  /** The body; null when it is empty. */
+  take(): Buffer | null {
+    if (this.#length === 0) return null;
+    if (this.#whole !== null) return this.#whole;
+    return this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#length);
+  }
+}

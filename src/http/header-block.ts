@@ -1,0 +1,28 @@
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * Request headers encoded once for many requests. What could end a header line early (CR, LF, NUL) is refused here,
+ * so that no value from a configuration or a client can add headers or requests of its own.
+ */
+export class HeaderBlock {
+  /** `name: value\r\n` for each header, in latin1. */
+  readonly text: string;
+
+  /** Name and value alternating. Throws TypeError, without the value, when a name or value is not valid. */
+  constructor(pairs: readonly string[]) {
+    this.text = encodeHeaders(pairs);
+  }
+}
+
+export function encodeHeaders(pairs: readonly string[]): string {
+  let text = '';
+  for (let i = 0; i + 1 < pairs.length; i += 2) {
+    const name = pairs[i]!;
+    const value = pairs[i + 1]!;
+    if (!TOKEN.test(name)) throw new TypeError(`not a header name: ${JSON.stringify(name.slice(0, 64))}`);
+    if (!VALUE.test(value)) throw new TypeError(`the value of header ${name} has characters HTTP does not allow`);
+    text += `${name}: ${value}\r\n`;
+  }
+  return text;
+}

@@ -1,0 +1,32 @@
+/**
+ * Why there is no (whole) response.
+ * `refused`: no connection. `dns`: no address. `timeout`: a limit of connecting, of a head or of a body ran out.
+ * `reset`: the connection ended early. `tls`: the handshake failed or the certificate is not good. `protocol`: what
+ * came is not HTTP as we take it. `too_large`: over a limit. `proxy`: the proxy refused. `closed`: our own `close`.
+ */
+export type HttpFailureKind =
+  | 'refused'
+  | 'dns'
+  | 'timeout'
+  | 'reset'
+  | 'tls'
+  | 'protocol'
+  | 'too_large'
+  | 'proxy'
+  | 'closed';
+
+/**
+ * A request that ended without a whole response. `sent` is exact and decides about retries: false only when not one
+ * byte of the request was taken by the operating system, so that the server cannot have acted on it.
+ */
+export class HttpFailure extends Error {
+  readonly kind: HttpFailureKind;
+  readonly sent: boolean;
+
+  constructor(kind: HttpFailureKind, sent: boolean, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'HttpFailure';
+    this.kind = kind;
+    this.sent = sent;
+  }
+}

@@ -1,0 +1,35 @@
+/** Headers of a response, names in lower case, in the order they came. A flat list: responses have few headers. */
+export class ResponseHeaders {
+  /** Name and value alternating. */
+  readonly #pairs: readonly string[];
+
+  constructor(pairs: readonly string[]) {
+    this.#pairs = pairs;
+  }
+
+  /** The first value of the header; `name` in lower case. */
+  get(name: string): string | undefined {
+    const pairs = this.#pairs;
+    for (let i = 0; i < pairs.length; i += 2) if (pairs[i] === name) return pairs[i + 1];
+    return undefined;
+  }
+
+  all(name: string): string[] {
+    const values: string[] = [];
+    const pairs = this.#pairs;
+    for (let i = 0; i < pairs.length; i += 2) if (pairs[i] === name) values.push(pairs[i + 1]!);
+    return values;
+  }
+
+  /** The media type in lower case without parameters; empty where there is none. */
+  get mediaType(): string {
+    const value = this.get('content-type');
+    if (value === undefined) return '';
+    const end = value.indexOf(';');
+    return (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
+  }
+
+  get pairs(): readonly string[] {
+    return this.#pairs;
+  }
+}
