@@ -58,6 +58,6 @@ function integer(bytes: Buffer, at: number): number {
 }
 
 function idAtEnd(tail: Buffer): number {
-  const match = ID_AT_END.exec(tail.latin1Slice(Math.max(0, tail.length - TAIL_BYTES)));
+  const match = ID_AT_END.exec(tail.toString('latin1', Math.max(0, tail.length - TAIL_BYTES)));
   return match === null ? 0 : Number(match[1]);
 }

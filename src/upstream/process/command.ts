@@ -1,0 +1,112 @@
+import { access, constants, stat } from 'node:fs/promises';
+import { delimiter, isAbsolute, resolve } from 'node:path';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { StdioSpec } from '../../model/server.ts';
+
+const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
+
+/** Where the usual launchers come from: the commonest first failure is that one is not installed. */
+const COMES_WITH: Readonly<Record<string, string>> = {
+  npx: 'Node.js',
+  npm: 'Node.js',
+  node: 'Node.js',
+  uvx: 'uv',
+  uv: 'uv',
+  bunx: 'Bun',
+  bun: 'Bun',
+  deno: 'Deno',
+  docker: 'Docker',
+  podman: 'Podman',
+};
+
+/**
+ * Finds the executable once, by the child's own PATH and folder, so that what was checked is what is started.
+ * Symbolic links stay as they are: virtual environments and version switchers live by them.
+ * Rejects with GatewayError NOT_SENT, in words that say what to do.
+ */
+export async function resolveCommand(
+  server: string,
+  spec: Pick<StdioSpec, 'command' | 'cwd'>,
+  environment: Readonly<Record<string, string>>,
+): Promise<string> {
+  const { command, cwd } = spec;
+  await checkFolder(server, cwd);
+  if (command === '') throw startFailure(server, 'its "command" is empty');
+  if (command.includes('/')) {
+    const file = resolve(cwd, command);
+    const found = await look(file);
+    if (found === 'executable') return file;
+    throw found === 'missing' ? missing(server, command) : notExecutable(server, file, found);
+  }
+  let refused: { readonly file: string; readonly found: 'folder' | 'forbidden' } | null = null;
+  for (const folder of (environment['PATH'] || DEFAULT_PATH).split(delimiter)) {
+    const file = resolve(cwd, folder, command);
+    const found = await look(file);
+    if (found === 'executable') return file;
+    if (found === 'forbidden') refused ??= { file, found };
+  }
+  throw refused === null ? missing(server, command) : notExecutable(server, refused.file, refused.found);
+}
+
+/** The one form of "could not be started": nothing of any call was sent. */
+export function startFailure(server: string, reason: string, cause?: unknown): GatewayError {
+  return new GatewayError('NOT_SENT', `Cannot start the server ${server}: ${reason}.`, { server, cause });
+}
+
+/** What the operating system said at `spawn`, for people. The file itself was found before. */
+export function spawnFailure(server: string, file: string, cause: unknown): GatewayError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
+  switch (code) {
+    case 'ENOENT':
+      return startFailure(server, `${file} names an interpreter in its first line that does not exist`, cause);
+    case 'EACCES':
+    case 'EPERM':
+      return startFailure(server, `${file} may not be executed by this user`, cause);
+    case 'ENOEXEC':
+      return startFailure(server, `${file} is neither a program nor a script with a #! line`, cause);
+    case 'EAGAIN':
+    case 'ENOMEM':
+      return startFailure(server, 'the system allows no further process (process limit or memory)', cause);
+    case 'EMFILE':
+    case 'ENFILE':
+      return startFailure(server, 'the system allows no further open files (ulimit -n)', cause);
+    case 'E2BIG':
+      return startFailure(server, 'its arguments and environment are too long', cause);
+    default:
+      return startFailure(server, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+}
+
+async function checkFolder(server: string, cwd: string): Promise<void> {
+  if (!isAbsolute(cwd)) throw startFailure(server, `its working folder "${cwd}" is not an absolute path`);
+  const found = await stat(cwd).catch(() => null);
+  if (found === null)
+    throw startFailure(server, `its working folder ${cwd} does not exist; create it or correct "cwd"`);
+  if (!found.isDirectory()) throw startFailure(server, `its working folder ${cwd} is not a folder; correct "cwd"`);
+}
+
+async function look(file: string): Promise<'executable' | 'folder' | 'forbidden' | 'missing'> {
+  try {
+    if ((await stat(file)).isDirectory()) return 'folder';
+    await access(file, constants.X_OK);
+    return 'executable';
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EACCES' ? 'forbidden' : 'missing';
+  }
+}
+
+function missing(server: string, command: string): GatewayError {
+  if (/\s/.test(command)) {
+    return startFailure(server, `there is no command "${command}"; arguments belong into "args", one by one`);
+  }
+  const origin = COMES_WITH[command];
+  const advice = origin === undefined ? 'install it or give its full path in "command"' : `it comes with ${origin}`;
+  const where = command.includes('/') ? 'does not exist' : 'is not on the PATH';
+  return startFailure(server, `the command "${command}" ${where}; ${advice}`);
+}
+
+function notExecutable(server: string, file: string, found: 'folder' | 'forbidden'): GatewayError {
+  return found === 'folder'
+    ? startFailure(server, `the command ${file} is a folder`)
+    : startFailure(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
+}

@@ -1,0 +1,137 @@
+/** Where a splitter's findings go. */
+export interface LineSink {
+  /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
+  line(bytes: Buffer): void;
+  /** The line under way has grown beyond the cap; `head` is its first KiB. The rest of it will be skipped. */
+  overflow(head: Buffer): void;
+  /** So many bytes of an overlong line were dropped. */
+  skipped(count: number): void;
+  /** The overlong line has ended; `tail` is its last KiB. */
+  overflowEnd(head: Buffer, tail: Buffer): void;
+}
+
+const EDGE_BYTES = 1024;
+/** Small pieces are gathered in blocks of this size, so that a byte-by-byte writer costs bytes, not objects. */
+const BLOCK_BYTES = 64 * 1024;
+const SMALL_PIECE = BLOCK_BYTES / 4;
+const LF = 0x0a;
+const CR = 0x0d;
+
+/**
+ * Cuts a byte stream into lines. Linear: every byte is looked at once, whatever the chunks, and an unfinished line is a
+ * list of pieces that is joined once. A line above `maxLineBytes` is dropped up to its newline, with its first and last
+ * KiB told to the sink. What stands without a newline at the end of the stream is never a line.
+ */
+export class LineSplitter {
+  readonly #sink: LineSink;
+  readonly #maxLineBytes: number;
+  #pieces: Buffer[] = [];
+  #heldBytes = 0;
+  #block: Buffer | null = null;
+  #blockUsed = 0;
+  /** Not null while an overlong line is being skipped. */
+  #head: Buffer | null = null;
+  #tail: Buffer = Buffer.alloc(0);
+  #stopped = false;
+
+  constructor(maxLineBytes: number, sink: LineSink) {
+    this.#maxLineBytes = maxLineBytes;
+    this.#sink = sink;
+  }
+
+  push(chunk: Buffer): void {
+    let at = 0;
+    while (!this.#stopped) {
+      const newline = chunk.indexOf(LF, at);
+      if (newline < 0) break;
+      this.#finish(chunk, at, newline);
+      at = newline + 1;
+    }
+    if (!this.#stopped && at < chunk.length) this.#continue(chunk.subarray(at));
+  }
+
+  /** Nothing is told any more, also not of the chunk under way. */
+  stop(): void {
+    this.#stopped = true;
+    this.#release();
+    this.#head = null;
+  }
+
+  #finish(chunk: Buffer, start: number, newline: number): void {
+    if (this.#head === null && this.#heldBytes === 0) {
+      const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
+      if (end === start) return;
+      if (end - start <= this.#maxLineBytes) {
+        // A short line must not keep a large chunk alive for as long as the message lives.
+        const line = chunk.subarray(start, end);
+        this.#sink.line(line.length * 4 < chunk.length ? Buffer.from(line) : line);
+        return;
+      }
+    }
+    this.#continue(chunk.subarray(start, newline));
+    if (this.#stopped) return;
+    if (this.#head !== null) {
+      const head = this.#head;
+      this.#head = null;
+      this.#sink.overflowEnd(head, this.#tail);
+      return;
+    }
+    this.#seal();
+    let line = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces, this.#heldBytes);
+    this.#release();
+    if (line.at(-1) === CR) line = line.subarray(0, -1);
+    if (line.length > 0) this.#sink.line(line);
+  }
+
+  #continue(part: Buffer): void {
+    if (this.#head !== null) {
+      this.#tail = lastBytes(this.#tail, part);
+      this.#sink.skipped(part.length);
+      return;
+    }
+    this.#hold(part);
+    if (this.#heldBytes <= this.#maxLineBytes) return;
+    this.#seal();
+    const head = Buffer.concat(this.#pieces, Math.min(EDGE_BYTES, this.#heldBytes));
+    const held = this.#heldBytes;
+    this.#tail = lastBytes(this.#pieces.at(-2) ?? Buffer.alloc(0), this.#pieces.at(-1)!);
+    this.#head = head;
+    this.#release();
+    this.#sink.overflow(head);
+    if (!this.#stopped) this.#sink.skipped(held);
+  }
+
+  #hold(part: Buffer): void {
+    this.#heldBytes += part.length;
+    if (part.length >= SMALL_PIECE) {
+      this.#seal();
+      this.#pieces.push(part);
+      return;
+    }
+    if (this.#block === null || this.#blockUsed + part.length > BLOCK_BYTES) {
+      this.#seal();
+      this.#block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    }
+    this.#blockUsed += part.copy(this.#block, this.#blockUsed);
+  }
+
+  #seal(): void {
+    if (this.#block === null) return;
+    this.#pieces.push(this.#block.subarray(0, this.#blockUsed));
+    this.#block = null;
+    this.#blockUsed = 0;
+  }
+
+  #release(): void {
+    this.#pieces = [];
+    this.#heldBytes = 0;
+    this.#block = null;
+    this.#blockUsed = 0;
+  }
+}
+
+/** A copy of the last KiB of `before` followed by `part`. */
+function lastBytes(before: Buffer, part: Buffer): Buffer {
+  if (part.length >= EDGE_BYTES) return Buffer.from(part.subarray(part.length - EDGE_BYTES));
+  return Buffer.concat([before.subarray(-(EDGE_BYTES - part.length)), part]);
+}

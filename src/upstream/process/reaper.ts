@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ProcessLog } from './log-limit.ts';
+import type { ProcessGuard } from './process-guard.ts';
+import type { ProcessRecord } from './process-record.ts';
+
+export interface ReaperOptions {
+  readonly logger: ProcessLog;
+  /** Also written down here, so that the next instance can sweep if both the gateway and the reaper were killed. */
+  readonly record?: ProcessRecord | null;
+  /** How long to wait for the reaper before starting a server without one. */
+  readonly readyMs?: number;
+  /** First pause before a reaper that died again is restarted; doubles up to 30 s. The first restart is immediate. */
+  readonly restartMs?: number;
+}
+
+const READY_MS = 5000;
+const RESTART_MS = 1000;
+const RESTART_MAX_MS = 30_000;
+const CLOSE_MS = 3000;
+/** A reaper that lived this long did not die of how it was started. */
+const STABLE_MS = 10_000;
+
+/** The program beside this file: `.ts` in a checkout, `.js` in the package. */
+const PROGRAM = fileURLToPath(new URL(`./reaper-program${extname(import.meta.url)}`, import.meta.url));
+
+/**
+ * The gateway's side of the reaper process (`reaper-program.ts`). Started at the first `ready`; what is written to its
+ * pipe reaches it even when the gateway dies in the next instant. Restarted if it dies, and told everything again.
+ * It does not keep the gateway's process alive.
+ */
+export class Reaper implements ProcessGuard {
+  readonly #logger: ProcessLog;
+  readonly #record: ProcessRecord | null;
+  readonly #readyMs: number;
+  readonly #restartMs: number;
+  readonly #groups = new Set<number>();
+  #child: ChildProcess | null = null;
+  #ready: Promise<void> | null = null;
+  #failures = 0;
+  #startedAt = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(options: ReaperOptions) {
+    this.#logger = options.logger;
+    this.#record = options.record ?? null;
+    this.#readyMs = options.readyMs ?? READY_MS;
+    this.#restartMs = options.restartMs ?? RESTART_MS;
+  }
+
+  /** Process id of the running reaper; null while there is none. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  ready(): Promise<void> {
+    if (this.#closed) return Promise.resolve();
+    if (this.#ready !== null) return this.#ready;
+    clearTimeout(this.#restart);
+    const started = this.#start();
+    // A start that failed at once has already arranged for the next one.
+    if (this.#child !== null) this.#ready = started;
+    return started;
+  }
+
+  register(group: number): void {
+    this.#groups.add(group);
+    this.#tell(`+${group}\n`);
+    this.#record?.add(group);
+  }
+
+  unregister(group: number): void {
+    if (!this.#groups.delete(group)) return;
+    this.#tell(`-${group}\n`);
+    this.#record?.remove(group);
+  }
+
+  /** Lets the reaper go. Groups still registered are killed by it. Resolves when it is gone. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearTimeout(this.#restart);
+    const child = this.#child;
+    if (child !== null) {
+      await new Promise<void>((resolve) => {
+        const late = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS);
+        child.ref();
+        child.once('exit', () => {
+          clearTimeout(late);
+          resolve();
+        });
+        child.stdin?.end();
+      });
+    }
+    this.#record?.close();
+  }
+
+  #tell(line: string): void {
+    if (this.#child?.stdin?.writable) this.#child.stdin.write(line);
+  }
+
+  #start(): Promise<void> {
+    this.#startedAt = performance.now();
+    let child: ChildProcess;
+    try {
+      // A folder of its own would pin a mount, an environment could change how Node starts.
+      child = spawn(process.execPath, [PROGRAM], {
+        detached: true,
+        cwd: '/',
+        env: {},
+        stdio: ['pipe', 'pipe', 'ignore'],
+      });
+    } catch (error) {
+      this.#unavailable(error instanceof Error ? error.message : String(error));
+      this.#restartLater();
+      return Promise.resolve();
+    }
+    this.#child = child;
+    child.unref();
+    // Without a pid there may be no streams either; the reason follows as an event.
+    child.stdin?.on('error', () => {});
+    child.stdout?.on('error', () => {});
+    for (const group of this.#groups) child.stdin?.write(`+${group}\n`);
+    (child.stdin as Socket | null)?.unref();
+    return new Promise((resolve) => {
+      let settled = false;
+      const settle = (problem: string | null): void => {
+        if (settled) return;
+        settled = true;
+        clearTimeout(late);
+        child.stdout?.destroy();
+        if (problem !== null) this.#unavailable(problem);
+        resolve();
+      };
+      const late = setTimeout(() => settle(`not ready after ${this.#readyMs} ms`), this.#readyMs);
+      child.stdout?.once('data', () => settle(null));
+      child.once('error', (error) => {
+        this.#lost(child);
+        settle(error.message);
+      });
+      child.once('exit', (code, signal) => {
+        this.#lost(child);
+        settle(`ended with ${signal ?? `exit code ${code}`}`);
+      });
+    });
+  }
+
+  #unavailable(problem: string): void {
+    this.#logger.warn('reaper.unavailable', { problem, hint: 'Servers may outlive a gateway that is killed.' });
+  }
+
+  #lost(child: ChildProcess): void {
+    if (this.#child !== child) return;
+    this.#child = null;
+    child.stdin?.destroy();
+    this.#restartLater();
+  }
+
+  #restartLater(): void {
+    this.#ready = null;
+    if (this.#closed) return;
+    if (performance.now() - this.#startedAt > STABLE_MS) this.#failures = 0;
+    const pauseMs = this.#failures === 0 ? 0 : Math.min(RESTART_MAX_MS, this.#restartMs * 2 ** (this.#failures - 1));
+    this.#failures++;
+    this.#logger.warn('reaper.lost', { restartInMs: pauseMs });
+    this.#restart = setTimeout(() => void this.ready(), pauseMs);
+    this.#restart.unref();
+  }
+}

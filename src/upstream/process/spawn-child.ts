@@ -1,0 +1,40 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import type { StdioSpec } from '../../model/server.ts';
+import { resolveCommand, spawnFailure, startFailure } from './command.ts';
+import { childEnvironment } from './environment.ts';
+import type { ProcessGuard } from './process-guard.ts';
+
+export interface SpawnDeps {
+  readonly guard: ProcessGuard;
+  /** Our own environment, from which a part is inherited. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Asked last before the process is started: true when it is no longer wanted. */
+  readonly unwanted: () => boolean;
+}
+
+/** A started process, leader of a group of its own that is registered with the guard. */
+export type Child = ChildProcessWithoutNullStreams & { readonly pid: number };
+
+/**
+ * Starts a local server: no shell, a process group (and session) of its own, piped streams. Rejects with GatewayError
+ * NOT_SENT and leaves nothing behind. Between the start and the registration no other code of ours runs.
+ */
+export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDeps): Promise<Child> {
+  const env = childEnvironment(spec, deps.environment);
+  const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
+  if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
+  let child: ChildProcessWithoutNullStreams;
+  try {
+    child = spawn(file, spec.args, { cwd: spec.cwd, env, shell: false, detached: true, stdio: 'pipe' });
+  } catch (cause) {
+    throw spawnFailure(server, file, cause);
+  }
+  // A pid is there at once or never; without one the reason follows as an event.
+  if (child.pid === undefined) {
+    const cause = await new Promise((resolve) => child.once('error', resolve));
+    throw spawnFailure(server, file, cause);
+  }
+  deps.guard.register(child.pid);
+  child.on('error', () => {});
+  return child as Child;
+}

@@ -1,0 +1,121 @@
+import { groupAlive, signalGroup } from './process-group.ts';
+
+export type StopReason = 'remove' | 'shutdown' | 'interrupt';
+
+export interface StopTimes {
+  /** From the closing of its input to SIGTERM. */
+  readonly closeMs: number;
+  /** From SIGTERM to SIGKILL. */
+  readonly terminateMs: number;
+}
+
+export interface LadderTimes {
+  readonly reasons: Readonly<Record<StopReason, StopTimes>>;
+  /** What the leader of the group left behind: from its exit (and SIGTERM to the rest) to SIGKILL. */
+  readonly orphanMs: number;
+  /** After SIGKILL: how long to wait for a process that the kernel does not let go. */
+  readonly giveUpMs: number;
+}
+
+export const LADDER_TIMES: LadderTimes = {
+  reasons: {
+    remove: { closeMs: 2000, terminateMs: 5000 },
+    shutdown: { closeMs: 1000, terminateMs: 4000 },
+    interrupt: { closeMs: 0, terminateMs: 2000 },
+  },
+  orphanMs: 1000,
+  giveUpMs: 5000,
+};
+
+const POLL_MS = 20;
+
+/**
+ * Brings a process group to its end: input closed, SIGTERM, SIGKILL, each to the whole group. It ends when no process
+ * of the group is left, not when its leader is gone: `sh -c` and `npx` have a server of their own behind them. After the
+ * last process nothing is signalled any more, so a group number that the system gives out again is never hit.
+ */
+export class StopLadder {
+  /** Resolves with true when nothing of the group is left, false if something withstood SIGKILL. */
+  readonly done: Promise<boolean>;
+  readonly #group: number;
+  readonly #closeInput: () => void;
+  readonly #times: LadderTimes;
+  #resolve: (clean: boolean) => void = () => {};
+  #inputClosed = false;
+  #leaderGone = false;
+  #terminated = false;
+  #killed = false;
+  #ended = false;
+  #terminateAt = Number.POSITIVE_INFINITY;
+  #killAt = Number.POSITIVE_INFINITY;
+  #giveUpAt = Number.POSITIVE_INFINITY;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(group: number, closeInput: () => void, times: LadderTimes = LADDER_TIMES) {
+    this.#group = group;
+    this.#closeInput = closeInput;
+    this.#times = times;
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  /** Starts the ladder, or hurries it if it has been started for a less urgent reason. */
+  stop(reason: StopReason): void {
+    if (this.#ended) return;
+    const { closeMs, terminateMs } = this.#times.reasons[reason];
+    this.#schedule(closeMs, terminateMs);
+    if (!this.#inputClosed) {
+      this.#inputClosed = true;
+      this.#closeInput();
+    }
+    this.#step();
+  }
+
+  /** The group's leader has exited, asked or not: what it left behind is stopped. */
+  leaderExited(): void {
+    this.#leaderGone = true;
+    this.#schedule(0, this.#times.orphanMs);
+    this.#step();
+  }
+
+  #schedule(terminateMs: number, killMs: number): void {
+    const now = performance.now();
+    this.#terminateAt = Math.min(this.#terminateAt, now + terminateMs);
+    this.#killAt = Math.min(this.#killAt, now + terminateMs + killMs);
+  }
+
+  #step(): void {
+    if (this.#ended) return;
+    clearTimeout(this.#timer);
+    const now = performance.now();
+    if (this.#leaderGone && !groupAlive(this.#group)) {
+      this.#end(true);
+      return;
+    }
+    if (now >= this.#terminateAt && !this.#terminated) {
+      this.#terminated = true;
+      signalGroup(this.#group, 'SIGTERM');
+      // A stopped process would not see the SIGTERM.
+      signalGroup(this.#group, 'SIGCONT');
+    }
+    if (now >= this.#killAt && !this.#killed) {
+      this.#killed = true;
+      this.#giveUpAt = now + this.#times.giveUpMs;
+      signalGroup(this.#group, 'SIGKILL');
+    }
+    if (now >= this.#giveUpAt) {
+      this.#end(false);
+      return;
+    }
+    const deadline = this.#killed ? this.#giveUpAt : this.#terminated ? this.#killAt : this.#terminateAt;
+    const next = this.#leaderGone ? Math.min(deadline, now + POLL_MS) : deadline;
+    // This timer keeps our process alive on purpose: leaving before the ladder ends would orphan the group.
+    this.#timer = setTimeout(() => this.#step(), Math.max(1, next - now));
+  }
+
+  #end(clean: boolean): void {
+    this.#ended = true;
+    this.#resolve(clean);
+  }
+}

@@ -1,0 +1,111 @@
+import { fileURLToPath } from 'node:url';
+import type { StdioSpec } from '../../src/model/server.ts';
+import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
+import type { ProcessGuard } from '../../src/upstream/process/process-guard.ts';
+import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
+import { RecordingReceiver } from '../../src/upstream/transport/recording-receiver.contract.ts';
+import { StdioTransport, type StdioTransportDeps } from '../../src/upstream/transport/stdio-transport.ts';
+
+/** The ladder of the product, faster; the order of its steps is the same. */
+export const FAST_LADDER: LadderTimes = {
+  ...LADDER_TIMES,
+  reasons: {
+    remove: { closeMs: 200, terminateMs: 300 },
+    shutdown: { closeMs: 200, terminateMs: 300 },
+    interrupt: { closeMs: 0, terminateMs: 300 },
+  },
+  orphanMs: 300,
+};
+
+export function fixture(name: string): string {
+  return fileURLToPath(new URL(`../fixtures/stdio/${name}`, import.meta.url));
+}
+
+export function stdioSpec(command: string, args: readonly string[] = [], more: Partial<StdioSpec> = {}): StdioSpec {
+  return { type: 'stdio', command, args, env: {}, inheritEnv: false, cwd: process.cwd(), ...more };
+}
+
+export function nodeSpec(name: string, args: readonly string[] = [], more: Partial<StdioSpec> = {}): StdioSpec {
+  return stdioSpec(process.execPath, [fixture(name), ...args], more);
+}
+
+export function shellSpec(script: string, more: Partial<StdioSpec> = {}): StdioSpec {
+  return stdioSpec('sh', ['-c', script], more);
+}
+
+/** Keeps what was logged. */
+export class RecordingLog implements ProcessLog {
+  readonly entries: { readonly event: string; readonly fields: Record<string, unknown> }[] = [];
+
+  info(event: string, fields: Record<string, unknown> = {}): void {
+    this.entries.push({ event, fields });
+  }
+
+  warn(event: string, fields: Record<string, unknown> = {}): void {
+    this.entries.push({ event, fields });
+  }
+
+  of(event: string): Record<string, unknown>[] {
+    return this.entries.filter((entry) => entry.event === event).map((entry) => entry.fields);
+  }
+}
+
+/** Notes which groups are registered, and guards nothing. */
+export class RecordingGuard implements ProcessGuard {
+  readonly registered = new Set<number>();
+
+  ready(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  register(group: number): void {
+    this.registered.add(group);
+  }
+
+  unregister(group: number): void {
+    this.registered.delete(group);
+  }
+}
+
+export interface StdioBench {
+  readonly transport: StdioTransport;
+  readonly receiver: RecordingReceiver;
+  readonly log: RecordingLog;
+  readonly guard: RecordingGuard;
+  /** Sends `server.mjs` a request. */
+  ask(id: number, params: Record<string, unknown>): void;
+  /** Sends it and waits for its answer's `result.text`. */
+  text(id: number, params: Record<string, unknown>): Promise<string>;
+}
+
+export function stdioBench(spec: StdioSpec, more: Partial<StdioTransportDeps> = {}): StdioBench {
+  const receiver = new RecordingReceiver();
+  const log = new RecordingLog();
+  const guard = new RecordingGuard();
+  const transport = new StdioTransport({
+    server: 'fake',
+    spec,
+    maxMessageBytes: 16 * 1024 * 1024,
+    guard,
+    logger: log,
+    redact: (text) => text,
+    times: { ladder: FAST_LADDER },
+    ...more,
+  });
+  const ask = (id: number, params: Record<string, unknown>): void => {
+    const message = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params }));
+    transport.send([message], { request: id, method: 'tools/call', headers: null });
+  };
+  return {
+    transport,
+    receiver,
+    log,
+    guard,
+    ask,
+    async text(id, params) {
+      ask(id, params);
+      const { bytes } = await receiver.answer(id);
+      return JSON.parse(bytes.toString()).result.text;
+    },
+  };
+}
