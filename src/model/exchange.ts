@@ -15,6 +15,11 @@ export interface Exchange {
   readonly client: ClientProfile;
   /** Whether the client's vocabulary carries `input_required` results itself. When false, `ask` is the only way. */
   readonly takesInputRequired: boolean;
+  /**
+   * The `Mcp-Param-*` headers that came with a stateless request, by lower-case name, for whoever knows what the tool
+   * declares (streamable-http §Server Behavior for Custom Headers). Absent or null where the wire has no headers.
+   */
+  readonly paramHeaders?: Readonly<Record<string, string>> | null;
   /** Why the call was cancelled; null while it is live. */
   readonly cancelled: string | null;
   /**
