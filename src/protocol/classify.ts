@@ -1,0 +1,229 @@
+/**
+ * Which era a POST speaks, and whether it may be served: the ladder of protocol.md §5 (H1, H2, H5, H8). The body
+ * decides, headers only confirm (2026-07-28 streamable-http §Server Validation, versioning §Backward Compatibility):
+ * a request whose `_meta` names a protocol version is stateless, anything else is a session's.
+ */
+import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
+import { Message } from '../model/message.ts';
+import { isRevision, type Revision, STATEFUL_REVISIONS, STATELESS_REVISIONS } from '../model/revision.ts';
+import { errorAnswer } from './compose.ts';
+import { field, fields, type Range, stringValue, text } from './fields.ts';
+import { decodeHeaderValue, headerValue, type WireHeaders } from './headers.ts';
+import {
+  CLIENT_CAPABILITIES_KEY,
+  CLIENT_INFO_KEY,
+  isLogLevel,
+  LOG_LEVEL_KEY,
+  PROTOCOL_VERSION_KEY,
+} from './meta-keys.ts';
+import { isRemoved, nameMember } from './methods.ts';
+import type { ScanFailure } from './scan.ts';
+
+/** Traffic of a session. Whether there is such a session is for the caller to find out. */
+export interface StatefulInbound {
+  readonly era: 'stateful';
+  readonly message: Message;
+  /** What `MCP-Protocol-Version` says; null without it (some clients never send it). */
+  readonly revision: Revision | null;
+  readonly sessionId: string | null;
+}
+
+/** A request (or notification) that says all of itself. A session id beside it means nothing and is not echoed. */
+export interface StatelessInbound {
+  readonly era: 'stateless';
+  readonly message: Message;
+  readonly revision: Revision;
+  /** The client's own JSON texts; `{}` and null on notifications, which carry none. */
+  readonly capabilities: string;
+  readonly info: string | null;
+  readonly logLevel: string | null;
+}
+
+/** Not to be served: the HTTP status, and the JSON-RPC error for its body. */
+export interface Rejection {
+  readonly reject: number;
+  readonly code: ErrorCode;
+  readonly answer: Message;
+}
+
+export type Inbound = StatefulInbound | StatelessInbound | Rejection;
+
+const VERSION_HEADER = 'mcp-protocol-version';
+const SESSION_HEADER = 'mcp-session-id';
+const META_KEYS = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
+
+export function isRejection(inbound: Inbound): inbound is Rejection {
+  return 'reject' in inbound;
+}
+
+/**
+ * Classifies a scanned message of a POST. `supported` is what an unsupported-version error lists; it has to be a
+ * subset of what `server/discover` says on the same endpoint.
+ */
+export function classify(
+  headers: WireHeaders,
+  message: Message,
+  supported: readonly string[] = STATELESS_REVISIONS,
+): Inbound {
+  const version = headerValue(headers, VERSION_HEADER);
+  const stateless = version !== null && isStateless(version);
+  if (message.kind === 'result' || message.kind === 'error') {
+    if (stateless) return reject(400, 'INVALID_REQUEST', message, 'answers are not taken in this revision');
+    return stateful(headers, version, message, supported);
+  }
+  const meta = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, '_meta');
+  const keys = meta === null ? NO_KEYS : fields(message.bytes, meta.start, meta.end, META_KEYS);
+  const claim = keys[0];
+  if (claim !== null && claim !== undefined) {
+    const claimed = stringValue(message.bytes, claim);
+    if (claimed === null)
+      return reject(400, 'INVALID_PARAMS', message, `_meta["${PROTOCOL_VERSION_KEY}"] is not a string`);
+    if (version !== null && version !== claimed) {
+      return mismatch(message, 'MCP-Protocol-Version', `names ${version}, but the body names ${claimed}`);
+    }
+    if (!isStateless(claimed)) return unsupported(message, claimed, supported);
+    return inStateless(headers, version, message, keys, claimed);
+  }
+  if (message.method === 'initialize') return stateful(headers, null, message, supported);
+  const mustBeStateless = stateless || (message.method === 'server/discover' && !isStateful(version));
+  if (!mustBeStateless) return stateful(headers, version, message, supported);
+  if (message.kind === 'request') {
+    return reject(400, 'INVALID_PARAMS', message, `_meta["${PROTOCOL_VERSION_KEY}"] is missing`);
+  }
+  return inStateless(headers, version, message, keys, version ?? STATELESS_REVISIONS[0]!);
+}
+
+/** A GET or DELETE: operations on a session, which 2026-07-28 does not have (405). */
+export function classifyBodyless(headers: WireHeaders): Omit<StatefulInbound, 'message'> | Rejection {
+  const version = headerValue(headers, VERSION_HEADER);
+  if (version !== null && isStateless(version)) {
+    return reject(405, 'INVALID_REQUEST', null, 'this revision knows POST only');
+  }
+  if (version !== null && !isStateful(version)) return unsupported(null, version, STATEFUL_REVISIONS);
+  return { era: 'stateful', revision: known(version), sessionId: headerValue(headers, SESSION_HEADER) };
+}
+
+/** The answer to bytes that are no message. */
+export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejection {
+  const version = headerValue(headers, VERSION_HEADER);
+  const era = version !== null && isStateless(version) ? 'stateless' : 'stateful';
+  const words = failure.code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request';
+  const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, `${words}: ${failure.reason}`, null, era);
+  return { reject: 400, code: failure.code, answer };
+}
+
+const NO_KEYS: readonly (Range | null)[] = [null, null, null, null];
+
+function inStateless(
+  headers: WireHeaders,
+  version: string | null,
+  message: Message,
+  keys: readonly (Range | null)[],
+  claimed: string,
+): Inbound {
+  const { bytes } = message;
+  const [, capabilities = null, info = null, level = null] = keys;
+  const isRequest = message.kind === 'request';
+  if (isRequest && version === null) return mismatch(message, 'MCP-Protocol-Version', 'is missing');
+  if (capabilities === null ? isRequest : bytes[capabilities.start] !== 0x7b) {
+    const fault = capabilities === null ? 'is missing' : 'is not an object';
+    return reject(400, 'INVALID_PARAMS', message, `_meta["${CLIENT_CAPABILITIES_KEY}"] ${fault}`);
+  }
+  if (info !== null && bytes[info.start] !== 0x7b) {
+    return reject(400, 'INVALID_PARAMS', message, `_meta["${CLIENT_INFO_KEY}"] is not an object`);
+  }
+  const logLevel = stringValue(bytes, level);
+  if (level !== null && !isLogLevel(logLevel)) {
+    return reject(400, 'INVALID_PARAMS', message, `_meta["${LOG_LEVEL_KEY}"] is not a log level`);
+  }
+  const fault = standardHeadersFault(headers, message);
+  if (fault !== null) return reject(400, 'HEADER_MISMATCH', message, fault);
+  if (isRequest && isRemoved(message.method)) {
+    return reject(404, 'METHOD_NOT_FOUND', message, `${message.method} is not a method of ${claimed}`);
+  }
+  return {
+    era: 'stateless',
+    message: inEra(message, 'stateless'),
+    revision: claimed as Revision,
+    capabilities: capabilities === null ? '{}' : text(bytes, capabilities),
+    info: info === null ? null : text(bytes, info),
+    logLevel,
+  };
+}
+
+/** Requests must repeat their method, and the name where there is one; notifications must not contradict it. */
+function standardHeadersFault(headers: WireHeaders, message: Message): string | null {
+  const isRequest = message.kind === 'request';
+  const method = headerValue(headers, 'mcp-method');
+  if (method === null ? isRequest : method !== message.method) {
+    return method === null ? 'the header Mcp-Method is missing' : 'the header Mcp-Method differs from the body';
+  }
+  const member = nameMember(message.method);
+  if (member === null || !isRequest) return null;
+  const range = field(message.bytes, message.bodyStart, message.bodyEnd, member);
+  const name = stringValue(message.bytes, range);
+  const header = headerValue(headers, 'mcp-name');
+  // A body without the name is a fault of its own, found by whoever looks the name up.
+  if (header === null) return name === null ? null : 'the header Mcp-Name is missing';
+  const decoded = decodeHeaderValue(header);
+  if (decoded === null) return 'the header Mcp-Name is not validly encoded';
+  return decoded === name ? null : `the header Mcp-Name differs from the body's params.${member}`;
+}
+
+function stateful(
+  headers: WireHeaders,
+  version: string | null,
+  message: Message,
+  supported: readonly string[],
+): StatefulInbound | Rejection {
+  if (version !== null && !isStateful(version)) return unsupported(message, version, supported);
+  return {
+    era: 'stateful',
+    message: inEra(message, 'stateful'),
+    revision: known(version),
+    sessionId: headerValue(headers, SESSION_HEADER),
+  };
+}
+
+function isStateless(version: string): boolean {
+  return (STATELESS_REVISIONS as readonly string[]).includes(version);
+}
+
+function isStateful(version: string | null): boolean {
+  return version !== null && (STATEFUL_REVISIONS as readonly string[]).includes(version);
+}
+
+function known(version: string | null): Revision | null {
+  return version !== null && isRevision(version) ? version : null;
+}
+
+function inEra(message: Message, era: Message['era']): Message {
+  if (message.era === era) return message;
+  const { bytes, kind, method, idStart, idEnd, bodyStart, bodyEnd } = message;
+  return new Message(bytes, kind, era, method, idStart, idEnd, bodyStart, bodyEnd);
+}
+
+function mismatch(message: Message, header: string, fault: string): Rejection {
+  return reject(400, 'HEADER_MISMATCH', message, `the header ${header} ${fault}`);
+}
+
+function unsupported(message: Message | null, requested: string, supported: readonly string[]): Rejection {
+  return reject(
+    400,
+    'UNSUPPORTED_VERSION',
+    message,
+    'Unsupported protocol version',
+    JSON.stringify({ supported, requested }),
+  );
+}
+
+function reject(
+  status: number,
+  code: ErrorCode,
+  message: Message | null,
+  words: string,
+  data: string | null = null,
+): Rejection {
+  const id = message?.kind === 'request' ? message.id : '';
+  return { reject: status, code, answer: errorAnswer(id, CATALOGUE[code].rpc, words, data, 'stateless') };
+}

@@ -1,0 +1,181 @@
+/**
+ * Tool parameters mirrored into `Mcp-Param-*` headers (2026-07-28, streamable-http §Custom Headers from Tool
+ * Parameters): which a tool declares, what they are for a call, and whether a client's agree with its body.
+ */
+import { decodeString, entries, field, fieldAt, keyIs, type Range } from './fields.ts';
+import { decodeHeaderValue, encodeHeaderValue, headerValue, type WireHeaders } from './headers.ts';
+
+export interface HeaderParam {
+  /** The part of the name after `Mcp-Param-`, as declared. */
+  readonly header: string;
+  /** Where the value stands in the call's `arguments`. */
+  readonly path: readonly string[];
+  readonly type: 'string' | 'integer' | 'boolean';
+}
+
+export type HeaderParams =
+  | { readonly ok: true; readonly declared: readonly HeaderParam[] }
+  /** The declaration is invalid: towards Streamable HTTP clients and servers this tool is not offered. */
+  | { readonly ok: false; readonly reason: string };
+
+const ANNOTATION = 'x-mcp-header';
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
+const NONE: HeaderParams = { ok: true, declared: [] };
+
+/** Deeper schemas are not looked into; annotated ones of that depth count as invalid. */
+const MAX_SCHEMA_DEPTH = 64;
+
+/** Members of a schema that hold values or names, not schemas: an equal key inside them annotates nothing. */
+const NO_SCHEMA = new Set(['const', 'default', 'enum', 'examples', 'required', 'type', 'dependentRequired']);
+/** Members that map names of the author's choice to schemas. */
+const NAMED_SCHEMAS = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']);
+
+/** The `x-mcp-header` annotations of a tool's `inputSchema`. `tool` is the tool's JSON object. */
+export function scanHeaderParams(tool: Buffer): HeaderParams {
+  // Nearly all tools have none: one native search. An escape could hide the name.
+  if (!tool.includes(ANNOTATION) && !tool.includes('\\u')) return NONE;
+  const range = field(tool, 0, tool.length, 'inputSchema');
+  if (range === null) return NONE;
+  let schema: unknown;
+  try {
+    schema = JSON.parse(tool.toString('utf8', range.start, range.end));
+  } catch {
+    return { ok: false, reason: 'inputSchema is not JSON' };
+  }
+  const declared: HeaderParam[] = [];
+  const reason = visit(schema, [], true, 0, declared);
+  return reason === null ? { ok: true, declared } : { ok: false, reason };
+}
+
+/** The headers of a call, name and value alternating. Absent and null parameters have none. */
+export function paramHeaders(declared: readonly HeaderParam[], bytes: Buffer, args: Range | null): string[] {
+  const headers: string[] = [];
+  for (const param of declared) {
+    const value = args === null ? null : valueAt(param, bytes, args);
+    if (value !== null) headers.push(`Mcp-Param-${param.header}`, encodeHeaderValue(value));
+  }
+  return headers;
+}
+
+/** What is wrong with a client's `Mcp-Param-*` headers against its `arguments`; null when they agree. */
+export function paramHeadersFault(
+  declared: readonly HeaderParam[],
+  headers: WireHeaders,
+  bytes: Buffer,
+  args: Range | null,
+): string | null {
+  for (const param of declared) {
+    const name = `Mcp-Param-${param.header}`;
+    const raw = headerValue(headers, name.toLowerCase());
+    const where = param.path.join('.');
+    if (args !== null && repeats(param, bytes, args)) return `the body has ${where} twice`;
+    const value = args === null ? null : valueAt(param, bytes, args);
+    if (value === null) {
+      if (raw !== null) return `the header ${name} is there, but the body has no value at ${where}`;
+      continue;
+    }
+    if (raw === null) return `the body has a value at ${where}, but the header ${name} is missing`;
+    const decoded = decodeHeaderValue(raw);
+    if (decoded === null) return `the header ${name} is not validly encoded`;
+    const numeric = param.type === 'integer' && DECIMAL.test(decoded) && DECIMAL.test(value);
+    if (numeric ? Number(decoded) !== Number(value) : decoded !== value) {
+      return `the header ${name} differs from the body's ${where}`;
+    }
+  }
+  return null;
+}
+
+/** The parameter's value as header text; null where there is none that a header can carry. */
+function valueAt(param: HeaderParam, bytes: Buffer, args: Range): string | null {
+  const range = fieldAt(bytes, args.start, args.end, param.path);
+  if (range === null) return null;
+  switch (bytes[range.start]) {
+    case 0x22:
+      return decodeString(bytes, range.start, range.end);
+    case 0x7b:
+    case 0x5b:
+    case 0x6e: // null
+      return null;
+    case 0x74: // true
+    case 0x66: // false
+      return bytes.toString('latin1', range.start, range.end);
+    default: {
+      const lexeme = bytes.toString('latin1', range.start, range.end);
+      const number = Number(lexeme);
+      return Number.isSafeInteger(number) ? String(number === 0 ? 0 : number) : lexeme;
+    }
+  }
+}
+
+/** Whether a key on the parameter's path stands there twice: header and server might mean different ones. */
+function repeats(param: HeaderParam, bytes: Buffer, args: Range): boolean {
+  let range: Range | null = args;
+  for (const key of param.path) {
+    if (range === null) return false;
+    let count = 0;
+    for (const { keyStart, keyEnd } of entries(bytes, range.start, range.end)) {
+      if (keyIs(bytes, keyStart, keyEnd, key) && ++count > 1) return true;
+    }
+    range = field(bytes, range.start, range.end, key);
+  }
+  return false;
+}
+
+/** Returns why the schema is invalid, else null. `reachable`: only `properties` keys lead here from the root. */
+function visit(
+  node: unknown,
+  path: readonly string[],
+  reachable: boolean,
+  depth: number,
+  found: HeaderParam[],
+): string | null {
+  if (node === null || typeof node !== 'object') return null;
+  if (depth > MAX_SCHEMA_DEPTH) return JSON.stringify(node).includes(ANNOTATION) ? 'an annotation lies too deep' : null;
+  if (Array.isArray(node)) {
+    for (const item of node) {
+      const reason = visit(item, path, false, depth + 1, found);
+      if (reason !== null) return reason;
+    }
+    return null;
+  }
+  const schema = node as Record<string, unknown>;
+  if (Object.hasOwn(schema, ANNOTATION)) {
+    const reason = declare(schema, path, reachable, found);
+    if (reason !== null) return reason;
+  }
+  for (const [key, value] of Object.entries(schema)) {
+    if (NO_SCHEMA.has(key)) continue;
+    if (!NAMED_SCHEMAS.has(key) || value === null || typeof value !== 'object') {
+      const reason = visit(value, path, false, depth + 1, found);
+      if (reason !== null) return reason;
+      continue;
+    }
+    for (const [name, child] of Object.entries(value)) {
+      const reason = visit(child, [...path, name], reachable && key === 'properties', depth + 1, found);
+      if (reason !== null) return reason;
+    }
+  }
+  return null;
+}
+
+function declare(
+  schema: Record<string, unknown>,
+  path: readonly string[],
+  reachable: boolean,
+  found: HeaderParam[],
+): string | null {
+  const where = path.join('.') || 'the root';
+  if (!reachable || path.length === 0) return `${where}: not a property that "properties" alone lead to`;
+  const header = schema[ANNOTATION];
+  if (typeof header !== 'string' || !TOKEN.test(header)) return `${where}: the header name is no HTTP token`;
+  const type = schema['type'];
+  if (type !== 'string' && type !== 'integer' && type !== 'boolean') {
+    return `${where}: only strings, integers and booleans have headers`;
+  }
+  if (found.some((other) => other.header.toLowerCase() === header.toLowerCase())) {
+    return `${where}: the header name "${header}" is used twice`;
+  }
+  found.push({ header, path, type });
+  return null;
+}
