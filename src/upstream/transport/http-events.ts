@@ -1,4 +1,4 @@
-import { SseParser } from '../../protocol/sse-parser.ts';
+import { type SseEvent, SseParser } from '../../protocol/sse-parser.ts';
 
 /** Where a stream stands: what a reconnect presents and how long it waits. Outlives the single HTTP response. */
 export interface StreamCursor {
@@ -11,27 +11,29 @@ export function newCursor(): StreamCursor {
   return { lastEventId: null, retryMs: null };
 }
 
-/**
- * The events of one `text/event-stream` response: keeps the cursor and hands on what has data. Events of another
- * name than `message` are not messages of MCP and are handed on by name.
- */
+/** What can stand in a `Last-Event-ID` header; an id that cannot is no use to anybody. */
+const EVENT_ID = /^[^\u0000-\u001f\u007f]{1,4096}$/;
+
+/** The events of one `text/event-stream` response: keeps the cursor and hands on what has data. */
 export class HttpEvents {
   readonly #parser: SseParser;
-  readonly #onEvent: (event: { id: string | null; event: string | null; data: Buffer; retryMs: number | null }) => void;
+  readonly #onEvent: (event: SseEvent) => void;
   /** Events so far, empty ones included: whether a reconnect brought anything. */
   count = 0;
 
+  /** `deliver` gets the data and the event's name, `message` where the server gave none. */
   constructor(cursor: StreamCursor, maxEventBytes: number, deliver: (data: Buffer, name: string) => void) {
     this.#parser = new SseParser({ maxEventBytes });
     this.#onEvent = (event) => {
       this.count++;
-      if (event.id !== null) cursor.lastEventId = event.id === '' ? null : event.id;
+      if (event.id !== null) cursor.lastEventId = EVENT_ID.test(event.id) ? event.id : null;
       if (event.retryMs !== null) cursor.retryMs = event.retryMs;
       if (event.data.length > 0) deliver(event.data, event.event ?? 'message');
     };
   }
 
-  push(chunk: Buffer): void {
-    this.#parser.push(chunk, this.#onEvent);
+  /** False when an event was over the limit and is dropped. */
+  push(chunk: Buffer): boolean {
+    return this.#parser.push(chunk, this.#onEvent);
   }
 }

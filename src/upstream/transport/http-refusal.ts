@@ -1,6 +1,8 @@
 import type { HttpFailure } from '../../http/http-failure.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { answeredRequest } from './answered-request.ts';
+import { isAnswer } from './http-answer.ts';
 
 /** The longest `Retry-After` that is worth waiting for inside a call (faults.md F23). */
 const MAX_RETRY_AFTER_MS = 30_000;
@@ -73,13 +75,28 @@ export function refusalError(
 /** The error for a request whose response did not come, or not whole. */
 export function failureError(server: string, failure: HttpFailure, maxBytes: number): GatewayError {
   if (failure.kind === 'too_large' && failure.sent) {
-    const words = `${server}: the answer is larger than the limit of ${maxBytes} bytes (limits.maxMessageBytes)`;
-    return new GatewayError('TOO_LARGE', words, { server, cause: failure });
+    return tooLargeError(server, maxBytes, failure);
   }
   const words = `${server}: ${failure.message}`;
   if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
   if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
   return new GatewayError('UNKNOWN', `${words}; the request was sent and may have run`, { server, cause: failure });
+}
+
+export function tooLargeError(server: string, maxBytes: number, cause?: unknown): GatewayError {
+  const words = `${server}: the answer is larger than the limit of ${maxBytes} bytes (limits.maxMessageBytes)`;
+  return new GatewayError('TOO_LARGE', words, { server, cause });
+}
+
+/**
+ * Whether the body of a refusal is the server's own answer in JSON-RPC, to be handed on as it is: 2026-07-28 sends
+ * errors of the protocol with 400 and 404. With statuses that a proxy or a crash produces just as well, only an answer
+ * with the request's own id is believed.
+ */
+export function isServerAnswer(status: number, headers: ResponseHeaders, body: Buffer, request: number): boolean {
+  if (status < 400 || status === 401 || status === 429 || status === 503) return false;
+  if (headers.mediaType !== 'application/json' || !isAnswer(body)) return false;
+  return (status !== 403 && status < 500) || answeredRequest(body, body) === request;
 }
 
 /** What the server said, fit for one line of an error: bounded, without control characters, without our secrets. */

@@ -1,4 +1,5 @@
 import type { HttpClientPort } from '../../http/client-port.ts';
+import { encodeHeaders } from '../../http/header-block.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
@@ -33,7 +34,7 @@ const OWN_HEADERS = new Set([
 ]);
 
 /** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
-export function declaredHeaders(spec: HttpSpec): string[] {
+export function declaredHeaders(server: string, spec: HttpSpec): string[] {
   const pairs: string[] = [];
   let agent = false;
   for (const [name, value] of Object.entries(spec.headers)) {
@@ -43,6 +44,12 @@ export function declaredHeaders(spec: HttpSpec): string[] {
     pairs.push(name, value);
   }
   if (!agent) pairs.push('User-Agent', 'trunkline');
+  try {
+    encodeHeaders(pairs);
+  } catch (cause) {
+    const words = `${server}: ${(cause as TypeError).message}`;
+    throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
+  }
   return pairs;
 }
 

@@ -1,0 +1,63 @@
+import type { Clock } from '../../model/clock.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { ClosedReason } from './transport.ts';
+
+/**
+ * The short time between the server's word that it does not know the session or the credentials and the end of the
+ * connection. Requests under way at that moment most likely get the same word, which makes them safe to retry: so
+ * they are waited for, briefly. The losses are held and told together at the end, so that whoever retries them meets
+ * a connection that has ended and makes a new one.
+ */
+export class HttpDisowned {
+  readonly #clock: Clock;
+  readonly #settleMs: number;
+  readonly #end: (reason: ClosedReason) => void;
+  readonly #held = new Map<number, GatewayError>();
+  #reason: ClosedReason | null = null;
+  #stop: (() => void) | null = null;
+
+  constructor(clock: Clock, settleMs: number, end: (reason: ClosedReason) => void) {
+    this.#clock = clock;
+    this.#settleMs = settleMs;
+    this.#end = end;
+  }
+
+  /** Why the connection is about to end; null while it is not. */
+  get reason(): ClosedReason | null {
+    return this.#reason;
+  }
+
+  hold(request: number, error: GatewayError): void {
+    this.#held.set(request, error);
+  }
+
+  forget(request: number): void {
+    this.#held.delete(request);
+  }
+
+  /** The first reason counts. `waiting`: whether requests are still without any word of the server. */
+  begin(reason: ClosedReason, waiting: boolean): void {
+    if (this.#reason === null) {
+      this.#reason = reason;
+      if (waiting) this.#stop = this.#clock.after(this.#settleMs, () => this.#end(reason));
+    }
+    this.settled(waiting);
+  }
+
+  /** To be called when a request has got its word. */
+  settled(waiting: boolean): void {
+    if (this.#reason === null || waiting) return;
+    this.#stop?.();
+    this.#stop = null;
+    this.#end(this.#reason);
+  }
+
+  /** Hands over what was held and stands still from now on. */
+  take(): ReadonlyMap<number, GatewayError> {
+    this.#stop?.();
+    this.#stop = null;
+    const held = new Map(this.#held);
+    this.#held.clear();
+    return held;
+  }
+}

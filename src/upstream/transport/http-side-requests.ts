@@ -1,0 +1,75 @@
+import type { HttpClientPort, HttpRequest } from '../../http/client-port.ts';
+import type { HeaderBlock } from '../../http/header-block.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { HttpHeads } from './http-heads.ts';
+import { HttpStatusOnly } from './http-status-only.ts';
+
+const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","method":"ping"}');
+
+/** What a transport posts beside its requests: notifications, answers, the session's check and its end. */
+export class HttpSideRequests {
+  readonly #client: HttpClientPort;
+  readonly #path: string;
+  readonly #heads: HttpHeads;
+  readonly #running = new Set<HttpStatusOnly>();
+  #whenIdle: (() => void) | null = null;
+  #checks: ((alive: boolean) => void)[] | null = null;
+
+  constructor(client: HttpClientPort, path: string, heads: HttpHeads) {
+    this.#client = client;
+    this.#path = path;
+    this.#heads = heads;
+  }
+
+  /** `done` gets the status, 0 when there was none. */
+  post(
+    body: readonly Buffer[],
+    block: HeaderBlock,
+    headers: readonly string[],
+    done: (status: number, challenge: string | null) => void,
+  ): void {
+    this.#run({ method: 'POST', path: this.#path, block, headers, body }, done);
+  }
+
+  /**
+   * Asks the server, by a ping, whether it still knows the session. Only a clear no (400, 404) counts as one.
+   * Questions at the same time share one answer.
+   */
+  checkSession(done: (alive: boolean) => void): void {
+    if (this.#checks !== null) {
+      this.#checks.push(done);
+      return;
+    }
+    this.#checks = [done];
+    this.post([PING], this.#heads.post(null), [], (status) => {
+      const checks = this.#checks ?? [];
+      this.#checks = null;
+      for (const check of checks) check(status !== 400 && status !== 404);
+    });
+  }
+
+  /** Lets go out what is being posted and ends the session if told to, within `limitMs`. */
+  async finish(endSession: boolean, clock: Clock, limitMs: number): Promise<void> {
+    if (!endSession && this.#running.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const stop = clock.after(limitMs, resolve);
+      this.#whenIdle = () => {
+        stop();
+        resolve();
+      };
+      if (endSession)
+        this.#run({ method: 'DELETE', path: this.#path, block: this.#heads.stream, headers: [], body: [] });
+    });
+    for (const running of this.#running) running.abort();
+  }
+
+  #run(request: HttpRequest, done?: (status: number, challenge: string | null) => void): void {
+    const side = new HttpStatusOnly((status, challenge) => {
+      this.#running.delete(side);
+      done?.(status, challenge);
+      if (this.#running.size === 0) this.#whenIdle?.();
+    });
+    this.#running.add(side);
+    side.run(this.#client.request(request, side));
+  }
+}
