@@ -28,6 +28,7 @@ export const MAX_JUNK_BYTES_PER_MINUTE = 64 * 1024 * 1024;
 const PATIENCE_BYTES = 64 * 1024 * 1024;
 const SHOWN_BYTES = 200;
 const NOTHING = Buffer.alloc(0);
+const BLANK = -1;
 
 /**
  * Finds the messages in what a server writes to its standard output, and puts up with the rest: log lines, garbage,
@@ -77,6 +78,7 @@ export class MessageReader {
       this.#sink.message(bytes);
       return;
     }
+    if (firstByte(bytes) === BLANK) return;
     this.#report(
       'upstream.not_a_message',
       bytes,
@@ -128,10 +130,11 @@ export class MessageReader {
   }
 }
 
+/** The first byte that is no white space; BLANK where there is none. */
 function firstByte(bytes: Buffer): number {
   let at = 0;
   while (isSpace(bytes[at])) at++;
-  return bytes[at] ?? 0;
+  return bytes[at] ?? BLANK;
 }
 
 function looksLikeJson(bytes: Buffer): boolean {
