@@ -1,0 +1,78 @@
+import type { Era } from '../model/message.ts';
+import type { ToolFilter } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+
+/** One server as a part of an aggregate. */
+export interface CatalogMember {
+  readonly server: string;
+  readonly tools: ToolFilter;
+  /** What is known of it; null when it was never listed. */
+  readonly catalog: ServerCatalog | null;
+}
+
+/** What a server declared, as far as an aggregate has to know. */
+export interface Declared {
+  readonly tools: boolean;
+  readonly prompts: boolean;
+  readonly resources: boolean;
+  readonly subscribe: boolean;
+  readonly logging: boolean;
+  readonly completions: boolean;
+  /** Its tools can answer with a task, in the words of its era. */
+  readonly tasks: boolean;
+}
+
+const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+const NOTHING: Declared = {
+  tools: false,
+  prompts: false,
+  resources: false,
+  subscribe: false,
+  logging: false,
+  completions: false,
+  tasks: false,
+};
+
+/** Reads a server's capabilities; nothing is declared by a text that is no object. */
+export function declaredBy(capabilities: string, era: Era): Declared {
+  const parsed = parseObject(capabilities);
+  if (parsed === null) return NOTHING;
+  const resources = parsed['resources'];
+  const tasks = era === 'stateful' ? parsed['tasks'] : objectOf(parsed['extensions'])?.[TASKS_EXTENSION];
+  return {
+    tools: isObject(parsed['tools']),
+    prompts: isObject(parsed['prompts']),
+    resources: isObject(resources),
+    subscribe: isObject(resources) && resources['subscribe'] === true,
+    logging: isObject(parsed['logging']),
+    completions: isObject(parsed['completions']),
+    tasks: isObject(tasks),
+  };
+}
+
+/** Whether a client's capabilities declare that it understands task results (2026-07-28, SEP-2663). */
+export function takesTasks(capabilities: string): boolean {
+  // The name can stand nowhere else in a capabilities object; a false alarm costs a look at the result.
+  return capabilities.includes(TASKS_EXTENSION);
+}
+
+export function parseObject(json: string): Record<string, unknown> | null {
+  try {
+    return objectOf(JSON.parse(json));
+  } catch {
+    return null;
+  }
+}
+
+/** Whether the operator's filter lets the tool through. */
+export function filterAllows(filter: ToolFilter, tool: string): boolean {
+  return (filter.include === null || filter.include.has(tool)) && !filter.exclude.has(tool);
+}
+
+function objectOf(value: unknown): Record<string, unknown> | null {
+  return isObject(value) ? value : null;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,171 @@
+import { createHash } from 'node:crypto';
+import type { Era, Message } from '../model/message.ts';
+import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
+import { listOf } from '../protocol/methods.ts';
+import type { CatalogMember, Declared } from './catalog-member.ts';
+import type { CursorCodec } from './cursor.ts';
+import { type ExposedItem, writeItems } from './exposed-items.ts';
+import type { NameNotice } from './exposed-names.ts';
+import { ListPages } from './list-pages.ts';
+import type { NameTable, Target } from './name-table.ts';
+import type { ResourceTable, ResourceTarget } from './resource-table.ts';
+
+export interface CatalogParts {
+  readonly version: string;
+  readonly audience: string;
+  /** Whether every caller may see this: nothing was left out for this one. */
+  readonly unfiltered: boolean;
+  readonly members: readonly CatalogMember[];
+  readonly declared: ReadonlyMap<string, Declared>;
+  readonly tools: NameTable;
+  readonly prompts: NameTable;
+  readonly resources: ResourceTable;
+  readonly notices: readonly NameNotice[];
+  readonly cursors: CursorCodec;
+  /** `Implementation` object of the gateway. */
+  readonly serverInfo: string;
+}
+
+/**
+ * Immutable snapshot of what an endpoint exposes to one audience, and where each name leads. Look-ups are table
+ * look-ups; lists are written once per era, on first use, and shared by all who ask.
+ */
+export class Catalog {
+  /** Equal versions are equal catalogues. Stands in cursors. */
+  readonly version: string;
+  /** Whom it was made for; a cursor is only good for the same. */
+  readonly audience: string;
+  readonly members: readonly CatalogMember[];
+  readonly declared: ReadonlyMap<string, Declared>;
+  /** Names that were changed or are not offered, for people. */
+  readonly notices: readonly NameNotice[];
+  /** Whether something is known of every member. */
+  readonly complete: boolean;
+  /** Members that declare resources, in order: where a URI that is not listed may still be found. */
+  readonly resourceServers: readonly string[];
+  readonly #parts: CatalogParts;
+  readonly #pages = new Map<string, ListPages>();
+  readonly #digests = new Map<ListKind, string>();
+
+  constructor(parts: CatalogParts) {
+    this.#parts = parts;
+    this.version = parts.version;
+    this.audience = parts.audience;
+    this.members = parts.members;
+    this.declared = parts.declared;
+    this.notices = parts.notices;
+    this.complete = parts.members.every((member) => member.catalog !== null);
+    this.resourceServers = parts.members
+      .filter(({ server }) => parts.declared.get(server)?.resources === true)
+      .map(({ server }) => server);
+  }
+
+  tool(name: string): Target | null {
+    return this.#parts.tools.find(name);
+  }
+
+  prompt(name: string): Target | null {
+    return this.#parts.prompts.find(name);
+  }
+
+  resource(uri: string): ResourceTarget | null {
+    return this.#parts.resources.find(uri);
+  }
+
+  /** What `ref/resource` of a completion names: a template or a URI. */
+  resourceReference(uri: string): ResourceTarget | null {
+    return this.#parts.resources.findReference(uri);
+  }
+
+  /** What a bare name or URI could mean where it is ambiguous; exposed names, for the error's text. */
+  choices(kind: ListKind, name: string): readonly string[] {
+    if (kind === 'tools') return this.#parts.tools.namesakes(name).map((target) => target.exposed);
+    if (kind === 'prompts') return this.#parts.prompts.namesakes(name).map((target) => target.exposed);
+    return this.#parts.resources.choices(name);
+  }
+
+  /** What a server's own resource is called here. */
+  exposedUri(server: string, uri: string): string {
+    return this.#parts.resources.exposed(server, uri);
+  }
+
+  /** One page of a list, with an id to be replaced; null where there is no such page. `wall` is the time now. */
+  page(kind: ListKind, era: Era, index: number, wall: number): Message | null {
+    return this.#pagesOf(kind, era).page(index, era === 'stateful' ? 0 : this.#ttlMs(kind, wall));
+  }
+
+  /** Digest of the whole list as clients see it. */
+  digest(kind: ListKind): string {
+    let digest = this.#digests.get(kind);
+    if (digest === undefined) {
+      const hash = createHash('sha256');
+      for (const { exposed, server, item } of this.#items(kind))
+        hash.update(`${server}\0${exposed}\0`).update(item.bytes);
+      digest = hash.digest('base64url');
+      this.#digests.set(kind, digest);
+    }
+    return digest;
+  }
+
+  #pagesOf(kind: ListKind, era: Era): ListPages {
+    const key = `${kind} ${era}`;
+    let pages = this.#pages.get(key);
+    if (pages === undefined) {
+      const { resultKey } = listOf(kind);
+      const { cursors, serverInfo, version } = this.#parts;
+      pages = new ListPages(writeItems(kind, this.#items(kind), this.members, era), {
+        era,
+        resultKey,
+        cacheScope: this.#cacheScope(kind),
+        serverInfo,
+        cursor: (page) => cursors.write({ version, kind, page }),
+      });
+      this.#pages.set(key, pages);
+    }
+    return pages;
+  }
+
+  #items(kind: ListKind): readonly ExposedItem[] {
+    const { tools, prompts, resources } = this.#parts;
+    switch (kind) {
+      case 'tools':
+        return tools.targets;
+      case 'prompts':
+        return prompts.targets;
+      case 'resources':
+        return resources.resources;
+      case 'resourceTemplates':
+        return resources.templates;
+    }
+  }
+
+  /** What is left of the shortest time to live of those who have such a list, in whole seconds (C3, C9). */
+  #ttlMs(kind: ListKind, wall: number): number {
+    if (!this.complete) return 0;
+    let left = Number.POSITIVE_INFINITY;
+    for (const member of this.#contributors(kind)) {
+      const { listedAt, lists } = member.catalog!;
+      left = Math.min(left, listedAt + lists[kind].ttlMs - wall, lists[kind].ttlMs);
+    }
+    return Number.isFinite(left) && left > 0 ? Math.floor(left / 1000) * 1000 : 0;
+  }
+
+  /** Private unless all members say public and nothing was left out for this caller (C9). */
+  #cacheScope(kind: ListKind): 'public' | 'private' {
+    if (!this.#parts.unfiltered || !this.complete) return 'private';
+    const contributors = this.#contributors(kind);
+    const open = contributors.every((member) => member.catalog!.lists[kind].cacheScope === 'public');
+    return open && contributors.length > 0 ? 'public' : 'private';
+  }
+
+  #contributors(kind: ListKind): readonly CatalogMember[] {
+    const { capability } = listOf(kind);
+    return this.members.filter((member) => this.declared.get(member.server)?.[capability] === true);
+  }
+}
+
+/** All list kinds whose content differs between two catalogues. */
+export function changedKinds(before: Catalog, after: Catalog): readonly ListKind[] {
+  if (before.version === after.version) return [];
+  return LIST_KINDS.filter((kind) => before.digest(kind) !== after.digest(kind));
+}

@@ -1,0 +1,46 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { ListKind } from '../model/server-catalog.ts';
+import { LIST_KINDS } from '../model/server-catalog.ts';
+
+/** What one of our cursors says: a page of a list of one catalogue version. */
+export interface CursorContent {
+  readonly version: string;
+  readonly kind: ListKind;
+  readonly page: number;
+}
+
+const MAC_BYTES = 16;
+const MAX_LENGTH = 256;
+
+/**
+ * Writes and reads list cursors. They are authenticated with the installation's key, so a made-up or altered one is
+ * told from a real one, and the same page has the same cursor each time (caching §Cache Key). They hold no secret:
+ * whose list they are of is in the version, and is checked against the caller on use.
+ */
+export class CursorCodec {
+  readonly #key: Buffer;
+
+  constructor(key: Buffer) {
+    this.#key = key;
+  }
+
+  write({ version, kind, page }: CursorContent): string {
+    const content = Buffer.from(`${version}.${LIST_KINDS.indexOf(kind)}.${page}`);
+    return Buffer.concat([this.#mac(content), content]).toString('base64url');
+  }
+
+  /** null for whatever this installation did not write. */
+  read(cursor: string): CursorContent | null {
+    if (cursor.length > MAX_LENGTH) return null;
+    const bytes = Buffer.from(cursor, 'base64url');
+    if (bytes.length <= MAC_BYTES || bytes.toString('base64url') !== cursor) return null;
+    const content = bytes.subarray(MAC_BYTES);
+    if (!timingSafeEqual(bytes.subarray(0, MAC_BYTES), this.#mac(content))) return null;
+    const [version, kind, page] = content.toString().split('.');
+    return { version: version!, kind: LIST_KINDS[Number(kind)]!, page: Number(page) };
+  }
+
+  #mac(content: Buffer): Buffer {
+    return createHmac('sha256', this.#key).update('cursor\0').update(content).digest().subarray(0, MAC_BYTES);
+  }
+}

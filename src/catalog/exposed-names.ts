@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto';
+import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, TOOL_NAME_DELIMITER } from '../model/names.ts';
+
+export interface NamedCapability {
+  readonly server: string;
+  /** The server's own name for it. */
+  readonly name: string;
+}
+
+/** Something an operator should know of a name: it was changed, or is not offered at all. */
+export interface NameNotice {
+  readonly server: string;
+  readonly name: string;
+  /** What it is called here; null when it is not offered. */
+  readonly exposed: string | null;
+  readonly reason: string;
+}
+
+export interface ExposedNames {
+  /** In the order of the input; null for what is not offered. */
+  readonly names: readonly (string | null)[];
+  readonly notices: readonly NameNotice[];
+}
+
+const HASH_DIGITS = 8;
+/** The server's part of a shortened name; the rest is the tool's. */
+const SERVER_SHARE = 20;
+
+interface Candidate {
+  readonly at: number;
+  readonly item: NamedCapability;
+  readonly plain: string;
+  /** Whether `plain` is `server__name` to the letter. */
+  readonly exact: boolean;
+}
+
+/**
+ * Gives every capability the name that clients see: `server__name` in A-Z a-z 0-9 _ -, at most `EXPOSED_NAME_AIM`
+ * characters, unique even for clients that take `-` for `_` (S2.2, W3.8). Names that do not fit are mapped or
+ * shortened; names that meet are told apart by a hash of what they stand for. A name depends only on its own server
+ * and name and on those it meets, never on order or on others.
+ */
+export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
+  const names = new Array<string | null>(items.length).fill(null);
+  const notices: NameNotice[] = [];
+  const groups = new Map<string, Candidate[]>();
+  const seen = new Set<string>();
+  items.forEach((item, at) => {
+    const identity = `${item.server}\0${item.name}`;
+    if (seen.has(identity)) {
+      notices.push({ ...item, exposed: null, reason: 'the server lists this name twice; the first one counts' });
+      return;
+    }
+    seen.add(identity);
+    const full = item.server + TOOL_NAME_DELIMITER + item.name;
+    const plain = fit(mapServer(item.server), mapName(item.name), full);
+    const folded = fold(plain);
+    const group = groups.get(folded);
+    const candidate = { at, item, plain, exact: plain === full };
+    if (group === undefined) groups.set(folded, [candidate]);
+    else group.push(candidate);
+  });
+
+  const taken = new Set<string>();
+  const contested: { candidate: Candidate; others: readonly Candidate[] }[] = [];
+  for (const group of groups.values()) {
+    const keeper = group.length === 1 ? group[0] : soleExact(group);
+    if (keeper !== undefined) {
+      taken.add(fold(keeper.plain));
+      names[keeper.at] = keeper.plain;
+      if (!keeper.exact) notices.push({ ...keeper.item, exposed: keeper.plain, reason: whyChanged(keeper) });
+    }
+    for (const candidate of group) if (candidate !== keeper) contested.push({ candidate, others: group });
+  }
+  settle(contested, taken, names, notices);
+  return { names, notices: notices.sort(byItem) };
+}
+
+/** Hashed names of those that met others. Two that still meet, or meet a plain name, are both not offered. */
+function settle(
+  contested: readonly { candidate: Candidate; others: readonly Candidate[] }[],
+  taken: ReadonlySet<string>,
+  names: (string | null)[],
+  notices: NameNotice[],
+): void {
+  const hashed = contested.map(({ candidate }) => withHash(candidate.plain, candidate.item));
+  const count = new Map<string, number>();
+  for (const name of hashed) count.set(fold(name), (count.get(fold(name)) ?? 0) + 1);
+  contested.forEach(({ candidate, others }, i) => {
+    const name = hashed[i]!;
+    const met = others.find((other) => other !== candidate)!.item;
+    const rival = `'${met.server}${TOOL_NAME_DELIMITER}${met.name}'`;
+    if (taken.has(fold(name)) || count.get(fold(name)) !== 1) {
+      notices.push({ ...candidate.item, exposed: null, reason: `cannot be told apart from ${rival}` });
+      return;
+    }
+    names[candidate.at] = name;
+    notices.push({ ...candidate.item, exposed: name, reason: `would read the same as ${rival} to some clients` });
+  });
+}
+
+/** Names that clients may take for each other are one: Codex rewrites `-` to `_`. */
+function fold(name: string): string {
+  return name.replaceAll('-', '_');
+}
+
+/** `-` for what a server's name may have beyond the common characters, so that no `__` comes about. */
+function mapServer(server: string): string {
+  return server.replace(/[^A-Za-z0-9_-]/g, '-');
+}
+
+function mapName(name: string): string {
+  return name.replace(/[^A-Za-z0-9_-]/gu, '_');
+}
+
+function fit(server: string, name: string, full: string): string {
+  const plain = server + TOOL_NAME_DELIMITER + name;
+  if (plain.length <= EXPOSED_NAME_AIM) return plain;
+  const head = server.length > SERVER_SHARE ? shortServer(server) : server;
+  return cut(head + TOOL_NAME_DELIMITER + name, full);
+}
+
+/** A long server name keeps a hash of its own, so that its tools still stand together. */
+function shortServer(server: string): string {
+  return `${server.slice(0, SERVER_SHARE - 5).replace(/_+$/, '')}-${digest(server).slice(0, 4)}`;
+}
+
+function withHash(plain: string, item: NamedCapability): string {
+  return cut(plain, item.server + TOOL_NAME_DELIMITER + item.name);
+}
+
+/** The beginning of the name and a hash of the whole: together never above `EXPOSED_NAME_AIM`. */
+function cut(name: string, full: string): string {
+  return `${name.slice(0, EXPOSED_NAME_AIM - HASH_DIGITS - 1)}_${digest(full).slice(0, HASH_DIGITS)}`;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+function soleExact(group: readonly Candidate[]): Candidate | undefined {
+  const exact = group.filter((candidate) => candidate.exact);
+  return exact.length === 1 ? exact[0] : undefined;
+}
+
+function whyChanged(candidate: Candidate): string {
+  const full = candidate.item.server.length + TOOL_NAME_DELIMITER.length + candidate.item.name.length;
+  return full > EXPOSED_NAME_AIM
+    ? `longer than ${EXPOSED_NAME_AIM} characters with its server (clients refuse ${EXPOSED_NAME_MAX})`
+    : 'has characters that clients refuse';
+}
+
+function byItem(a: NameNotice, b: NameNotice): number {
+  return compare(a.server, b.server) || compare(a.name, b.name);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

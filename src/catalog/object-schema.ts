@@ -1,0 +1,37 @@
+/** One property of a simple input schema (S2.18). */
+export interface Property {
+  readonly type: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'object';
+  readonly description?: string;
+  readonly enum?: readonly string[];
+  readonly default?: unknown;
+  readonly items?: Property;
+  readonly properties?: Readonly<Record<string, Property>>;
+}
+
+export interface InputSchemaObject {
+  readonly type: 'object';
+  readonly properties?: Readonly<Record<string, Property>>;
+  readonly required?: readonly string[];
+}
+
+/** A property that a caller may leave out. */
+export type OptionalProperty = Property & { readonly optional: true };
+
+/**
+ * An input schema for a tool made by a program (S2.18). Properties are required unless marked `optional`. Schemas of
+ * servers never come through here: they stay the bytes they are.
+ */
+export function objectSchema(properties: Readonly<Record<string, Property | OptionalProperty>>): InputSchemaObject {
+  const plain: Record<string, Property> = {};
+  const required: string[] = [];
+  for (const [name, property] of Object.entries(properties)) {
+    const { optional, ...rest } = property as OptionalProperty & { readonly optional?: boolean };
+    plain[name] = rest;
+    if (optional !== true) required.push(name);
+  }
+  return {
+    type: 'object',
+    ...(Object.keys(plain).length === 0 ? {} : { properties: plain }),
+    ...(required.length === 0 ? {} : { required }),
+  };
+}

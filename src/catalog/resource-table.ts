@@ -1,0 +1,96 @@
+import type { Capability } from '../model/server-catalog.ts';
+import type { TableEntry } from './name-table.ts';
+import { UriTemplate } from './uri-template.ts';
+import { unwrapUri, wrapUri } from './wrapped-uri.ts';
+
+/** Where a URI leads. */
+export interface ResourceTarget {
+  readonly server: string;
+  /** The server's own URI. */
+  readonly uri: string;
+  readonly exposed: string;
+}
+
+interface Offered extends ResourceTarget {
+  readonly item: Capability;
+}
+
+/**
+ * Resources and templates by URI. A URI that one server offers stays as it is; one that several offer is exposed
+ * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place.
+ */
+export class ResourceTable {
+  readonly resources: readonly Offered[];
+  readonly templates: readonly Offered[];
+  readonly #servers: ReadonlySet<string>;
+  readonly #resources = new Map<string, Offered>();
+  readonly #templates = new Map<string, Offered>();
+  /** By server and own URI, only where wrapped. */
+  readonly #wrapped = new Map<string, string>();
+  readonly #contested = new Map<string, string[]>();
+  readonly #matchers: readonly { readonly template: UriTemplate; readonly server: string }[];
+
+  constructor(servers: readonly string[], resources: readonly TableEntry[], templates: readonly TableEntry[]) {
+    this.#servers = new Set(servers);
+    this.resources = this.#offer(resources, this.#resources);
+    this.templates = this.#offer(templates, this.#templates);
+    this.#matchers = this.templates
+      .map(({ server, uri }) => ({ template: new UriTemplate(uri), server }))
+      .sort((a, b) => b.template.literalLength - a.template.literalLength);
+  }
+
+  /** By table, by a wrapped URI's own word, then by the templates, the most specific first. */
+  find(uri: string): ResourceTarget | null {
+    const listed = this.#resources.get(uri);
+    if (listed !== undefined) return listed;
+    const unwrapped = unwrapUri(uri);
+    if (unwrapped !== null && this.#servers.has(unwrapped.server)) return { ...unwrapped, exposed: uri };
+    if (this.#contested.has(uri)) return null;
+    for (const { template, server } of this.#matchers) {
+      if (template.matches(uri)) return { server, uri, exposed: uri };
+    }
+    return null;
+  }
+
+  /** For `ref/resource` of completion, which names a template or a URI. */
+  findReference(uri: string): ResourceTarget | null {
+    return this.#templates.get(uri) ?? this.find(uri);
+  }
+
+  /** The wrapped URIs that a contested one could mean. */
+  choices(uri: string): readonly string[] {
+    return this.#contested.get(uri) ?? [];
+  }
+
+  /** What a server's own URI is called here. */
+  exposed(server: string, uri: string): string {
+    return this.#wrapped.get(`${server}\0${uri}`) ?? uri;
+  }
+
+  #offer(entries: readonly TableEntry[], table: Map<string, Offered>): readonly Offered[] {
+    const owners = new Map<string, Set<string>>();
+    for (const { server, item } of entries) {
+      const known = owners.get(item.key);
+      if (known === undefined) owners.set(item.key, new Set([server]));
+      else known.add(server);
+    }
+    const offered: Offered[] = [];
+    for (const { server, item } of entries) {
+      const uri = item.key;
+      const shared = owners.get(uri)!;
+      const exposed = shared.size > 1 ? wrapUri(server, uri) : uri;
+      if (table.has(exposed)) continue;
+      if (shared.size > 1) {
+        this.#wrapped.set(`${server}\0${uri}`, exposed);
+        this.#contested.set(
+          uri,
+          [...shared].map((owner) => wrapUri(owner, uri)),
+        );
+      }
+      const entry = { server, uri, exposed, item };
+      table.set(exposed, entry);
+      offered.push(entry);
+    }
+    return offered;
+  }
+}

@@ -1,0 +1,124 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { ResourceTarget } from '../catalog/resource-table.ts';
+import { unwrapUri } from '../catalog/wrapped-uri.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import { elements, field, stringValue } from '../protocol/fields.ts';
+import { type Edit, spliceMessage } from '../protocol/splice.ts';
+import type { Catalogs } from './catalogs.ts';
+import { noCompletion } from './own-results.ts';
+import { namedParam, withParam } from './params.ts';
+import { refuseAccess } from './policy/access.ts';
+
+export interface AggregateResourcesDeps {
+  readonly upstreams: Upstreams;
+  readonly catalogs: Catalogs;
+  readonly firstListWaitMs: () => number;
+}
+
+/** Codes with which servers say that they do not have a resource. */
+const ABSENT = new Set(['-32002', '-32602']);
+
+/**
+ * Reads, subscriptions and completion of resources on the aggregate. A URI is found by table, by its wrapped form,
+ * by the templates; one that nobody lists is asked of the servers that have resources at all, in order, until one
+ * knows it.
+ */
+export class AggregateResources {
+  readonly #deps: AggregateResourcesDeps;
+
+  constructor(deps: AggregateResourcesDeps) {
+    this.#deps = deps;
+  }
+
+  /** `resources/read`, `resources/subscribe`, `resources/unsubscribe`. */
+  async run(exchange: Exchange): Promise<Outcome> {
+    const { request } = exchange;
+    const uri = namedParam(request, 'uri');
+    if (uri instanceof GatewayError) return failure(uri);
+    const found = await this.find(exchange, uri.value);
+    if (found instanceof GatewayError) return failure(found);
+    if (!('server' in found)) return this.#ask(found, uri.value, exchange);
+    const outcome = await this.#deps.upstreams.call(found.server, withParam(request, uri, found.uri), exchange);
+    return found.exposed === found.uri ? outcome : renamed(outcome, found);
+  }
+
+  /** `completion/complete` of a `ref/resource`. */
+  async complete(exchange: Exchange): Promise<Outcome> {
+    const { request, client } = exchange;
+    const uri = namedParam(request, 'uri', 'ref');
+    if (uri instanceof GatewayError) return failure(uri);
+    let catalog = this.#deps.catalogs.of(client);
+    if (catalog.resourceReference(uri.value) === null && !catalog.complete) catalog = await this.#ready(client);
+    const target = catalog.resourceReference(uri.value);
+    if (target === null) return failure(absent(uri.value, catalog));
+    if (catalog.declared.get(target.server)?.completions !== true) return noCompletion(request.era);
+    return this.#deps.upstreams.call(target.server, withParam(request, uri, target.uri), exchange);
+  }
+
+  /** Where the URI leads; the servers that may be asked for it where nothing says. */
+  async find({ client }: Exchange, uri: string): Promise<ResourceTarget | readonly string[] | GatewayError> {
+    const named = unwrapUri(uri);
+    const refused = named === null ? null : refuseAccess(client.principal, named.server);
+    if (refused !== null) return refused;
+    let catalog = this.#deps.catalogs.of(client);
+    if (catalog.resource(uri) === null && !catalog.complete) catalog = await this.#ready(client);
+    const target = catalog.resource(uri);
+    if (target !== null) return target;
+    if (named !== null || catalog.choices('resources', uri).length > 0) return absent(uri, catalog);
+    return catalog.resourceServers.length === 0 ? absent(uri, catalog) : catalog.resourceServers;
+  }
+
+  #ready(client: ClientProfile): Promise<Catalog> {
+    return this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+  }
+
+  /** One server after the other; the last word is a failure, then another error, then what the last one said. */
+  async #ask(servers: readonly string[], uri: string, exchange: Exchange): Promise<Outcome> {
+    let worst: Outcome | null = null;
+    let rank = -1;
+    for (const server of servers) {
+      const outcome = await this.#deps.upstreams.call(server, exchange.request, exchange);
+      if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
+      if (exchange.cancelled !== null) return outcome;
+      const weight = outcome.kind === 'failure' ? 2 : saysAbsent(outcome.message) ? 0 : 1;
+      if (weight > rank) {
+        worst = outcome;
+        rank = weight;
+      }
+    }
+    return worst ?? failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`));
+  }
+}
+
+function absent(uri: string, catalog: Catalog): GatewayError {
+  const choices = catalog.choices('resources', uri);
+  if (choices.length === 0) return new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`);
+  return new GatewayError('INVALID_PARAMS', `Several servers have ${uri}: use ${choices.join(' or ')}`);
+}
+
+function saysAbsent(error: Message): boolean {
+  const code = field(error.bytes, error.bodyStart, error.bodyEnd, 'code');
+  return code !== null && ABSENT.has(error.bytes.toString('latin1', code.start, code.end));
+}
+
+/** A read's contents under the URI that the client asked for. */
+function renamed(outcome: Outcome, target: ResourceTarget): Outcome {
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  const { message } = outcome;
+  const { bytes, bodyStart, bodyEnd } = message;
+  const contents = field(bytes, bodyStart, bodyEnd, 'contents');
+  if (contents === null) return outcome;
+  const edits: Edit[] = [];
+  for (const { start, end } of elements(bytes, contents.start, contents.end)) {
+    const uri = field(bytes, start, end, 'uri');
+    if (uri !== null && stringValue(bytes, uri) === target.uri) {
+      edits.push({ ...uri, insert: JSON.stringify(target.exposed) });
+    }
+  }
+  return answer(spliceMessage(message, edits));
+}

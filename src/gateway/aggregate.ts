@@ -1,0 +1,144 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { Target } from '../catalog/name-table.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import { field, stringValue } from '../protocol/fields.ts';
+import { listMethod } from '../protocol/methods.ts';
+import type { AggregateLists } from './aggregate-lists.ts';
+import type { AggregateResources } from './aggregate-resources.ts';
+import type { AggregateTasks } from './aggregate-tasks.ts';
+import type { Catalogs } from './catalogs.ts';
+import type { LogLevels } from './log-levels.ts';
+import { noCompletion, ownAnswer } from './own-results.ts';
+import { namedParam, withParam } from './params.ts';
+import { unknownTool, unlistedServer } from './unknown-tool.ts';
+
+export interface AggregateDeps {
+  readonly upstreams: Upstreams;
+  readonly catalogs: Catalogs;
+  readonly lists: AggregateLists;
+  readonly resources: AggregateResources;
+  readonly tasks: AggregateTasks;
+  readonly logLevels: LogLevels;
+  readonly firstListWaitMs: () => number;
+}
+
+/**
+ * The endpoint in front of all servers: finds the server that a request means, puts that server's own name in, and
+ * passes it on; everything else of the request stays as it came. The catalogue holds only servers the caller may
+ * use, so what is found in it is allowed.
+ */
+export class Aggregate {
+  readonly #deps: AggregateDeps;
+
+  constructor(deps: AggregateDeps) {
+    this.#deps = deps;
+  }
+
+  run(exchange: Exchange): Promise<Outcome> {
+    const { method, era } = exchange.request;
+    switch (method) {
+      case 'tools/call':
+        return this.#callTool(exchange);
+      case 'prompts/get':
+        return this.#getPrompt(exchange);
+      case 'resources/read':
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return this.#deps.resources.run(exchange);
+      case 'completion/complete':
+        return this.#complete(exchange);
+      case 'logging/setLevel':
+        return this.#deps.logLevels.set(exchange);
+      case 'ping':
+        return Promise.resolve(ownAnswer(era, ''));
+      case 'tasks/get':
+      case 'tasks/result':
+      case 'tasks/update':
+      case 'tasks/cancel':
+        return this.#deps.tasks.run(exchange);
+      default: {
+        const list = listMethod(method);
+        if (list !== null) return this.#deps.lists.list(exchange, list.kind);
+        return Promise.resolve(failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`)));
+      }
+    }
+  }
+
+  #callTool(exchange: Exchange): Promise<Outcome> {
+    const name = namedParam(exchange.request, 'name');
+    if (name instanceof GatewayError) return Promise.resolve(failure(name));
+    const catalog = this.#deps.catalogs.of(exchange.client);
+    const target = catalog.tool(name.value);
+    if (target === null) return this.#callUnlisted(exchange, name.value, catalog);
+    return this.#send(exchange, catalog, target.server, withParam(exchange.request, name, target.name));
+  }
+
+  /** A name that no table knows: it may be of a server that was not listed yet, else the caller is told what is wrong. */
+  async #callUnlisted(exchange: Exchange, name: string, before: Catalog): Promise<Outcome> {
+    const { client, request } = exchange;
+    let catalog = before;
+    const named = unlistedServer(name, catalog, client.principal);
+    if (named instanceof GatewayError) return failure(named);
+    if (!catalog.complete && (named !== null || !name.includes('__'))) {
+      catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+      const target = catalog.tool(name);
+      const param = namedParam(request, 'name');
+      if (param instanceof GatewayError) return failure(param);
+      if (target !== null) return this.#send(exchange, catalog, target.server, withParam(request, param, target.name));
+      // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
+      const still = unlistedServer(name, catalog, client.principal);
+      if (still !== null && !(still instanceof GatewayError)) {
+        return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool));
+      }
+    }
+    return failure(unknownTool(name, catalog));
+  }
+
+  #send(exchange: Exchange, catalog: Catalog, server: string, request: Exchange['request']): Promise<Outcome> {
+    this.#deps.logLevels.beforeCall(server, exchange);
+    if (catalog.declared.get(server)?.tasks === true) return this.#deps.tasks.call(server, request, exchange);
+    return this.#deps.upstreams.call(server, request, exchange);
+  }
+
+  #getPrompt(exchange: Exchange): Promise<Outcome> {
+    const name = namedParam(exchange.request, 'name');
+    if (name instanceof GatewayError) return Promise.resolve(failure(name));
+    return this.#withPrompt(exchange.client, name.value, (target) =>
+      this.#deps.upstreams.call(target.server, withParam(exchange.request, name, target.name), exchange),
+    );
+  }
+
+  async #withPrompt(client: ClientProfile, name: string, use: (target: Target) => Promise<Outcome>): Promise<Outcome> {
+    let catalog = this.#deps.catalogs.of(client);
+    if (catalog.prompt(name) === null && !catalog.complete) {
+      catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
+    }
+    const target = catalog.prompt(name);
+    if (target !== null) return use(target);
+    const choices = catalog.choices('prompts', name);
+    const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
+    return failure(new GatewayError('INVALID_PARAMS', `Unknown prompt: ${name}${hint}`));
+  }
+
+  async #complete(exchange: Exchange): Promise<Outcome> {
+    const { request, client } = exchange;
+    const { bytes, bodyStart, bodyEnd } = request;
+    const ref = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'ref');
+    const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
+    if (type === 'ref/resource') return this.#deps.resources.complete(exchange);
+    if (type !== 'ref/prompt') {
+      return failure(new GatewayError('INVALID_PARAMS', 'params.ref.type must be ref/prompt or ref/resource'));
+    }
+    const name = namedParam(request, 'name', 'ref');
+    if (name instanceof GatewayError) return failure(name);
+    return this.#withPrompt(client, name.value, (target) => {
+      const { declared } = this.#deps.catalogs.of(client);
+      if (declared.get(target.server)?.completions !== true) return Promise.resolve(noCompletion(request.era));
+      return this.#deps.upstreams.call(target.server, withParam(request, name, target.name), exchange);
+    });
+  }
+}

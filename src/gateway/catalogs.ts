@@ -1,0 +1,175 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { CatalogMember } from '../catalog/catalog-member.ts';
+import type { CursorCodec } from '../catalog/cursor.ts';
+import { mergeCatalog, versionOf } from '../catalog/merge-catalog.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Upstreams } from '../model/ports.ts';
+import { ANONYMOUS, mayUse, type Principal } from '../model/principal.ts';
+import type { Server } from '../model/server.ts';
+
+export interface CatalogsDeps {
+  readonly upstreams: Upstreams;
+  readonly clock: Clock;
+  readonly cursors: CursorCodec;
+  /** `Implementation` object of the gateway, as JSON text. */
+  readonly serverInfo: string;
+}
+
+/** How long a catalogue that was replaced can still be paged through, and how many are kept at most. */
+const KEEP_MS = 300_000;
+const KEEP = 64;
+
+interface Current {
+  readonly generation: number;
+  readonly servers: readonly Server[];
+  readonly catalog: Catalog;
+}
+
+interface Kept {
+  readonly catalog: Catalog;
+  lastUsed: number;
+}
+
+/**
+ * The aggregate's catalogue for each caller. Asked on every call, so an unchanged one costs two map look-ups whatever
+ * the number of servers; merged ones are shared by all callers who may see the same, and kept a while for those who
+ * are paging.
+ */
+export class Catalogs {
+  readonly #deps: CatalogsDeps;
+  /** By the principal's object, then the client's fingerprint: a reload makes new principals. */
+  readonly #current = new WeakMap<Principal, Map<string, Current>>();
+  readonly #kept = new Map<string, Kept>();
+  /** Until when the first lists wait for a server, by server and fingerprint: once, not at every list. */
+  readonly #waits = new Map<string, number>();
+  #waitsFor: readonly Server[] | null = null;
+  #generation = 0;
+
+  constructor(deps: CatalogsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Some server's catalogue is not what it was. */
+  invalidate(): void {
+    this.#generation++;
+  }
+
+  /** What is known now; never waits. */
+  of(client: ClientProfile): Catalog {
+    const { principal, fingerprint } = client;
+    let byFingerprint = this.#current.get(principal);
+    if (byFingerprint === undefined) {
+      byFingerprint = new Map();
+      this.#current.set(principal, byFingerprint);
+    }
+    const known = byFingerprint.get(fingerprint);
+    const servers = this.#deps.upstreams.servers();
+    if (known !== undefined && known.generation === this.#generation && known.servers === servers) {
+      if (known.catalog.complete || !this.#learnt(known.catalog, client)) return known.catalog;
+    }
+    const catalog = this.#merge(servers, client);
+    // Whoever is in the middle of the old one may go on for a while from now.
+    if (known !== undefined && known.catalog !== catalog) this.#keep(known.catalog);
+    if (byFingerprint.size >= KEEP) byFingerprint.clear();
+    byFingerprint.set(fingerprint, { generation: this.#generation, servers, catalog });
+    return catalog;
+  }
+
+  /**
+   * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server holds up the
+   * lists of the first `waitMs` after it was first asked for and none after that.
+   */
+  async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
+    const catalog = this.of(client);
+    if (catalog.complete) return catalog;
+    const waiting: Promise<unknown>[] = [];
+    for (const member of catalog.members) {
+      if (member.catalog !== null) continue;
+      const left = this.#waitLeft(member.server, client, waitMs);
+      const listed = this.#deps.upstreams.catalog(member.server, client, left);
+      if (left > 0) waiting.push(listed);
+    }
+    if (waiting.length === 0) return catalog;
+    await Promise.all(waiting);
+    return this.of(client);
+  }
+
+  /** The catalogue that a cursor was made of; null when it is gone or was another audience's. */
+  version(version: string, client: ClientProfile): Catalog | null {
+    const current = this.of(client);
+    if (current.version === version) return current;
+    const kept = this.#kept.get(version);
+    if (kept === undefined || kept.catalog.audience !== audienceOf(client)) return null;
+    if (this.#deps.clock.now() - kept.lastUsed > KEEP_MS) return null;
+    return kept.catalog;
+  }
+
+  #merge(servers: readonly Server[], client: ClientProfile): Catalog {
+    const { upstreams, cursors, serverInfo } = this.#deps;
+    const members: CatalogMember[] = [];
+    for (const server of servers) {
+      if (!server.enabled || !mayUse(client.principal, server.name)) continue;
+      const catalog = upstreams.knownCatalog(server.name, client);
+      members.push({ server: server.name, tools: server.tools, catalog });
+    }
+    const audience = audienceOf(client);
+    const kept = this.#kept.get(versionOf(members, { audience }));
+    // The same version may have been listed anew since: then its time to live has begun again.
+    if (kept !== undefined && sameListing(kept.catalog, members)) {
+      kept.lastUsed = this.#deps.clock.now();
+      return kept.catalog;
+    }
+    const unfiltered = client.principal.id === ANONYMOUS.id && client.principal.servers === null;
+    const catalog = mergeCatalog(members, { audience, unfiltered, cursors, serverInfo });
+    this.#keep(catalog);
+    return catalog;
+  }
+
+  #waitLeft(server: string, client: ClientProfile, waitMs: number): number {
+    const servers = this.#deps.upstreams.servers();
+    if (this.#waitsFor !== servers || this.#waits.size > 10_000) {
+      this.#waits.clear();
+      this.#waitsFor = servers;
+    }
+    const key = `${server} ${client.fingerprint}`;
+    const now = this.#deps.clock.now();
+    const until = this.#waits.get(key);
+    if (until !== undefined) return Math.max(0, until - now);
+    this.#waits.set(key, now + waitMs);
+    return waitMs;
+  }
+
+  #keep(catalog: Catalog): void {
+    this.#kept.delete(catalog.version);
+    this.#kept.set(catalog.version, { catalog, lastUsed: this.#deps.clock.now() });
+    if (this.#kept.size <= KEEP) return;
+    let oldest: string | null = null;
+    let since = Number.POSITIVE_INFINITY;
+    for (const [version, kept] of this.#kept) {
+      if (kept.lastUsed < since) {
+        since = kept.lastUsed;
+        oldest = version;
+      }
+    }
+    if (oldest !== null) this.#kept.delete(oldest);
+  }
+
+  #learnt(catalog: Catalog, client: ClientProfile): boolean {
+    return catalog.members.some(
+      (member) => member.catalog === null && this.#deps.upstreams.knownCatalog(member.server, client) !== null,
+    );
+  }
+}
+
+/** Callers of one audience see the same: the same servers, listed to the same capabilities. */
+export function audienceOf(client: ClientProfile): string {
+  const { servers } = client.principal;
+  const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
+  // Lists are shared within an audience only as far as one principal's servers reach (C1).
+  return `${client.fingerprint} ${client.principal.id} ${scope}`;
+}
+
+function sameListing(catalog: Catalog, members: readonly CatalogMember[]): boolean {
+  return catalog.members.every((member, i) => member.catalog?.listedAt === members[i]?.catalog?.listedAt);
+}

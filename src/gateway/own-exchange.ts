@@ -1,0 +1,39 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+
+/**
+ * A request that the gateway makes for a client outside any request of its: it can be cancelled by us, and nothing
+ * can be asked of the client through it.
+ */
+export class OwnExchange implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly takesInputRequired = false;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly #emitted: ((notification: Message) => void) | null;
+
+  constructor(id: string, request: Message, client: ClientProfile, emitted?: (notification: Message) => void) {
+    this.id = id;
+    this.request = request;
+    this.client = client;
+    this.#emitted = emitted ?? null;
+  }
+
+  emit(notification: Message): void {
+    this.#emitted?.(notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    return Promise.reject(new GatewayError('METHOD_NOT_FOUND', `${request.method} cannot be asked outside a request`));
+  }
+
+  cancel(reason: string): void {
+    if (this.cancelled !== null) return;
+    this.cancelled = reason;
+    this.onCancel?.(reason);
+  }
+}

@@ -1,0 +1,127 @@
+import { filterAllows, parseObject } from '../catalog/catalog-member.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ServerState } from '../model/server-state.ts';
+import { type ListMethod, listMethod } from '../protocol/methods.ts';
+import type { HelloView } from './hello-view.ts';
+import { ownAnswer } from './own-results.ts';
+import { namedParam } from './params.ts';
+import { noServer, type ServerIndex } from './server-index.ts';
+import { filterTools, knownPage } from './server-pages.ts';
+
+export interface ServerEndpointDeps {
+  readonly upstreams: Upstreams;
+  readonly servers: ServerIndex;
+  readonly clock: Clock;
+}
+
+/** States in which asking is known to be in vain; the last known lists are given instead. */
+const DOWN: ReadonlySet<ServerState> = new Set([
+  'stopped',
+  'stopping',
+  'disconnected',
+  'failed',
+  'unreachable',
+  'auth_required',
+  'suspended',
+]);
+
+/**
+ * The endpoint of one server: whatever the client says goes to that server as it stands, methods nobody here has
+ * heard of included. Only lists may be answered from what is known, so that looking starts no process; and the
+ * operator's tool filter holds here too.
+ */
+export class ServerEndpoint {
+  readonly #deps: ServerEndpointDeps;
+
+  constructor(deps: ServerEndpointDeps) {
+    this.#deps = deps;
+  }
+
+  /** The caller's access was checked before. */
+  run(exchange: Exchange, name: string): Promise<Outcome> {
+    const { upstreams, servers } = this.#deps;
+    const server = servers.get(name);
+    if (server === null) return Promise.resolve(failure(noServer(name)));
+    const { method, era } = exchange.request;
+    switch (method) {
+      case 'tools/call': {
+        const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
+        return refused === null ? upstreams.call(name, exchange.request, exchange) : Promise.resolve(failure(refused));
+      }
+      case 'ping':
+        // The server's health is its supervisor's matter.
+        return Promise.resolve(ownAnswer(era, ''));
+      case 'initialize':
+      case 'server/discover':
+        return Promise.resolve(failure(new GatewayError('INVALID_REQUEST', `${method} is answered by the edge`)));
+      default: {
+        const list = listMethod(method);
+        return list === null ? upstreams.call(name, exchange.request, exchange) : this.#list(exchange, server, list);
+      }
+    }
+  }
+
+  async hello(name: string, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
+    const { upstreams, servers, clock } = this.#deps;
+    if (servers.get(name) === null) return noServer(name);
+    const catalog = upstreams.knownCatalog(name, client) ?? (await upstreams.catalog(name, client, waitMs));
+    return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall());
+  }
+
+  async #list(exchange: Exchange, server: Server, list: ListMethod): Promise<Outcome> {
+    const { upstreams, servers } = this.#deps;
+    const { client, request } = exchange;
+    const { name } = server;
+    let known = upstreams.knownCatalog(name, client);
+    const status = upstreams.status(name);
+    const down = status !== null && DOWN.has(status.state);
+    if (this.#mayAskLive(server, known, client) && !(down && known !== null)) {
+      const outcome = await upstreams.call(name, request, exchange);
+      if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) return filtered(outcome, server);
+    }
+    known ??= await upstreams.catalog(name, client, server.timeoutMs);
+    if (known === null) return failure(servers.unavailable(name));
+    return filtered(knownPage(known, list, request), server);
+  }
+
+  /** A connection that is there anyway, or one that is no process. */
+  #mayAskLive(server: Server, known: ServerCatalog | null, client: ClientProfile): boolean {
+    if (server.transport.type !== 'stdio' || known?.hello.era === 'stateless') return true;
+    return this.#deps.upstreams.ownsConnection(server.name, client);
+  }
+}
+
+function viewOf({ hello, listedAt }: ServerCatalog, wall: number): HelloView {
+  const hints = hello.era === 'stateless' ? parseObject(hello.result.toString()) : null;
+  const ttlMs = typeof hints?.['ttlMs'] === 'number' ? hints['ttlMs'] : 0;
+  return {
+    serverInfo: hello.serverInfo ?? '{"name":"unknown","version":"0"}',
+    capabilities: hello.capabilities,
+    instructions: hello.instructions,
+    hello,
+    ttlMs: Math.max(0, Math.floor(Math.min(ttlMs, listedAt + ttlMs - wall))),
+    cacheScope: hints?.['cacheScope'] === 'public' ? 'public' : 'private',
+  };
+}
+
+function isFiltered({ tools }: Server): boolean {
+  return tools.include !== null || tools.exclude.size > 0;
+}
+
+function refuseTool(server: Server, { request }: Exchange): GatewayError | null {
+  const tool = namedParam(request, 'name');
+  if (tool instanceof GatewayError) return tool;
+  if (filterAllows(server.tools, tool.value)) return null;
+  return new GatewayError('INVALID_PARAMS', `Unknown tool: ${tool.value}`, { server: server.name });
+}
+
+function filtered(outcome: Outcome, server: Server): Outcome {
+  return isFiltered(server) ? filterTools(outcome, server.tools) : outcome;
+}

@@ -1,0 +1,36 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+
+/** Desired servers by name, read anew whenever the set was replaced. */
+export class ServerIndex {
+  readonly #upstreams: Upstreams;
+  #servers: readonly Server[] | null = null;
+  #byName = new Map<string, Server>();
+
+  constructor(upstreams: Upstreams) {
+    this.#upstreams = upstreams;
+  }
+
+  /** null for a server that is not there or not enabled. */
+  get(name: string): Server | null {
+    const servers = this.#upstreams.servers();
+    if (servers !== this.#servers) {
+      this.#servers = servers;
+      this.#byName = new Map(servers.filter((server) => server.enabled).map((server) => [server.name, server]));
+    }
+    return this.#byName.get(name) ?? null;
+  }
+
+  /** Why nothing can be said for a server right now, in the words of its status. */
+  unavailable(name: string): GatewayError {
+    const status = this.#upstreams.status(name);
+    const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
+    const reason = status?.reason == null ? '' : `: ${status.reason}`;
+    return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name });
+  }
+}
+
+export function noServer(name: string): GatewayError {
+  return new GatewayError('INVALID_REQUEST', `There is no server '${name}' here`);
+}

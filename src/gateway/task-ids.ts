@@ -1,0 +1,82 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Principal } from '../model/principal.ts';
+import { field, fieldAt, type Range, stringValue } from '../protocol/fields.ts';
+import { type Edit, spliceMessage } from '../protocol/splice.ts';
+import { refuseAccess } from './policy/access.ts';
+import type { Sealer } from './sealer.ts';
+
+const RELATED = ['_meta', 'io.modelcontextprotocol/related-task', 'taskId'] as const;
+
+/** Where a task id can stand in a result, or in the params of a notification or request about a task. */
+const PLACES: readonly (readonly string[])[] = [['taskId'], ['task', 'taskId'], RELATED];
+
+export interface TaskRoute {
+  readonly server: string;
+  readonly taskId: string;
+}
+
+/**
+ * Task ids of the aggregate carry their route: server and the server's own id, sealed for the principal who started
+ * the task. Nobody else's, and nothing altered, opens.
+ */
+export class TaskIds {
+  readonly #sealer: Sealer;
+
+  constructor(sealer: Sealer) {
+    this.#sealer = sealer;
+  }
+
+  exposed(principal: Principal, route: TaskRoute): string {
+    return this.#sealer.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
+  }
+
+  route(principal: Principal, sealed: string): TaskRoute | GatewayError {
+    const text = this.#sealer.open(contextOf(principal), sealed);
+    const at = text === null ? -1 : text.indexOf('\0');
+    if (text === null || at < 0)
+      return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');
+    const server = text.slice(0, at);
+    return refuseAccess(principal, server) ?? { server, taskId: text.slice(at + 1) };
+  }
+
+  /** The server's message with its own task ids in the sealed form. */
+  outward(message: Message, server: string, principal: Principal): Message {
+    return this.#rewrite(message, (taskId) => this.exposed(principal, { server, taskId }));
+  }
+
+  /** The client's message (an answer, or a request about a task) with the server's own ids. */
+  inward(message: Message, server: string, principal: Principal): Message {
+    return this.#rewrite(message, (sealed) => {
+      const route = this.route(principal, sealed);
+      return route instanceof GatewayError || route.server !== server ? sealed : route.taskId;
+    });
+  }
+
+  #rewrite(message: Message, replace: (taskId: string) => string): Message {
+    if (message.bodyStart < 0 || message.kind === 'error') return message;
+    const edits: Edit[] = [];
+    for (const path of PLACES) {
+      const range = textAt(message, path);
+      if (range === null) continue;
+      const taskId = stringValue(message.bytes, range)!;
+      const replaced = replace(taskId);
+      if (replaced !== taskId) edits.push({ ...range, insert: JSON.stringify(replaced) });
+    }
+    return spliceMessage(message, edits);
+  }
+}
+
+/** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
+export function asksForTask(request: Message): boolean {
+  return request.bodyStart >= 0 && field(request.bytes, request.bodyStart, request.bodyEnd, 'task') !== null;
+}
+
+function textAt(message: Message, path: readonly string[]): Range | null {
+  const range = fieldAt(message.bytes, message.bodyStart, message.bodyEnd, path);
+  return stringValue(message.bytes, range) === null ? null : range;
+}
+
+function contextOf(principal: Principal): string {
+  return `task ${principal.id}`;
+}

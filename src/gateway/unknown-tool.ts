@@ -1,0 +1,49 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import { filterAllows } from '../catalog/catalog-member.ts';
+import { type PrefixedTool, parsePrefixedTool, withoutBridgePrefix } from '../catalog/tool-name.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { TOOL_NAME_DELIMITER } from '../model/names.ts';
+import type { Principal } from '../model/principal.ts';
+import { refuseAccess } from './policy/access.ts';
+
+/**
+ * For a name in no table: the server and tool it spells, if that is a server of which nothing is known yet. An error
+ * when the caller may not use the server it spells, whether or not there is one.
+ */
+export function unlistedServer(
+  name: string,
+  catalog: Catalog,
+  principal: Principal,
+): PrefixedTool | GatewayError | null {
+  const spelled = spelledTool(name, catalog);
+  if (spelled === null) return null;
+  const refused = refuseAccess(principal, spelled.server);
+  if (refused !== null) return refused;
+  const member = catalog.members.find(({ server }) => server === spelled.server);
+  if (member === undefined || member.catalog !== null || !filterAllows(member.tools, spelled.tool)) return null;
+  return spelled;
+}
+
+/** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
+export function unknownTool(name: string, catalog: Catalog): GatewayError {
+  const choices = catalog.choices('tools', name);
+  if (choices.length > 1) {
+    return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (it could be ${choices.join(', ')})`);
+  }
+  const spelled = spelledTool(name, catalog);
+  if (spelled === null) {
+    const message = `Invalid tool name: invalid tool name format: ${name} (expected agent__tool)`;
+    return new GatewayError('INVALID_PARAMS', message);
+  }
+  if (!catalog.members.some(({ server }) => server === spelled.server)) {
+    return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (unknown agent: ${spelled.server})`);
+  }
+  return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server: spelled.server });
+}
+
+function spelledTool(name: string, catalog: Catalog): PrefixedTool | null {
+  const inner = withoutBridgePrefix(name);
+  // A server may itself be called `mcp`.
+  const plain = inner !== null && !catalog.members.some(({ server }) => server === 'mcp') ? inner : name;
+  return plain.includes(TOOL_NAME_DELIMITER) ? parsePrefixedTool(plain) : null;
+}
