@@ -10,7 +10,7 @@ import type { HttpPost } from './http-post.ts';
 import { isServerAnswer, refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -74,12 +74,12 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   }
 
   async open(receiver: TransportReceiver): Promise<void> {
-    const { server, spec, openClient, clock, random, maxMessageBytes } = this.#options;
+    const { server, spec, clock, random, maxMessageBytes } = this.#options;
     if (this.#state !== 'new') throw this.#notSent('the connection was opened before');
     const url = parseServerUrl(server, spec.url);
     this.#heads = new HttpHeads(declaredHeaders(server, spec), ACCEPT);
     this.#receiver = receiver;
-    this.#client = openClient(url);
+    this.#client = clientFor(this.#options, url);
     const path = url.pathname + url.search;
     const block = (): HttpHeads['stream'] => this.#heads.stream;
     this.#streams = { client: this.#client, path, block, clock, random, limits: this.#limits, maxMessageBytes };

@@ -68,6 +68,17 @@ export function parseServerUrl(server: string, text: string): URL {
   return url;
 }
 
+/** The client for the server's origin; a GatewayError instead of whatever keeps it from being made. */
+export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPort {
+  try {
+    return options.openClient(url);
+  } catch (cause) {
+    const { server } = options;
+    const words = `${server}: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
+  }
+}
+
 /** Everything of a definition that must not show in an error: header values, credentials and query of the URL. */
 export function secretsOf(spec: HttpSpec): string[] {
   const secrets: string[] = [];

@@ -6,7 +6,7 @@ import type { HttpPost } from './http-post.ts';
 import { refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
 import type { CloseReason, NegotiatedFacts, Outgoing, Transport, TransportReceiver } from './transport.ts';
 
 const NONE: readonly string[] = [];
@@ -36,11 +36,11 @@ export class JsonTransport implements Transport, RepliesOwner {
   }
 
   async open(receiver: TransportReceiver): Promise<void> {
-    const { server, spec, openClient, clock, random, maxMessageBytes } = this.#options;
+    const { server, spec, clock, random, maxMessageBytes } = this.#options;
     if (this.#state !== 'new') throw this.#error('NOT_SENT', 'the connection was opened before');
     const url = parseServerUrl(server, spec.url);
     const heads = new HttpHeads(declaredHeaders(server, spec), 'application/json');
-    const client = openClient(url);
+    const client = clientFor(this.#options, url);
     const path = url.pathname + url.search;
     const limits = { ...HTTP_LIMITS, ...this.#options.limits };
     const streams = { client, path, block: () => heads.stream, clock, random, limits, maxMessageBytes };

@@ -4,7 +4,7 @@
  * elsewhere.
  */
 export function parseEndpoint(text: string, stream: URL): URL | string {
-  if (text === '' || !URL.canParse(text, stream)) return 'the endpoint event names no URL';
+  if (text === '' || !URL.canParse(text, stream.href)) return 'the endpoint event names no URL';
   const url = new URL(text, stream);
   if (url.origin !== stream.origin) return `the endpoint event names another origin (${url.origin}) than the stream's`;
   if (url.username !== '' || url.password !== '') return 'the endpoint event names a URL with credentials';

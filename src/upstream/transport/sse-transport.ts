@@ -8,7 +8,7 @@ import { HttpEventStream, type StreamEnd, type StreamOwner } from './http-event-
 import { newCursor } from './http-events.ts';
 import { HTTP_LIMITS, type HttpLimits } from './http-limits.ts';
 import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
-import { declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
 import { parseEndpoint } from './sse-endpoint.ts';
 import { SsePost, type SsePostOwner } from './sse-post.ts';
 import type {
@@ -59,13 +59,13 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   }
 
   async open(receiver: TransportReceiver): Promise<void> {
-    const { server, spec, openClient, clock, maxMessageBytes } = this.#options;
+    const { server, spec, clock, maxMessageBytes } = this.#options;
     if (this.#state !== 'new') throw this.#error('NOT_SENT', 'the connection was opened before');
     this.#url = parseServerUrl(server, spec.url);
     const declared = declaredHeaders(server, spec);
     this.#block = new HeaderBlock([...declared, 'Content-Type', 'application/json', 'Accept', 'application/json']);
     this.#receiver = receiver;
-    this.#client = openClient(this.#url);
+    this.#client = clientFor(this.#options, this.#url);
     this.#stream = new HttpEventStream(this, newCursor(), maxMessageBytes);
     this.#state = 'opening';
     const stopTimer = clock.after(this.#limits.endpointMs, () => {
