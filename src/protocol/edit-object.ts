@@ -1,0 +1,55 @@
+/** New versions of JSON objects from their bytes: what is not changed stays as it was written. */
+import { elements, field, type Range } from './fields.ts';
+import { type Edit, editMembers, splice } from './splice.ts';
+
+/** A member's new JSON value; null takes the member away. */
+export type Change = readonly [key: string, json: string | Buffer | null];
+
+/** The object with the changes, its other members as they were; the same bytes (a view) when nothing changes. */
+export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
+  const own = bytes.subarray(object.start, object.end);
+  return splice(own, editMembers(own, { start: 0, end: own.length }, changes));
+}
+
+/**
+ * The change of the object's `_meta` that makes these changes inside it: creates it for what is set, takes it away
+ * when nothing is left in it; null when it stays as it is.
+ */
+export function metaChange(bytes: Buffer, object: Range, changes: readonly Change[]): Change | null {
+  const meta = field(bytes, object.start, object.end, '_meta');
+  if (meta === null || bytes[meta.start] !== 0x7b) {
+    const set = changes.filter(([, json]) => json !== null);
+    return set.length === 0 ? null : ['_meta', editObject(EMPTY_OBJECT, { start: 0, end: 2 }, set)];
+  }
+  const before = bytes.subarray(meta.start, meta.end);
+  const after = editObject(bytes, meta, changes);
+  if (after.equals(before)) return null;
+  return ['_meta', isEmptyObject(after) ? null : after];
+}
+
+/**
+ * The change of the object's array `key` that puts `edit(element)` in place of each element; null when all stay. An
+ * element for which the same buffer comes back is not touched.
+ */
+export function elementsChange(
+  bytes: Buffer,
+  object: Range,
+  key: string,
+  edit: (element: Buffer) => Buffer,
+): Change | null {
+  const list = field(bytes, object.start, object.end, key);
+  if (list === null) return null;
+  const edits: Edit[] = [];
+  for (const { start, end } of elements(bytes, list.start, list.end)) {
+    const element = bytes.subarray(start, end);
+    const insert = edit(element);
+    if (insert !== element) edits.push({ start: start - list.start, end: end - list.start, insert });
+  }
+  return edits.length === 0 ? null : [key, splice(bytes.subarray(list.start, list.end), edits)];
+}
+
+function isEmptyObject(json: Buffer): boolean {
+  return /^\s*\{\s*\}\s*$/.test(json.length > 64 ? '' : json.toString('latin1'));
+}
+
+const EMPTY_OBJECT = Buffer.from('{}');

@@ -1,0 +1,30 @@
+/** The tokens that tie messages to what they belong to, and other members of `_meta`. */
+import type { Message } from '../model/message.ts';
+import { field, fieldAt, fields, type Range } from './fields.ts';
+import { SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
+
+/**
+ * The progress token: of a request the one its sender chose (`_meta.progressToken`), of a `notifications/progress`
+ * the one it reports on. As written; tokens are strings or numbers and go back exactly.
+ */
+export function progressToken(message: Message): Range | null {
+  const { bytes, bodyStart, bodyEnd, kind, method } = message;
+  if (bodyStart < 0) return null;
+  if (kind === 'request') return fieldAt(bytes, bodyStart, bodyEnd, REQUEST_TOKEN);
+  return method === 'notifications/progress' ? field(bytes, bodyStart, bodyEnd, 'progressToken') : null;
+}
+
+/** The `subscriptions/listen` that a notification, or the answer that ends it, belongs to (patterns/subscriptions). */
+export function subscriptionId(message: Message): Range | null {
+  if (message.bodyStart < 0) return null;
+  return fieldAt(message.bytes, message.bodyStart, message.bodyEnd, SUBSCRIPTION);
+}
+
+/** The values of `_meta` members of a message's body; null for each that is not there. */
+export function metaFields(message: Message, keys: readonly string[]): (Range | null)[] {
+  const meta = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, '_meta');
+  return meta === null ? keys.map(() => null) : fields(message.bytes, meta.start, meta.end, keys);
+}
+
+const REQUEST_TOKEN = ['_meta', 'progressToken'];
+const SUBSCRIPTION = ['_meta', SUBSCRIPTION_ID_KEY];

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { result } from '../compose.ts';
+import { helloFromDiscover } from '../stateless/discover.ts';
+import { helloFromInitialize, initializeRequest, initializeResult } from './initialize.ts';
+
+const INITIALIZE =
+  '{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true,"x":1.0},"tasks":{}},' +
+  '"serverInfo":{"name":"s","version":"1.0","icons":[]},"instructions":"do\\n so","vendor":-0}';
+const DISCOVER =
+  '{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}},' +
+  '"instructions":"i","ttlMs":60000,"cacheScope":"public","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"m","version":"2"},"v/trace":1E400},"vendor":12345678901234567890}';
+
+test('S2.20 the request says what the client said, in its own bytes', () => {
+  const client = { capabilities: '{"roots":{"listChanged":true},"v":1.0}', info: '{"name":"é","version":"1"}' };
+  assert.equal(
+    initializeRequest('7', client, '2025-11-25').bytes.toString(),
+    '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-11-25",' +
+      '"capabilities":{"roots":{"listChanged":true},"v":1.0},"clientInfo":{"name":"é","version":"1"}}}',
+  );
+  const unnamed = initializeRequest('"a"', { capabilities: '{}', info: null }, '2025-03-26');
+  assert.deepEqual(JSON.parse(unnamed.body.toString()).clientInfo, { name: 'unknown', version: '0' });
+});
+
+test('S2.20 S4.1 a hello keeps the answer whole and its parts as written', () => {
+  const hello = helloFromInitialize(result('1', INITIALIZE, 'stateful'));
+  assert.deepEqual(
+    { ...hello, result: hello.result.toString() },
+    {
+      era: 'stateful',
+      revision: '2025-06-18',
+      result: INITIALIZE,
+      serverInfo: '{"name":"s","version":"1.0","icons":[]}',
+      capabilities: '{"tools":{"listChanged":true,"x":1.0},"tasks":{}}',
+      instructions: 'do\n so',
+    },
+  );
+  const bare = helloFromInitialize(result('1', '{"capabilities":[]}', 'stateful'));
+  assert.deepEqual([bare.revision, bare.capabilities, bare.serverInfo, bare.instructions], ['', '{}', null, null]);
+});
+
+test('S2.20 S4.1 a stateful server is presented under the revision agreed with the client, the rest untouched', () => {
+  const hello = helloFromInitialize(result('1', INITIALIZE, 'stateful'));
+  assert.equal(initializeResult(hello, '2024-11-05').toString(), INITIALIZE.replace('2025-06-18', '2024-11-05'));
+  const changed = initializeResult(hello, '2025-06-18', {
+    capabilities: '{"tools":{}}',
+    serverInfo: '{"name":"g"}',
+    instructions: null,
+  });
+  assert.equal(
+    changed.toString(),
+    '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"g"},"vendor":-0}',
+  );
+});
+
+test('S2.20 a stateless server is presented in the words of initialize, its unknown fields kept', () => {
+  const hello = helloFromDiscover(result('1', DISCOVER, 'stateless'));
+  assert.equal(
+    initializeResult(hello, '2025-11-25').toString(),
+    '{"protocolVersion":"2025-11-25","serverInfo":{"name":"m","version":"2"},"capabilities":{"tools":{},"extensions":{"v/x":{}}},' +
+      '"instructions":"i","_meta":{"v/trace":1E400},"vendor":12345678901234567890}',
+  );
+});

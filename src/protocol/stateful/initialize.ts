@@ -1,0 +1,60 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
+import type { Revision } from '../../model/revision.ts';
+import type { Hello } from '../../model/server-catalog.ts';
+import { request } from '../compose.ts';
+import { type Change, editObject, metaChange } from '../edit-object.ts';
+import { field, stringValue } from '../fields.ts';
+import { type HelloOverrides, helloOf, overridden, UNNAMED } from '../hello-parts.ts';
+import { SERVER_INFO_KEY } from '../meta-keys.ts';
+
+const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+
+/** `initialize` towards a server, in the client's own words. `id` is a lexeme. */
+export function initializeRequest(
+  id: string,
+  client: Pick<ClientProfile, 'capabilities' | 'info'>,
+  revision: Revision,
+): Message {
+  const info = client.info ?? UNNAMED;
+  const params = `{"protocolVersion":"${revision}","capabilities":${client.capabilities},"clientInfo":${info}}`;
+  return request('initialize', id, params, 'stateful');
+}
+
+/** `revision` is what the server answered, known to us or not; empty where it said nothing. */
+export function helloFromInitialize(result: Message): Hello {
+  const { bytes, bodyStart, bodyEnd } = result;
+  const revision = stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'protocolVersion')) ?? '';
+  return helloOf(result, 'stateful', revision, field(bytes, bodyStart, bodyEnd, 'serverInfo'));
+}
+
+/**
+ * The `initialize` result that presents the server to a stateful client under the revision agreed with that client.
+ * A stateful server's own result passes but for that; of a stateless server's `server/discover` result, everything
+ * that is not of its era passes too.
+ */
+export function initializeResult(hello: Hello, revision: Revision, overrides: HelloOverrides = {}): Buffer {
+  const { result } = hello;
+  const whole = { start: 0, end: result.length };
+  const changes: Change[] = [['protocolVersion', JSON.stringify(revision)]];
+  if (hello.era === 'stateful') {
+    if (overrides.serverInfo !== undefined) changes.push(['serverInfo', overrides.serverInfo]);
+  } else {
+    changes.push(['serverInfo', overrides.serverInfo ?? hello.serverInfo ?? UNNAMED]);
+    changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
+    const meta = metaChange(result, whole, [[SERVER_INFO_KEY, null]]);
+    if (meta !== null) changes.push(meta);
+    if (overrides.capabilities === undefined) changes.push(['capabilities', withoutTasksExtension(hello.capabilities)]);
+  }
+  changes.push(...overridden(overrides));
+  return editObject(result, whole, changes);
+}
+
+/** Tasks of the extension are not the tasks of 2025-11-25: what is not translated is not promised. */
+function withoutTasksExtension(capabilities: string): Buffer {
+  const bytes = Buffer.from(capabilities);
+  const extensions = field(bytes, 0, bytes.length, 'extensions');
+  if (extensions === null) return bytes;
+  const rest = editObject(bytes, extensions, [[TASKS_EXTENSION, null]]);
+  return editObject(bytes, { start: 0, end: bytes.length }, [['extensions', rest]]);
+}

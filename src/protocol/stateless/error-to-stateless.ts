@@ -1,0 +1,31 @@
+import type { Message } from '../../model/message.ts';
+import { field, type Range } from '../fields.ts';
+import { editMembers, spliceMessage } from '../splice.ts';
+
+/**
+ * A stateful server's error for a stateless client: an unknown resource (-32002) is an invalid parameter there, -32602
+ * with `data.uri` (2026-07-28 server/resources §Error Handling). `uri` is what was asked for, where the server did
+ * not repeat it. All other errors pass as they are.
+ */
+export function errorToStateless(error: Message, method: string, uri: string | null = null): Message {
+  if (error.era === 'stateless') return error;
+  const { bytes, bodyStart, bodyEnd } = error;
+  const code = field(bytes, bodyStart, bodyEnd, 'code');
+  const ofResource = method === 'resources/read' || method === 'resources/subscribe';
+  if (!ofResource || code === null || bytes.toString('latin1', code.start, code.end) !== '-32002') {
+    return spliceMessage(error, [], 'stateless');
+  }
+  const edits = [{ start: code.start, end: code.end, insert: '-32602' }, ...uriEdits(error, uri)];
+  return spliceMessage(error, edits, 'stateless');
+}
+
+function uriEdits({ bytes, bodyStart, bodyEnd }: Message, uri: string | null): ReturnType<typeof editMembers> {
+  if (uri === null) return [];
+  const data: Range | null = field(bytes, bodyStart, bodyEnd, 'data');
+  if (data === null) {
+    return editMembers(bytes, { start: bodyStart, end: bodyEnd }, [['data', JSON.stringify({ uri })]]);
+  }
+  // Data of another shape is the server's to keep.
+  if (bytes[data.start] !== 0x7b || field(bytes, data.start, data.end, 'uri') !== null) return [];
+  return editMembers(bytes, data, [['uri', JSON.stringify(uri)]]);
+}

@@ -1,0 +1,49 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
+import { type Change, editObject, metaChange } from '../edit-object.ts';
+import { spliceMessage, withBody } from '../splice.ts';
+import { clientMeta } from './client-meta.ts';
+
+/** Notifications of the stateful revisions that 2026-07-28 has no name for. */
+const UNKNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
+  'notifications/initialized',
+  'notifications/roots/list_changed',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+]);
+
+const EMPTY = Buffer.from('{}');
+const WHOLE_EMPTY = { start: 0, end: 2 };
+
+/**
+ * A request in stateless vocabulary: its `_meta` says what the session said once (revision, capabilities, client),
+ * and the log level the client has set, if any. `task`, which asks for a task of 2025-11-25, is left out.
+ */
+export function toStateless(
+  request: Message,
+  client: Pick<ClientProfile, 'capabilities' | 'info'>,
+  logLevel: string | null = null,
+): Message {
+  if (request.era === 'stateless') return request;
+  const { bytes, bodyStart: start, bodyEnd: end } = request;
+  const said = clientMeta(client, logLevel);
+  if (start < 0) {
+    const meta = metaChange(EMPTY, WHOLE_EMPTY, said)!;
+    return withBody(request, editObject(EMPTY, WHOLE_EMPTY, [meta]).toString(), 'stateless');
+  }
+  const changes: Change[] = [];
+  const meta = metaChange(bytes, { start, end }, said);
+  if (meta !== null) changes.push(meta);
+  if (request.method === 'tools/call') changes.push(['task', null]);
+  return spliceMessage(request, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateless');
+}
+
+/**
+ * A notification in stateless vocabulary, a server's for a stateless client or a client's for a stateless server; null
+ * when 2026-07-28 has none such. Whoever delivers it on a subscription tags it with the subscription's id.
+ */
+export function notificationToStateless(notification: Message): Message | null {
+  if (notification.era === 'stateless') return notification;
+  if (UNKNOWN_NOTIFICATIONS.has(notification.method)) return null;
+  return spliceMessage(notification, [], 'stateless');
+}
