@@ -31,6 +31,8 @@ export interface TlsSpec {
 export interface HttpSpec {
   readonly type: 'http' | 'sse' | 'json';
   readonly url: string;
+  /** With type `http`: nobody said which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
+  readonly sseFallback?: boolean;
   /** Declared headers, expanded; values are secrets. */
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsSpec;

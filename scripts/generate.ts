@@ -1,0 +1,36 @@
+/**
+ * Writes the files that are generated from the source: the JSON Schema of the configuration and its documentation.
+ * With `--check` it writes nothing, names the files that differ and exits 1.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { docsText } from '../src/config/docs-text.ts';
+import { schemaText } from '../src/config/schema-files.ts';
+
+const root = join(import.meta.dirname, '..');
+const schema = schemaText();
+
+const generated: Readonly<Record<string, string>> = {
+  'schema/config.schema.json': schema,
+  'docs/config.md': docsText(JSON.parse(schema)),
+};
+
+function current(path: string): string | null {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
+}
+
+const different = Object.entries(generated).filter(([name, text]) => current(join(root, name)) !== text);
+if (process.argv.includes('--check')) {
+  for (const [name] of different) console.error(`${name} is not what the source generates: npm run generate`);
+  process.exitCode = different.length === 0 ? 0 : 1;
+} else {
+  for (const [name, text] of different) {
+    mkdirSync(dirname(join(root, name)), { recursive: true });
+    writeFileSync(join(root, name), text);
+    console.log(`wrote ${name}`);
+  }
+}

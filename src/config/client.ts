@@ -1,0 +1,126 @@
+import { basename, dirname } from 'node:path';
+
+/** A client whose file format differs from the common `mcpServers` in more than the container's name. */
+export type ClientId =
+  | 'claude'
+  | 'claude-user'
+  | 'cline'
+  | 'codex'
+  | 'continue'
+  | 'cursor'
+  | 'gemini'
+  | 'goose'
+  | 'muster'
+  | 'opencode'
+  | 'roo'
+  | 'vscode'
+  | 'windsurf'
+  | 'zed'
+  | 'unknown';
+
+export interface Client {
+  readonly id: ClientId;
+  /** Milliseconds of one unit of `timeout`; null where nobody can know. */
+  readonly timeoutUnitMs: number | null;
+  /** The file holds the client's other settings too, which are none of our business. */
+  readonly isSettings: boolean;
+  /** The type of a server that has a `url` and says nothing of its type; null to try http and then sse. */
+  readonly urlType: 'sse' | null;
+}
+
+function client(id: ClientId, timeoutUnitMs: number | null, isSettings = false, urlType: 'sse' | null = null): Client {
+  return { id, timeoutUnitMs, isSettings, urlType };
+}
+
+const CLIENTS = {
+  claude: client('claude', 1),
+  'claude-user': client('claude-user', 1, true),
+  cline: client('cline', 1000),
+  codex: client('codex', 1000, true),
+  continue: client('continue', 1000, true),
+  cursor: client('cursor', 1),
+  gemini: client('gemini', 1, true, 'sse'),
+  goose: client('goose', 1000, true),
+  muster: client('muster', 1000),
+  opencode: client('opencode', 1, true),
+  roo: client('roo', 1000),
+  vscode: client('vscode', 1),
+  windsurf: client('windsurf', 1),
+  zed: client('zed', 1, true),
+  unknown: client('unknown', null),
+} as const satisfies Record<ClientId, Client>;
+
+/** By `folder/file`, then by file alone, then by the container. */
+const BY_PATH: Readonly<Record<string, ClientId>> = {
+  '.vscode/mcp.json': 'vscode',
+  '.cursor/mcp.json': 'cursor',
+  '.roo/mcp.json': 'roo',
+  '.gemini/settings.json': 'gemini',
+  '.codex/config.toml': 'codex',
+  '.copilot/mcp-config.json': 'claude',
+  '.continue/config.yaml': 'continue',
+  'goose/config.yaml': 'goose',
+  'zed/settings.json': 'zed',
+  '.zed/settings.json': 'zed',
+};
+const BY_NAME: Readonly<Record<string, ClientId>> = {
+  '.mcp.json': 'claude',
+  '.claude.json': 'claude-user',
+  'claude_desktop_config.json': 'claude',
+  'cline_mcp_settings.json': 'cline',
+  'mcp_settings.json': 'roo',
+  'mcp_config.json': 'windsurf',
+  'opencode.json': 'opencode',
+  'opencode.jsonc': 'opencode',
+};
+const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
+  servers: 'vscode',
+  mcp_servers: 'codex',
+  context_servers: 'zed',
+  extensions: 'goose',
+};
+
+/** Whose file this is, as far as its path and its container tell. */
+export function clientOf(file: string, containers: readonly string[]): Client {
+  const name = basename(file);
+  const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
+  if (byPath !== undefined) return CLIENTS[byPath];
+  for (const container of containers) {
+    const id = BY_CONTAINER[container];
+    if (id !== undefined) return CLIENTS[id];
+  }
+  return CLIENTS.unknown;
+}
+
+const IN_WORKSPACE = new Set(['.vscode', '.cursor', '.roo', '.gemini', '.codex', '.zed', '.continue', '.claude']);
+
+/** The folder that relative paths and `${workspaceFolder}` mean: the file's, or the one around `.vscode` and the like. */
+export function folderOf(file: string): string {
+  const folder = dirname(file);
+  return IN_WORKSPACE.has(basename(folder)) ? dirname(folder) : folder;
+}
+
+/** Keys that concern the client alone: read over without a word. */
+export const CLIENT_KEYS: ReadonlySet<string> = new Set([
+  'alwaysAllow',
+  'autoApprove',
+  'trust',
+  'name',
+  'title',
+  'icon',
+  'gallery',
+  'version',
+  'dev',
+  'required',
+  'startup_timeout_sec',
+  'startup_timeout_ms',
+  'default_tools_approval_mode',
+  'bundled',
+  'display_name',
+  'settings',
+  'source',
+  'connectionTimeout',
+  'sampling',
+  'sandboxEnabled',
+  'sandbox',
+]);

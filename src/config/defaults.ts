@@ -1,0 +1,26 @@
+/** What holds where a configuration says nothing. The schema, its documentation and the reader all take it from here. */
+export const DEFAULTS = {
+  timeoutMs: 60_000,
+  maxTimeoutMs: 600_000,
+  retry: 'never',
+  trusted: false,
+  start: 'eager',
+  maxMessageBytes: 16 * 1024 * 1024,
+  maxProcessesPerServer: 16,
+  maxProcesses: 128,
+  firstListWaitMs: 2000,
+  unknownCallers: 'refuse',
+  host: '127.0.0.1',
+  port: 4270,
+  controlPort: 4271,
+  maxBodyBytes: 16 * 1024 * 1024,
+  maxConnections: 16_384,
+  /** A day: see docs/decisions/010-session-idle-time.md. */
+  sessionIdleMs: 24 * 60 * 60 * 1000,
+  maxSessions: 20_000,
+  maxSessionsPerPrincipal: 10_000,
+  logLevel: 'info',
+} as const;
+
+/** The longest time any key takes: a week. Node's timers overflow after 24.8 days. */
+export const LONGEST_MS = 7 * 24 * 60 * 60 * 1000;

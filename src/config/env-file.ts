@@ -1,0 +1,46 @@
+import type { Problems } from './problem.ts';
+import { isReadFailure, readBytes } from './read-source.ts';
+import { Source, type Span } from './source.ts';
+
+const LINE = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*?)\s*$/;
+const MAX_ENV_FILE_BYTES = 1024 * 1024;
+
+/**
+ * Reads NAME=value lines. Values may stand in single or double quotes; `\n` and `\"` are understood in the latter.
+ * Nothing is expanded. Null when the file cannot be read, which is reported where it is named.
+ */
+export function readEnvFile(
+  file: string,
+  named: { readonly source: Source; readonly span: Span; readonly user: string },
+  problems: Problems,
+): Map<string, string> | null {
+  const bytes = readBytes(file, MAX_ENV_FILE_BYTES);
+  if (isReadFailure(bytes)) {
+    problems.error('TL1205', named.source, named.span, `${file}: ${bytes.message} (used by ${named.user})`);
+    return null;
+  }
+  const text = bytes.toString('utf8').replace(/^\ufeff/, '');
+  const source = new Source(file, text);
+  const values = new Map<string, string>();
+  let offset = 0;
+  for (const line of text.split('\n')) {
+    const span = { start: offset, end: offset + line.replace(/\r$/, '').length };
+    offset += line.length + 1;
+    if (/^\s*(?:#.*)?$/.test(line)) continue;
+    const [, name, written] = LINE.exec(line) ?? [];
+    if (name === undefined || written === undefined) {
+      source.mask(span);
+      problems.error('TL1206', source, span, `this line is not NAME=value (used by ${named.user})`);
+    } else values.set(name, unquoted(written));
+  }
+  return values;
+}
+
+function unquoted(written: string): string {
+  const quoted = /^(["'])(.*)\1\s*(?:#.*)?$/.exec(written);
+  if (quoted === null) return written.replace(/\s+#.*$/, '');
+  const [, quote, inner = ''] = quoted;
+  return quote === "'" ? inner : inner.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };

@@ -1,0 +1,204 @@
+import { homedir } from 'node:os';
+import { dirname, resolve } from 'node:path';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { Server } from '../model/server.ts';
+import { readAgents } from './agents.ts';
+import { argvServer } from './argv-server.ts';
+import { folderOf } from './client.ts';
+import { findDefinitions, isContainerKey, isSetting, type Layout } from './containers.ts';
+import { Expander } from './expand.ts';
+import { answerInputs, type InputPrompt } from './inputs.ts';
+import { maskByPattern, maskSecrets } from './mask-secrets.ts';
+import type { ObjectNode } from './node.ts';
+import { parseSource } from './parse.ts';
+import { type ConfigProblem, Problems } from './problem.ts';
+import { readServer } from './read-server.ts';
+import { readSource } from './read-source.ts';
+import { configJsonSchema } from './schema-json.ts';
+import { secretForms } from './secret-words.ts';
+import { nameServers, type TakenName } from './server-names.ts';
+import { type Overrides, type Setting, SettingsReader } from './settings.ts';
+import { checkShape, NOT_YET } from './shape.ts';
+import { Source } from './source.ts';
+import { suggest } from './suggest.ts';
+
+export interface LoadOptions {
+  /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may stand in two. */
+  readonly files?: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** What stands after `--` on the command line: one server that needs no file. */
+  readonly argvCommand?: readonly string[];
+  /** Asks the user for `${input:…}`; left out where nobody can be asked. */
+  readonly inputs?: InputPrompt;
+  readonly overrides?: Overrides;
+}
+
+interface Findings {
+  readonly warnings: readonly ConfigProblem[];
+  /** Every file the result depends on, absolute: the configuration, `envFile`s, `${file:…}`, certificates. */
+  readonly watched: readonly string[];
+  /** Values that no log may show, longest first. */
+  readonly secrets: readonly string[];
+}
+
+export type ConfigResult =
+  | ({ readonly ok: true; readonly state: DesiredState } & Findings)
+  | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
+
+/**
+ * Reads the files into desired state, or says everything that is wrong with them at once. Never throws for what
+ * a file holds, never runs anything, and takes bounded time on any content.
+ */
+export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
+  const load = new Load(options);
+  for (const file of options.files ?? []) await load.file(resolve(options.cwd, file));
+  if (options.argvCommand !== undefined) load.command(options.argvCommand);
+  return load.result();
+}
+
+/** One reading of a configuration: collects over the files, then puts the whole together. */
+class Load {
+  readonly #options: LoadOptions;
+  readonly #problems = new Problems();
+  readonly #servers = new Map<string, Server>();
+  readonly #definedNames = new Set<string>();
+  readonly #taken = new Map<string, TakenName>();
+  readonly #settings = new Map<string, Setting>();
+  readonly #files: string[] = [];
+  readonly #watched = new Set<string>();
+  readonly #secrets = new Set<string>();
+  readonly #expanders: Expander[] = [];
+
+  constructor(options: LoadOptions) {
+    this.#options = options;
+  }
+
+  async file(file: string): Promise<void> {
+    this.#files.push(file);
+    this.#watched.add(file);
+    const source = readSource(file);
+    if (!(source instanceof Source)) {
+      this.#problems.error(source.code, new Source(file, ''), null, source.message);
+      return;
+    }
+    maskByPattern(source);
+    const root = await parseSource(source, this.#problems);
+    if (root === null) return;
+    maskSecrets(source, root);
+    const layout = findDefinitions(root, source, this.#problems, this.#options.cwd);
+    await this.#document(root, layout, source);
+  }
+
+  command(words: readonly string[]): void {
+    const made = argvServer(words, this.#options.cwd);
+    if (made === null) {
+      this.#problems.error('TL1406', new Source('<command line>', ''), null, 'there is no command after "--"');
+      return;
+    }
+    this.#servers.set(made.name, made);
+    this.#definedNames.add(made.name);
+  }
+
+  result(): ConfigResult {
+    const problems = this.#problems;
+    const { agents, keys } = readAgents(this.#settings.get('agents'), this.#definedNames, problems);
+    const longest = [...this.#servers.values()].flatMap(({ timeoutMs, toolTimeoutMs }) => [
+      timeoutMs,
+      ...toolTimeoutMs.values(),
+    ]);
+    const settings = new SettingsReader(this.#settings, problems).read(
+      this.#options.overrides ?? {},
+      agents.size > 0,
+      longest.reduce((a, b) => Math.max(a, b), 0),
+    );
+    const expanded = this.#expanders.flatMap(({ secrets }) => [...secrets]);
+    const forms = [...this.#secrets, ...expanded, ...keys].flatMap(secretForms);
+    const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+    for (const { files } of this.#expanders) for (const file of files) this.#watched.add(file);
+    const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
+    if (problems.failed) return { ok: false, problems: this.#inOrder(problems.errors), ...findings };
+    return { ok: true, state: { servers: this.#servers, agents, ...settings, files: this.#files }, ...findings };
+  }
+
+  /** As they stand in the files, from the top. */
+  #inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
+    const rank = (file: string) => this.#files.indexOf(file);
+    return problems.toSorted((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column);
+  }
+
+  async #document(root: ObjectNode, layout: Layout, source: Source): Promise<void> {
+    const { env, inputs: prompt } = this.#options;
+    const { client, ours, definitions } = layout;
+    const problems = this.#problems;
+    const fileFolder = dirname(source.file);
+    const folder = folderOf(source.file);
+    const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
+    const expander = new Expander({
+      source,
+      problems,
+      client: client.id,
+      fileFolder,
+      workspaceFolder: folder,
+      env,
+      inputs,
+    });
+    this.#expanders.push(expander);
+    if (!layout.isRootMap) this.#topLevel(root, layout, source, expander, folder);
+    const home = env['HOME'] ?? homedir();
+    const context = {
+      source,
+      problems,
+      expander,
+      client,
+      strict: ours,
+      secrets: this.#secrets,
+      files: this.#watched,
+      fileFolder,
+      folder,
+      home,
+    };
+    const names = nameServers(definitions, ours, source, problems, this.#taken);
+    for (const [definition, name] of names) {
+      this.#definedNames.add(name);
+      const server = readServer(definition, name, context);
+      if (server !== null) this.#servers.set(name, server);
+    }
+    const empty = definitions.length === 0 && layout.containers.length === 0;
+    if (empty && !root.members.some(({ key }) => isSetting(key))) {
+      const keys = root.members
+        .map(({ key }) => suggest(key, ['mcpServers', 'servers', 'mcp_servers']))
+        .filter((near) => near !== null);
+      const fix = keys.length === 0 ? undefined : `did you mean ${JSON.stringify(keys[0])}?`;
+      problems.error(
+        'TL1401',
+        source,
+        { start: root.span.start, end: root.span.start + 1 },
+        'no servers are defined here',
+        fix,
+      );
+    }
+  }
+
+  #topLevel(root: ObjectNode, { ours, client }: Layout, source: Source, expander: Expander, folder: string): void {
+    const schema = configJsonSchema();
+    const context = { source, problems: this.#problems, strict: ours, ignored: new Set<string>() };
+    for (const member of root.members) {
+      const { key, keySpan, value } = member;
+      if (isContainerKey(key) && !NOT_YET[key]) continue;
+      const known = Object.hasOwn(schema.properties ?? {}, key);
+      if (client.isSettings && !ours) continue;
+      if (!known) {
+        const { $defs: _, ...top } = schema;
+        checkShape({ kind: 'object', span: root.span, members: [member] }, { ...top, required: [] }, '', context);
+        continue;
+      }
+      const first = this.#settings.get(key);
+      if (first !== undefined) {
+        this.#problems.error('TL1103', source, keySpan, `${key} stands in ${first.source.file} already`);
+      }
+      checkShape(value, schema.properties![key]!, key, context);
+      this.#settings.set(key, { member, source, expander, folder });
+    }
+  }
+}

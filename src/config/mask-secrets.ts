@@ -1,0 +1,42 @@
+import { isString, type Node } from './node.ts';
+import { isSecretHeader, namesSecret } from './secret-words.ts';
+import type { Source, Span } from './source.ts';
+
+const ASSIGNED = /["']?([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
+const CREDENTIAL =
+  /\b(?:Bearer|Basic)\s+([^\s"',}$]{6,4096})|--?[\w-]*(?:token|secret|password|api-?key)["',=\s]+([^\s"',$]{6,4096})/gi;
+const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
+
+/** Stars out what looks like a secret in a text that could not be parsed yet, so that no code frame shows it. */
+export function maskByPattern(source: Source): void {
+  for (const match of source.text.matchAll(ASSIGNED)) {
+    const [whole, name, , value] = match;
+    if (namesSecret(name!) && !value!.includes('${')) maskPart(source, match.index + whole.length, value!);
+  }
+  for (const match of source.text.matchAll(CREDENTIAL)) {
+    maskPart(source, match.index + match[0].length, match[1] ?? match[2]!);
+  }
+  for (const match of source.text.matchAll(USER_INFO)) maskPart(source, match.index + match[0].length - 1, match[1]!);
+}
+
+function maskPart(source: Source, end: number, value: string): void {
+  source.mask({ start: end - value.length, end });
+}
+
+/** Stars out the literal secrets of a parsed document: headers, and whatever has a key that names a secret. */
+export function maskSecrets(source: Source, node: Node, inHeaders = false): void {
+  if (node.kind === 'array') for (const item of node.items) maskSecrets(source, item);
+  if (node.kind !== 'object') return;
+  for (const { key, value } of node.members) {
+    if (isString(value)) {
+      const secret = inHeaders ? isSecretHeader(key) : namesSecret(key);
+      if (secret && !value.text.includes('${')) source.mask(inner(source, value.span));
+    } else maskSecrets(source, value, /^(?:http_)?headers$/i.test(key));
+  }
+}
+
+/** Without the quotes. */
+function inner(source: Source, { start, end }: Span): Span {
+  const quoted = /["']/.test(source.text[start] ?? '');
+  return quoted ? { start: start + 1, end: end - 1 } : { start, end };
+}

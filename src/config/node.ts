@@ -1,0 +1,58 @@
+import type { Span } from './source.ts';
+
+/** A configuration document with the place of everything in it: what the three syntaxes have in common. */
+export type Node = ObjectNode | ArrayNode | ScalarNode;
+
+export interface Member {
+  readonly key: string;
+  readonly keySpan: Span;
+  readonly value: Node;
+}
+
+export interface ObjectNode {
+  readonly kind: 'object';
+  readonly span: Span;
+  /** In document order. Duplicates were reported while parsing; the first one stands. */
+  readonly members: readonly Member[];
+}
+
+export interface ArrayNode {
+  readonly kind: 'array';
+  readonly span: Span;
+  readonly items: readonly Node[];
+}
+
+export interface ScalarNode {
+  readonly kind: 'string' | 'number' | 'boolean' | 'null';
+  readonly span: Span;
+  readonly value: string | number | boolean | null;
+  /** A string's value, or a number as it is written (`1.10` stays `1.10` where text is wanted). */
+  readonly text: string;
+}
+
+export function member(node: ObjectNode, key: string): Member | undefined {
+  return node.members.find((candidate) => candidate.key === key);
+}
+
+export function child(node: ObjectNode, key: string): Node | undefined {
+  return member(node, key)?.value;
+}
+
+/** The object under `key`, undefined when it is absent or something else. */
+export function objectAt(node: ObjectNode, key: string): ObjectNode | undefined {
+  const value = child(node, key);
+  return value?.kind === 'object' ? value : undefined;
+}
+
+export function isString(node: Node | undefined): node is ScalarNode & { readonly kind: 'string' } {
+  return node?.kind === 'string';
+}
+
+/** The document as plain values. Objects have no prototype, so that `__proto__` is a key like any other. */
+export function plain(node: Node): unknown {
+  if (node.kind === 'array') return node.items.map(plain);
+  if (node.kind !== 'object') return node.value;
+  const object: Record<string, unknown> = Object.create(null);
+  for (const { key, value } of node.members) object[key] = plain(value);
+  return object;
+}

@@ -1,0 +1,68 @@
+interface ProblemEntry {
+  /** One line for docs/config-errors.md; a test compares both ways. */
+  readonly meaning: string;
+  /** What to do, where the place of the problem has nothing more precise to say. */
+  readonly fix: string;
+}
+
+function entry(meaning: string, fix: string): ProblemEntry {
+  return { meaning, fix };
+}
+
+/** Everything that can be wrong with a configuration. Codes are stable: scripts and people search for them. */
+export const PROBLEMS = {
+  TL1001: entry('The configuration file does not exist.', 'check the path, or leave it out to use the nearest file'),
+  TL1002: entry('The file cannot be read, or is not a regular file.', 'name a readable file'),
+  TL1003: entry('The file is larger than a configuration can be.', 'check that this is the right file'),
+  TL1004: entry('The file is not UTF-8 text.', 'save it as UTF-8'),
+  TL1005: entry('The document is empty, or is not a map of keys.', 'begin with {"mcpServers": {}}'),
+  TL1101: entry('The file is not well-formed JSON, YAML or TOML.', 'correct the syntax at the marked place'),
+  TL1102: entry('The document is nested too deeply or has too many parts.', 'no configuration needs that: simplify it'),
+  TL1103: entry('The same key stands twice in one map.', 'keep one of them'),
+  TL1104: entry('A YAML tag, which could name code to run, is not accepted.', 'remove the tag'),
+  TL1105: entry('A YAML alias is unknown, refers to itself, or expands to too much.', 'write the values out'),
+  TL1201: entry('A reference that starts with `${` is malformed.', 'write ${NAME}, or $${ for a literal ${'),
+  TL1202: entry(
+    'The kind of a `${kind:…}` reference is unknown.',
+    'use ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:id} or ${file:path}',
+  ),
+  TL1203: entry('An environment variable is not set and has no default.', 'set the variable'),
+  TL1204: entry('The value of an `${input:…}` is not known.', 'set TRUNKLINE_INPUT_<ID>'),
+  TL1205: entry('A file named by `${file:…}` or `envFile` cannot be read.', 'check the path and its permissions'),
+  TL1206: entry('A line of an `envFile` is not NAME=value.', 'write NAME=value'),
+  TL1207: entry('An expanded value has characters that cannot stand there.', 'remove line breaks and NUL characters'),
+  TL1301: entry('The key is unknown: an error in our own files, a warning in those of clients.', 'remove the key'),
+  TL1302: entry('A value has the wrong type.', 'write a value of the type named'),
+  TL1303: entry('A value is out of its range or not one of those possible.', 'write a value that is possible'),
+  TL1304: entry('A required key is missing.', 'add the key'),
+  TL1305: entry('The key is known but has no effect in this version yet.', 'remove the key'),
+  TL1306: entry('Two keys contradict each other.', 'keep one of them'),
+  TL1307: entry('The key has no effect where it stands (a warning).', 'remove the key'),
+  TL1308: entry('A time without a unit was read as the one named (a warning).', 'write timeoutMs instead'),
+  TL1309: entry(
+    'A command that holds its arguments was split at its blanks (a warning).',
+    'write the arguments in "args"',
+  ),
+  TL1401: entry('The file defines no servers.', 'add "mcpServers": { "name": { "command": "…" } }'),
+  TL1402: entry('The name of a server cannot be used.', 'use letters, digits, ".", "-" and single "_", 64 at most'),
+  TL1403: entry('The name of a server was adapted (a warning).', 'use letters, digits, ".", "-" and single "_"'),
+  TL1404: entry('Two servers have the same name, or names that clients confuse.', 'rename one of them'),
+  TL1405: entry('The type of the server is not supported.', 'use stdio, http, sse or json'),
+  TL1406: entry('A stdio server needs a command.', 'add "command"'),
+  TL1407: entry('A remote server needs a url.', 'add "url"'),
+  TL1408: entry('The url of a server cannot be used.', 'write http://host/path or https://host/path'),
+  TL1409: entry('The server has neither a command nor a url, so its type is unknown.', 'add "command" or "url"'),
+  TL1410: entry('A header cannot be sent.', 'use a header name of letters, digits and "-", and a value of one line'),
+  TL1411: entry('A certificate or key file of a server cannot be read.', 'check the path and its permissions'),
+  TL1501: entry('The key of an agent is too short.', 'use at least 16 characters, as from: openssl rand -hex 32'),
+  TL1502: entry('Two agents have the same key.', 'give each agent a key of its own'),
+  TL1503: entry('An agent may use a server that does not exist.', 'name a configured server'),
+  TL1601: entry(
+    'Listening beyond this machine without authentication and encryption is refused.',
+    'configure agents and tls (or listen.trustedProxies), or listen on 127.0.0.1',
+  ),
+  TL1602: entry('An address, a network block, a host or an origin is malformed.', 'correct it'),
+  TL1603: entry('Two listeners have the same port.', 'give one of them another port'),
+} as const satisfies Record<`TL${number}`, ProblemEntry>;
+
+export type ProblemCode = keyof typeof PROBLEMS;

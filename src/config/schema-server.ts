@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { DEFAULTS, LONGEST_MS } from './defaults.ts';
+
+const word = z.union([z.string(), z.number(), z.boolean()]);
+const words = z.record(z.string(), word);
+const names = z.array(z.string());
+const timeMs = z.int().min(1).max(LONGEST_MS);
+
+/**
+ * One server. The first part is what clients' files have, in all their spellings; the second is our own.
+ * This file is the source of the published JSON Schema, of docs/config.md and of the types; what runs checks the
+ * generated schema (`shape.ts`), because loading zod takes longer than everything else in this room together.
+ */
+export const serverSchema = z
+  .strictObject({
+    type: z
+      .string()
+      .optional()
+      .describe(
+        'How the server is reached: `stdio` (also `local`), `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse.',
+      ),
+    command: z
+      .union([z.string().min(1), z.array(word).min(1)])
+      .optional()
+      .describe('The program of a local server, or the program and its arguments. Never run by a shell.'),
+    cmd: z.string().min(1).optional().describe('The same as `command` (Goose).'),
+    args: z.array(word).optional().describe('Arguments of the program.'),
+    env: words.optional().describe('Environment variables of the program, beside the few it inherits.'),
+    environment: words.optional().describe('The same as `env` (opencode).'),
+    envs: words.optional().describe('The same as `env` (Goose).'),
+    env_vars: names.optional().describe('Names of variables to inherit (Codex); like a list in `inheritEnv`.'),
+    envFile: z.string().min(1).optional().describe('A file of NAME=value lines; `env` wins over it (VS Code).'),
+    cwd: z.string().min(1).optional().describe("Working directory; the configuration file's folder by default."),
+    url: z.string().min(1).optional().describe('Address of a remote server, http or https.'),
+    httpUrl: z.string().min(1).optional().describe('The same as `url` with type http (Gemini).'),
+    serverUrl: z.string().min(1).optional().describe('The same as `url` (Windsurf).'),
+    uri: z.string().min(1).optional().describe('The same as `url` (Goose).'),
+    headers: words.optional().describe('HTTP headers sent with every request. Their values are treated as secrets.'),
+    http_headers: words.optional().describe('The same as `headers` (Codex).'),
+    env_http_headers: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe('Headers whose values are those of the named environment variables (Codex).'),
+    bearer_token_env_var: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('Name of the variable that holds the bearer token (Codex).'),
+    transport: z
+      .union([z.string(), z.record(z.string(), z.unknown())])
+      .optional()
+      .describe('The type, or an object that holds `type`, `url`, `command` and so on (Continue).'),
+    enabled: z.boolean().optional().describe('false: the server is known but not started and not offered.'),
+    disabled: z.boolean().optional().describe('The opposite of `enabled`.'),
+    includeTools: names.optional().describe('Only these tools are offered.'),
+    enabled_tools: names.optional().describe('The same as `includeTools` (Codex).'),
+    available_tools: names.optional().describe('The same as `includeTools` (Goose); an empty list means all.'),
+    excludeTools: names.optional().describe('These tools are not offered.'),
+    disabledTools: names.optional().describe('The same as `excludeTools` (Cline, Windsurf).'),
+    disabled_tools: names.optional().describe('The same as `excludeTools` (Codex).'),
+    timeout: z
+      .number()
+      .positive()
+      .optional()
+      .describe(
+        "Deadline of a call in that client's unit: milliseconds for Claude Code, Gemini and opencode, seconds for Cline, Roo, Goose and muster. Not in our own files: write `timeoutMs`.",
+      ),
+    tool_timeout_sec: z.number().positive().optional().describe('Deadline of a call in seconds (Codex).'),
+
+    description: z.string().max(4096).optional().describe('For people. Changing it disturbs nothing.'),
+    isolation: z
+      .enum(['shared', 'session', 'principal'])
+      .optional()
+      .describe(
+        'Whose connection a call may use: one for all, one per client session, one per caller. By default `session` for servers of the stateful revisions and `shared` for those of 2026-07-28.',
+      ),
+    isolationHeader: z
+      .string()
+      .regex(/^[A-Za-z0-9-]{1,64}$/)
+      .optional()
+      .describe('Request header whose value isolates clients without sessions from each other.'),
+    timeoutMs: timeMs.default(DEFAULTS.timeoutMs).optional().describe('Deadline of a call.'),
+    tools: z
+      .union([
+        names,
+        z.record(z.string(), z.strictObject({ timeoutMs: timeMs.optional().describe('Deadline of this tool.') })),
+      ])
+      .optional()
+      .describe('Per tool, under its own name: `timeoutMs`. (A list of names, as in Copilot, means `includeTools`.)'),
+    retry: z
+      .enum(['never', 'hints', 'always'])
+      .default(DEFAULTS.retry)
+      .optional()
+      .describe(
+        'When a call that was sent and not answered may be sent again: never, when the tool says it is read-only or idempotent (needs `trusted`), or always.',
+      ),
+    trusted: z
+      .boolean()
+      .default(DEFAULTS.trusted)
+      .optional()
+      .describe('What the server says of its tools is believed.'),
+    start: z
+      .enum(['eager', 'lazy'])
+      .default(DEFAULTS.start)
+      .optional()
+      .describe('Start with the gateway, or when the server is first needed.'),
+    inheritEnv: z
+      .union([z.boolean(), names])
+      .optional()
+      .describe('Variables a local server inherits beyond the usual few: true for all, or a list of names.'),
+    limits: z
+      .strictObject({
+        maxMessageBytes: z
+          .int()
+          .min(1024)
+          .max(1024 * 1024 * 1024)
+          .default(DEFAULTS.maxMessageBytes)
+          .optional()
+          .describe('Longest message taken from the server.'),
+        maxProcesses: z
+          .int()
+          .min(1)
+          .max(10_000)
+          .default(DEFAULTS.maxProcessesPerServer)
+          .optional()
+          .describe('Processes of this server at once.'),
+      })
+      .optional()
+      .describe('Limits of this server.'),
+    tls: z
+      .strictObject({
+        ca: z.string().min(1).optional().describe('PEM file of the authorities to trust instead of the usual ones.'),
+        cert: z.string().min(1).optional().describe('PEM file of the client certificate.'),
+        key: z.string().min(1).optional().describe("PEM file of the client certificate's key."),
+      })
+      .optional()
+      .describe('Certificates for a remote server, as files.'),
+  })
+  .meta({ id: 'server' });
+
+export type ServerInput = z.infer<typeof serverSchema>;
