@@ -1,10 +1,19 @@
 import { BodyCollector } from './body-collector.ts';
-import type { ClientConnection } from './client-connection.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { ResponseHead } from './response-head.ts';
 
 const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
+
+/** The connection a request is on, as the request sees it. */
+export interface RequestChannel {
+  /** Nobody waits for the answer any more. */
+  abandon(): void;
+  pause(): void;
+  resume(): void;
+  /** The answer is not to be taken. */
+  refuse(failure: HttpFailure): void;
+}
 
 /** A request on its way: waiting for a connection, then on one, then done. */
 export class ActiveRequest implements ClientRequest {
@@ -15,7 +24,7 @@ export class ActiveRequest implements ClientRequest {
   readonly headText: string;
   readonly bodyBytes: number;
   /** Null while waiting. */
-  connection: ClientConnection | null = null;
+  connection: RequestChannel | null = null;
   paused = false;
   /** How often a connection turned out dead before it took a byte. */
   unsent = 0;

@@ -1,6 +1,6 @@
 import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { Clock } from '../model/clock.ts';
-import type { ActiveRequest } from './active-request.ts';
+import type { ActiveRequest, RequestChannel } from './active-request.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { ResponseHead } from './response-head.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
@@ -43,7 +43,7 @@ let outbox = Buffer.allocUnsafeSlow(16 * 1024);
  * One socket to the origin, carrying one request at a time. Owned by the pool; everything it learns about the running
  * request it tells that request, everything about itself the pool.
  */
-export class ClientConnection implements ResponseSink {
+export class ClientConnection implements ResponseSink, RequestChannel {
   readonly #pool: ConnectionPool;
   readonly #options: ConnectionOptions;
   readonly #socket: Socket;

@@ -1,0 +1,46 @@
+import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import { createSecureContext } from 'node:tls';
+
+export interface CertificateFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+export interface CertificateOptions {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+}
+
+/** Reads both files and sees that they belong together; throws where they do not. */
+export function readCertificate(files: CertificateFiles): CertificateOptions {
+  const options = { cert: readFileSync(files.certFile), key: readFileSync(files.keyFile) };
+  createSecureContext(options);
+  return options;
+}
+
+/**
+ * Calls `changed` with the new pair whenever the files change into one that fits together; `failed` where they do
+ * not, as in the moment between the writing of one and the other. Looks by polling, which follows links and mounts.
+ */
+export function watchCertificate(
+  files: CertificateFiles,
+  changed: (options: CertificateOptions) => void,
+  failed: (error: Error) => void,
+  intervalMs = 1_000,
+): () => void {
+  const look = (): void => {
+    let options: CertificateOptions;
+    try {
+      options = readCertificate(files);
+    } catch (error) {
+      failed(error as Error);
+      return;
+    }
+    changed(options);
+  };
+  const paths = [files.certFile, files.keyFile];
+  for (const path of paths) watchFile(path, { interval: intervalMs, persistent: false }, look);
+  return () => {
+    for (const path of paths) unwatchFile(path, look);
+  };
+}

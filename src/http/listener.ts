@@ -1,0 +1,273 @@
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
+import { answerClientError } from './client-error.ts';
+import { answerPreflight, grantCors, isPreflight } from './cors.ts';
+import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
+import { ListenError } from './listen-error.ts';
+import { type Refusal, rawRefusal, renderRefusal } from './refusal.ts';
+import { RequestContext } from './request-context.ts';
+import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
+import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
+import { RouteTable } from './route-table.ts';
+import { StreamWheel } from './stream-wheel.ts';
+
+export interface ListenerSettings extends EdgeSettings {
+  readonly port: number;
+  readonly tls: CertificateFiles | null;
+  readonly maxBodyBytes: number;
+  readonly maxConnections: number;
+}
+
+/** What the listener wants to have logged; `Logger` fits. */
+export interface ListenerLog {
+  info(event: string, fields?: Record<string, unknown>): void;
+  warn(event: string, fields?: Record<string, unknown>): void;
+  error(event: string, fields?: Record<string, unknown>): void;
+}
+
+export interface ListenerOptions {
+  readonly settings: ListenerSettings;
+  readonly log: ListenerLog;
+  readonly wheel?: StreamWheel;
+  /** The flag that chooses the port, for the message when it is taken. */
+  readonly portFlag?: string;
+  /** Told of every refusal before a handler, by its code; for metrics. */
+  readonly onRefused?: (code: string) => void;
+}
+
+/** Deadlines and limits of `node:http`. The lenient parser is never used. */
+const LIMITS: ServerOptions = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 4_000,
+  maxHeaderSize: 16 * 1024,
+  // Missing Host is ours to answer, in one shape with everything else.
+  requireHostHeader: false,
+  insecureHTTPParser: false,
+  noDelay: true,
+};
+const MAX_REQUESTS_PER_SOCKET = 100_000;
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
+
+/**
+ * One HTTP listener: limits, Host and Origin checks, routes. Everything that is refused before a handler runs is
+ * refused here, once, before any body is read. Handlers get a `RequestContext`.
+ *
+ * `settings` other than address, port and TLS files may be swapped while it runs.
+ */
+export class Listener {
+  readonly routes = new RouteTable();
+  /** The open event streams' timer. */
+  readonly wheel: StreamWheel;
+  readonly #server: Server | TlsServer;
+  readonly #log: ListenerLog;
+  readonly #portFlag: string;
+  readonly #onRefused: (code: string) => void;
+  #settings: ListenerSettings;
+  #gate: EdgeGate;
+  #parts: { readonly wheel: StreamWheel; readonly maxBodyBytes: number };
+  #draining = false;
+  #unwatch: (() => void) | null = null;
+
+  /** Throws where the certificate cannot be read. */
+  constructor(options: ListenerOptions) {
+    const { settings } = options;
+    this.#settings = settings;
+    this.#log = options.log;
+    this.#portFlag = options.portFlag ?? '--port';
+    this.#onRefused = options.onRefused ?? (() => {});
+    this.wheel = options.wheel ?? new StreamWheel();
+    this.#gate = new EdgeGate(settings);
+    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes };
+    this.#server = settings.tls === null ? createServer(LIMITS) : this.#createTls(settings.tls);
+    this.#server.maxConnections = settings.maxConnections;
+    this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
+    // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
+    this.#server.maxHeadersCount = MAX_HEADERS + 8;
+    this.#wire(this.#server);
+  }
+
+  /** Resolves when the port is bound. Rejects with ListenError, whose message says what to do. */
+  listen(): Promise<{ readonly host: string; readonly port: number }> {
+    const { host, port } = this.#settings;
+    return new Promise((resolve, reject) => {
+      const failed = (error: NodeJS.ErrnoException): void => reject(new ListenError(error, host, port, this.#portFlag));
+      this.#server.once('error', failed);
+      this.#server.listen({ host, port, backlog: 1024 }, () => {
+        this.#server.removeListener('error', failed);
+        this.#server.on('error', (error) => this.#log.error('listener_failed', { reason: error.message }));
+        resolve({ host, port: this.port });
+      });
+    });
+  }
+
+  /** The bound port; 0 before `listen`. */
+  get port(): number {
+    return (this.#server.address() as AddressInfo | null)?.port ?? 0;
+  }
+
+  /** Takes over allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
+  update(settings: ListenerSettings): void {
+    this.#gate = new EdgeGate({ ...settings, host: this.#settings.host });
+    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes };
+    this.#server.maxConnections = settings.maxConnections;
+    this.#settings = settings;
+  }
+
+  /** No new connections; those that are open end with their next answer. */
+  stopAccepting(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#unwatch?.();
+    this.#server.close();
+  }
+
+  /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
+  async close(graceMs = 0): Promise<void> {
+    const gone = new Promise<void>((resolve) => {
+      if (this.#server.listening) this.#server.once('close', resolve);
+      else
+        this.#server.getConnections((_error, count) => (count > 0 ? this.#server.once('close', resolve) : resolve()));
+    });
+    this.stopAccepting();
+    const end = performance.now() + graceMs;
+    let over = false;
+    void gone.then(() => (over = true));
+    while (!over && performance.now() < end) {
+      this.#server.closeIdleConnections();
+      await delay(20);
+    }
+    this.#server.closeAllConnections();
+    await gone;
+  }
+
+  #createTls(files: CertificateFiles): TlsServer {
+    const server = createTlsServer({
+      ...LIMITS,
+      ...readCertificate(files),
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: 10_000,
+    });
+    server.on('tlsClientError', (_error, socket) => socket.destroy());
+    this.#unwatch = watchCertificate(
+      files,
+      (options) => {
+        server.setSecureContext({ ...options, minVersion: 'TLSv1.2' });
+        this.#log.info('certificate_reloaded', { file: files.certFile });
+      },
+      (error) => this.#log.warn('certificate_unusable', { file: files.certFile, reason: error.message }),
+    );
+    return server;
+  }
+
+  #wire(server: Server | TlsServer): void {
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => this.#serve(request, response, false));
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+      this.#serve(request, response, true),
+    );
+    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      const context = new RequestContext(request, response, this.#gate, this.#parts);
+      this.#refuse(context, { status: 417, code: 'expectation_failed', message: 'only 100-continue can be expected' });
+    });
+    server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+      const refusal = {
+        status: 405,
+        code: 'method_not_allowed',
+        message: 'this is no proxy',
+        headers: ['Allow', 'GET, POST'],
+      };
+      socket.on('error', () => {});
+      socket.end(rawRefusal(refusal, renderRefusal));
+      setTimeout(() => socket.destroy(), 1_000).unref();
+    });
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      this.#onRefused('malformed_request');
+      answerClientError(error, socket);
+    });
+    server.on('drop', () => this.#onRefused('too_many_connections'));
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const context = new RequestContext(request, response, this.#gate, this.#parts);
+    context.expectsContinue = expectsContinue;
+    if (this.#draining) response.shouldKeepAlive = false;
+    const match = this.routes.match(context.path);
+    if (match !== null) {
+      context.param = match.param;
+      if (match.route.render !== null) context.render = match.route.render;
+      if (match.route.maxBodyBytes !== null) context.maxBodyBytes = match.route.maxBodyBytes;
+    }
+    const refusal = this.#edgeRefusal(request);
+    if (refusal !== null) {
+      this.#refuse(context, refusal);
+      return;
+    }
+    const method = request.method!;
+    const origin = request.headers.origin;
+    if (origin !== undefined && this.#gate.givesCors(origin)) {
+      if (match !== null && isPreflight(request)) {
+        answerPreflight(request, response, origin, match.route.allow);
+        return;
+      }
+      grantCors(response, origin);
+    }
+    const handler = match?.route.handlers.get(method);
+    if (handler === undefined) {
+      this.#refuse(context, unroutable(context.path, method, match?.route.allow ?? null));
+      return;
+    }
+    try {
+      handler(context);
+    } catch (error) {
+      this.#log.error('request_failed', { path: context.path, reason: (error as Error).stack ?? String(error) });
+      context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+    }
+  }
+
+  /** All that is judged by the head alone, whatever the path. */
+  #edgeRefusal(request: IncomingMessage): Refusal | null {
+    if (request.url!.length > MAX_TARGET_BYTES) {
+      return { status: 414, code: 'target_too_long', message: `the request target is longer than ${MAX_TARGET_BYTES}` };
+    }
+    if (request.rawHeaders.length > MAX_HEADERS * 2) {
+      return { status: 431, code: 'too_many_headers', message: `more than ${MAX_HEADERS} headers` };
+    }
+    const repeated = repeatedHeader(request);
+    if (repeated !== null) {
+      return { status: 400, code: 'repeated_header', message: `the header ${repeated} came more than once` };
+    }
+    const authority = this.#gate.authority(request);
+    if (authority === undefined || authority === '') {
+      return { status: 400, code: 'host_missing', message: 'the Host header is missing' };
+    }
+    if (!this.#gate.takesHost(authority, request)) {
+      return { status: 403, code: 'host_not_allowed', message: 'this host name is not in `allowedHosts`' };
+    }
+    const origin = request.headers.origin;
+    if (origin !== undefined && !this.#gate.takesOrigin(origin)) {
+      return { status: 403, code: 'origin_not_allowed', message: 'this origin is not in `allowedOrigins`' };
+    }
+    return null;
+  }
+
+  #refuse(context: RequestContext, refusal: Refusal): void {
+    this.#onRefused(refusal.code);
+    context.refuse(refusal);
+  }
+}
+
+function unroutable(path: string, method: string, allow: string | null): Refusal {
+  if (!KNOWN_METHODS.has(method)) {
+    return { status: 501, code: 'method_unknown', message: 'this method is not implemented' };
+  }
+  if (allow !== null) {
+    return { status: 405, code: 'method_not_allowed', message: `only ${allow} here`, headers: ['Allow', allow] };
+  }
+  const problem = pathProblem(path);
+  if (problem !== null) return { status: 400, code: 'path_malformed', message: problem };
+  return { status: 404, code: 'not_found', message: 'there is nothing at this path' };
+}

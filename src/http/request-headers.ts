@@ -1,0 +1,33 @@
+import type { IncomingMessage } from 'node:http';
+
+/** Most headers of a request. */
+export const MAX_HEADERS = 200;
+
+/** What decides who may do what, or where the request ends. Twice, and two readers may each believe another one. */
+const SINGLE = new Set([
+  'host',
+  'authorization',
+  'origin',
+  'content-type',
+  'content-encoding',
+  'content-length',
+  'transfer-encoding',
+  'expect',
+  'last-event-id',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+]);
+
+/** The name of a header that came more than once and must not; null for none. */
+export function repeatedHeader(request: IncomingMessage): string | null {
+  const raw = request.rawHeaders;
+  // Node has folded repeated names together: as many names as lines means that none is repeated.
+  if (Object.keys(request.headers).length * 2 === raw.length) return null;
+  const seen = new Set<string>();
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i]!.toLowerCase();
+    if (seen.has(name) && (SINGLE.has(name) || name.startsWith('mcp-'))) return name;
+    seen.add(name);
+  }
+  return null;
+}

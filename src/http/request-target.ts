@@ -1,0 +1,22 @@
+/** Longest request target taken, path and query together. */
+export const MAX_TARGET_BYTES = 8 * 1024;
+
+const SEGMENT = /^[A-Za-z0-9._~-]{1,255}$/;
+const PLAIN_PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,;=:@-]*)+$/;
+const TRAVERSAL = /\/\.{1,2}(?:\/|$)|\/\//;
+
+/**
+ * Why a path that leads nowhere is malformed rather than unknown; null for a plain one. No path is ever decoded or
+ * normalised: what needs that (`%2f`, `..`, `//`, NUL) has no meaning here and is refused.
+ */
+export function pathProblem(path: string): string | null {
+  if (!path.startsWith('/')) return 'the request target is not a path on this server';
+  if (!PLAIN_PATH.test(path)) return 'the path has characters that need no place in one of ours';
+  if (TRAVERSAL.test(path)) return 'the path has empty or dot segments';
+  return null;
+}
+
+/** One path segment that may stand for a name. */
+export function isSegment(text: string): boolean {
+  return SEGMENT.test(text) && text !== '.' && text !== '..';
+}

@@ -1,0 +1,72 @@
+import type { Refusal, RefusalRenderer } from './refusal.ts';
+import type { RequestContext } from './request-context.ts';
+import { isSegment } from './request-target.ts';
+
+/** Answers the request through the context, now or later. What it throws becomes a 500. */
+export type Handler = (context: RequestContext) => void;
+
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS';
+
+export interface RouteOptions {
+  /** How refusals on this route look; `{"error":{…}}` by default. */
+  readonly render?: (refusal: Refusal) => string;
+  /** Longest body, below or above the listener's own limit. */
+  readonly maxBodyBytes?: number;
+}
+
+export interface Route {
+  readonly handlers: ReadonlyMap<string, Handler>;
+  /** Value of the `Allow` header. */
+  readonly allow: string;
+  readonly render: RefusalRenderer | null;
+  readonly maxBodyBytes: number | null;
+}
+
+export interface RouteMatch {
+  readonly route: Route;
+  /** What stands for `{name}`; empty for routes without one. */
+  readonly param: string;
+}
+
+interface Pattern {
+  readonly prefix: string;
+  readonly suffix: string;
+  readonly route: Route;
+}
+
+/** Paths to routes: exact ones in a Map, and patterns with one `{name}` segment. The path is compared as it came. */
+export class RouteTable {
+  readonly #exact = new Map<string, RouteMatch>();
+  readonly #patterns: Pattern[] = [];
+
+  /** Adds a route; a path that is there already is replaced. */
+  add(path: string, handlers: Readonly<Partial<Record<Method, Handler>>>, options: RouteOptions = {}): void {
+    const methods = Object.keys(handlers);
+    const route: Route = {
+      handlers: new Map(Object.entries(handlers)),
+      allow: methods.join(', '),
+      render: options.render ?? null,
+      maxBodyBytes: options.maxBodyBytes ?? null,
+    };
+    const open = path.indexOf('{');
+    if (open < 0) {
+      this.#exact.set(path, { route, param: '' });
+      return;
+    }
+    const pattern = { prefix: path.slice(0, open), suffix: path.slice(path.indexOf('}') + 1), route };
+    const at = this.#patterns.findIndex((each) => each.prefix === pattern.prefix && each.suffix === pattern.suffix);
+    if (at < 0) this.#patterns.push(pattern);
+    else this.#patterns[at] = pattern;
+  }
+
+  match(path: string): RouteMatch | null {
+    const exact = this.#exact.get(path);
+    if (exact !== undefined) return exact;
+    for (const { prefix, suffix, route } of this.#patterns) {
+      if (path.length <= prefix.length + suffix.length || !path.startsWith(prefix) || !path.endsWith(suffix)) continue;
+      const param = path.slice(prefix.length, path.length - suffix.length);
+      if (isSegment(param)) return { route, param };
+    }
+    return null;
+  }
+}

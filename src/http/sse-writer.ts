@@ -1,0 +1,280 @@
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
+import type { StreamWheel, WheelStream } from './stream-wheel.ts';
+
+const HEADERS = [
+  'Content-Type',
+  'text/event-stream',
+  'Cache-Control',
+  'no-cache, no-transform',
+  // nginx and its like would else collect events before they pass them on.
+  'X-Accel-Buffering',
+  'no',
+] as const;
+
+/** Handed to Node at once at most; between slices it is seen whether the client takes anything. */
+const SLICE_BYTES = 256 * 1024;
+const MAX_HELD_BYTES = 1024 * 1024;
+const KEEP_ALIVE = commentFrame('keep-alive');
+
+interface Held {
+  readonly frame: SseFrame;
+  readonly droppable: boolean;
+  /** A first part of it has been written; nothing may come in between. */
+  readonly begun: boolean;
+}
+
+const WRITER = Symbol('sse writer');
+interface Carrier {
+  [WRITER]?: SseWriter | undefined;
+}
+
+/**
+ * Server-sent events on one HTTP response, after 2024-11-05 and Streamable HTTP alike. The headers leave when the
+ * writer is made, and every event leaves at once, unbuffered, for as long as the client reads.
+ *
+ * When it does not, events are held back here in order. Above 1 MiB notifications marked droppable are dropped, oldest
+ * first, and a comment says how many; whatever happens, a client that takes nothing for 30 s is cut off. `event`
+ * returning false asks the caller to pause its source until `onDrain`.
+ */
+export class SseWriter implements WheelStream {
+  readonly #response: ServerResponse;
+  readonly #socket: Socket;
+  readonly #wheel: StreamWheel;
+  readonly #maxHeldBytes: number;
+  #queue: Held[] | null = null;
+  #heldBytes = 0;
+  #dropped = 0;
+  #lastWrite = 0;
+  #ending = false;
+  #closed = false;
+  /** Everything held back has been written; not called unless `event` returned false. */
+  onDrain: (() => void) | null = null;
+  /** The stream is gone before what was written is out: the client left, or was cut off. Called at most once. */
+  onClose: (() => void) | null = null;
+
+  /** `headers`: more of them, name and value alternating. */
+  constructor(
+    response: ServerResponse,
+    wheel: StreamWheel,
+    headers: readonly string[] = [],
+    maxHeldBytes: number = MAX_HELD_BYTES,
+  ) {
+    this.#response = response;
+    this.#socket = response.req.socket;
+    this.#wheel = wheel;
+    this.#maxHeldBytes = maxHeldBytes;
+    this.#lastWrite = wheel.tick;
+    (response as Carrier)[WRITER] = this;
+    (this.#socket as Carrier)[WRITER] = this;
+    response.on('close', onResponseClose);
+    this.#socket.on('drain', onSocketDrain);
+    wheel.add(this);
+    if (response.destroyed || this.#socket.destroyed) {
+      process.nextTick(() => this.#gone());
+      return;
+    }
+    response.writeHead(200, [...HEADERS, ...headers]);
+    response.flushHeaders();
+  }
+
+  /** The client is gone, or `end` was called. Whatever is written then is dropped. */
+  get closed(): boolean {
+    return this.#closed || this.#ending;
+  }
+
+  /** More is held back than may be. */
+  get stalled(): boolean {
+    return this.#heldBytes > this.#maxHeldBytes;
+  }
+
+  /** Bytes that have not reached the operating system. */
+  get pendingBytes(): number {
+    return this.#heldBytes + this.#response.writableLength;
+  }
+
+  /**
+   * Sends one event whose data are these parts in a row. False: the client does not keep up, see above. `droppable`
+   * ones may be dropped when it goes on not to.
+   */
+  event(id: string | null, parts: readonly Buffer[], droppable = false): boolean {
+    return this.#send(eventFrame(id, parts), droppable);
+  }
+
+  /** An event with a name of its own, as 2024-11-05's `endpoint`. */
+  named(event: string, data: string): boolean {
+    return this.#send(eventFrame(null, [Buffer.from(data)], event), false);
+  }
+
+  comment(text: string): boolean {
+    return this.#send(commentFrame(text), true);
+  }
+
+  /** How long the client shall wait before it reconnects. */
+  retry(ms: number): boolean {
+    const piece = Buffer.from(`retry: ${Math.trunc(ms)}\n\n`);
+    return this.#send({ parts: [piece], length: piece.length }, false);
+  }
+
+  /** Ends the stream properly, after what is held back. Idempotent. */
+  end(): void {
+    if (this.#closed || this.#ending) return;
+    this.#ending = true;
+    this.#finishIfEmpty();
+  }
+
+  cut(): void {
+    if (!this.#closed) this.#response.destroy();
+    this.#gone();
+  }
+
+  keepAlive(tick: number): void {
+    // Not when something was written since half a round: silence is then at most one and a half rounds.
+    if (this.#closed || this.#ending || this.#blocked || tick - this.#lastWrite < this.#wheel.turns / 2) return;
+    this.#write(KEEP_ALIVE);
+  }
+
+  get #blocked(): boolean {
+    return this.#queue !== null || this.#socket.writableNeedDrain;
+  }
+
+  #send(frame: SseFrame, droppable: boolean): boolean {
+    if (this.#closed || this.#ending) return true;
+    if (!this.#blocked && frame.length <= SLICE_BYTES) {
+      this.#write(frame);
+      if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
+      return true;
+    }
+    this.#hold({ frame, droppable, begun: false });
+    if (!this.#socket.writableNeedDrain) this.#pump();
+    return this.#queue === null;
+  }
+
+  #write(frame: SseFrame): void {
+    this.#lastWrite = this.#wheel.tick;
+    const { parts } = frame;
+    if (parts.length === 1) {
+      this.#response.write(parts[0]!);
+      return;
+    }
+    // One chunk of the transfer coding around all parts.
+    this.#response.cork();
+    for (const part of parts) if (part.length > 0) this.#response.write(part);
+    this.#response.uncork();
+  }
+
+  #hold(held: Held): void {
+    this.#queue ??= [];
+    this.#queue.push(held);
+    if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
+    this.#count(held.frame.length);
+    if (this.#heldBytes <= this.#maxHeldBytes || this.#queue === null) return;
+    this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    const kept: Held[] = [];
+    let excess = this.#heldBytes - this.#maxHeldBytes;
+    for (const held of this.#queue!) {
+      if (excess > 0 && held.droppable) {
+        excess -= held.frame.length;
+        this.#count(-held.frame.length);
+        this.#dropped += 1;
+      } else {
+        kept.push(held);
+      }
+    }
+    this.#queue = kept;
+  }
+
+  #count(delta: number): void {
+    this.#heldBytes += delta;
+    this.#wheel.held(delta);
+  }
+
+  /** Writes what is held back, slice by slice, for as long as the socket takes it. */
+  #pump(): void {
+    while (this.#queue !== null && this.#queue.length > 0 && !this.#socket.writableNeedDrain && !this.#closed) {
+      const first = this.#queue[0]!;
+      if (this.#dropped > 0 && !first.begun) {
+        this.#write(commentFrame(`${this.#dropped} notifications were dropped: this client reads too slowly`));
+        this.#dropped = 0;
+      }
+      const [slice, rest] = cutFrame(first.frame, SLICE_BYTES);
+      if (rest === null) this.#queue.shift();
+      else this.#queue[0] = { frame: rest, droppable: false, begun: true };
+      this.#count(-slice.length);
+      this.#write(slice);
+    }
+    if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
+    if (this.#queue !== null && this.#queue.length === 0) this.#queue = null;
+    this.#finishIfEmpty();
+  }
+
+  #finishIfEmpty(): void {
+    if (!this.#ending || this.#queue !== null || this.#closed) return;
+    // Still on the wheel until the response is closed: the last bytes may meet a client that does not read.
+    this.#response.end();
+  }
+
+  /** Called by the socket's `drain`. */
+  drained(): void {
+    if (this.#closed) return;
+    this.#wheel.flowing(this);
+    const waiting = this.#queue !== null;
+    if (waiting) this.#pump();
+    if (waiting && this.#queue === null && !this.closed) this.onDrain?.();
+  }
+
+  /** Called by the response's `close`. */
+  gone(): void {
+    this.#gone();
+  }
+
+  #gone(): void {
+    if (this.#closed) return;
+    const told = !this.#ending || this.#queue !== null;
+    this.#release();
+    if (told) this.onClose?.();
+  }
+
+  #release(): void {
+    this.#closed = true;
+    if (this.#heldBytes > 0) this.#count(-this.#heldBytes);
+    this.#queue = null;
+    this.#wheel.remove(this);
+    this.#response.removeListener('close', onResponseClose);
+    this.#socket.removeListener('drain', onSocketDrain);
+    if ((this.#socket as Carrier)[WRITER] === this) (this.#socket as Carrier)[WRITER] = undefined;
+  }
+}
+
+/** Shared by all writers: two closures per open stream would be the larger part of its memory. */
+function onResponseClose(this: ServerResponse): void {
+  (this as Carrier)[WRITER]?.gone();
+}
+
+function onSocketDrain(this: Socket): void {
+  (this as Carrier)[WRITER]?.drained();
+}
+
+function cutFrame(frame: SseFrame, bytes: number): [SseFrame, SseFrame | null] {
+  if (frame.length <= bytes) return [frame, null];
+  const first: Buffer[] = [];
+  const rest: Buffer[] = [];
+  let room = bytes;
+  for (const part of frame.parts) {
+    if (room >= part.length) first.push(part);
+    else if (room === 0) rest.push(part);
+    else {
+      first.push(part.subarray(0, room));
+      rest.push(part.subarray(room));
+    }
+    room -= Math.min(room, part.length);
+  }
+  return [
+    { parts: first, length: bytes },
+    { parts: rest, length: frame.length - bytes },
+  ];
+}
