@@ -1,0 +1,126 @@
+import type { Clock } from '../model/clock.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Carrier, Pending } from './pending.ts';
+
+/** Decides what becomes of an attempt that ended: the call's outcome, or another attempt. */
+export interface CallOwner {
+  answered(call: Call, message: Message): void;
+  lost(call: Call, error: GatewayError): void;
+  /** It has its outcome. */
+  ended(call: Call): void;
+}
+
+/**
+ * One `Upstreams.call` from start to its one outcome, across waiting for a connection, being in flight on one and
+ * being tried again. It owns the deadline and the exchange's cancel slot for all of that time, so that a call costs
+ * one timer and one promise whatever happens to it.
+ */
+export class Call implements Pending {
+  readonly server: string;
+  readonly request: Message;
+  readonly exchange: Exchange;
+  readonly method: string;
+  /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
+  token: string | null = null;
+  /** Attempts begun on a connection. */
+  attempts = 0;
+  /** Whether the list of tools was fetched anew because the server refused the headers made from it (-32020). */
+  refreshed = false;
+  /** Monotonic. */
+  readonly startedAt: number;
+  readonly outcome: Promise<Outcome>;
+  readonly #owner: CallOwner;
+  readonly #timeoutMs: number;
+  #resolve!: (outcome: Outcome) => void;
+  #disarm: (() => void) | null = null;
+  #carrier: Carrier | null = null;
+  #id = 0;
+  #done = false;
+
+  /** `timeoutMs` 0: no deadline (streams such as `subscriptions/listen`). */
+  constructor(owner: CallOwner, server: string, request: Message, exchange: Exchange, timeoutMs: number, clock: Clock) {
+    this.#owner = owner;
+    this.server = server;
+    this.request = request;
+    this.exchange = exchange;
+    this.method = request.method;
+    this.#timeoutMs = timeoutMs;
+    this.startedAt = clock.now();
+    this.outcome = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    if (timeoutMs > 0) this.#disarm = clock.after(timeoutMs, () => this.#expire());
+    exchange.onCancel = (reason) => this.#cancel(reason);
+  }
+
+  get done(): boolean {
+    return this.#done;
+  }
+
+  /** The attempt is in the hands of a connection, under this id. */
+  place(carrier: Carrier, id: number): void {
+    this.#carrier = carrier;
+    this.#id = id;
+    this.attempts++;
+  }
+
+  answered(message: Message): void {
+    this.#carrier = null;
+    if (!this.#done) this.#owner.answered(this, message);
+  }
+
+  lost(error: GatewayError): void {
+    this.#carrier = null;
+    if (!this.#done) this.#owner.lost(this, error);
+  }
+
+  succeed(message: Message): void {
+    this.#finish(answer(message));
+  }
+
+  fail(error: GatewayError): void {
+    this.#finish(failure(error));
+  }
+
+  #expire(): void {
+    this.#disarm = null;
+    const sent = this.#withdraw('timeout');
+    const message = `${this.server} did not answer ${this.method} within ${this.#timeoutMs} ms`;
+    this.fail(this.#error('TIMEOUT', message, sent));
+  }
+
+  #cancel(reason: string): void {
+    const sent = this.#withdraw('cancelled', reason);
+    this.fail(this.#error('CANCELLED', 'the call was cancelled', sent));
+  }
+
+  #error(code: 'TIMEOUT' | 'CANCELLED', message: string, sent: boolean): GatewayError {
+    return new GatewayError(code, message, {
+      outcome: sent ? 'UNKNOWN' : 'NOT_SENT',
+      retryable: !sent && code === 'TIMEOUT',
+      server: this.server,
+      attempts: this.attempts,
+    });
+  }
+
+  /** Takes the attempt back; tells whether there was one. */
+  #withdraw(why: 'timeout' | 'cancelled', reason?: string): boolean {
+    const carrier = this.#carrier;
+    if (carrier === null) return false;
+    this.#carrier = null;
+    carrier.withdraw(this.#id, why, reason ?? 'the deadline ran out');
+    return true;
+  }
+
+  #finish(outcome: Outcome): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#disarm?.();
+    this.exchange.onCancel = null;
+    this.#owner.ended(this);
+    this.#resolve(outcome);
+  }
+}

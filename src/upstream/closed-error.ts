@@ -1,0 +1,24 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { ClosedReason } from './transport/transport.ts';
+
+/** Why a connection ended, in words for status and for those who wait for the next one: nothing of theirs was sent. */
+export function closedError(server: string, reason: ClosedReason): GatewayError {
+  switch (reason.kind) {
+    case 'exited':
+      return new GatewayError('NOT_SENT', `the process of ${server} ${exit(reason.code, reason.signal)}`, { server });
+    case 'session_lost':
+      return new GatewayError('NOT_SENT', `${server} no longer knows our session`, { server });
+    case 'auth_required':
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
+    case 'unreachable':
+    case 'protocol': {
+      const { error } = reason;
+      return new GatewayError(error.code, error.message, { server, outcome: 'NOT_SENT', cause: error });
+    }
+  }
+}
+
+function exit(code: number | null, signal: string | null): string {
+  if (signal !== null) return `was ended by ${signal}`;
+  return code === null ? 'ended' : `exited with code ${code}`;
+}

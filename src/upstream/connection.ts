@@ -1,0 +1,336 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Era, Message } from '../model/message.ts';
+import type { Hello } from '../model/server-catalog.ts';
+import type { ConnectionStatus } from '../model/server-state.ts';
+import { notification, request } from '../protocol/compose.ts';
+import { isBatch, isScanFailure, scanBatch, scanMessage } from '../protocol/scan.ts';
+import { oneLine } from '../protocol/splice.ts';
+import type { Call } from './call.ts';
+import type { ConnectionOwner } from './connection-owner.ts';
+import { ownId } from './identifiers.ts';
+import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts';
+import { type Carrier, OwnRequest, type Pending } from './pending.ts';
+import { ServerMessages } from './server-messages.ts';
+import { SPARE, type Tenancy } from './tenancy.ts';
+import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './transport/transport.ts';
+
+const TIMEOUTS_TILL_PROBE = 3;
+const LF = 0x0a;
+const CR = 0x0d;
+
+export interface ConnectionDeps {
+  readonly server: string;
+  /** The client whose capabilities are presented on it. */
+  readonly profile: ClientProfile;
+  readonly clock: Clock;
+  readonly owner: ConnectionOwner<Connection>;
+  /** The server's definition of a tool, for the headers that mirror its arguments; null while it is not known. */
+  readonly tool: ToolLookup;
+  /** Counts what a server sent and nobody can use, by reason: `unmatched`, `malformed`, `unasked`, `refused`. */
+  readonly dropped: (reason: string) => void;
+}
+
+/**
+ * One negotiated MCP connection over one transport. It keeps the requests in flight, under integer ids of its own:
+ * neither the client's ids nor its progress tokens ever reach a server, so two clients cannot collide on a shared
+ * pipe, and an answer finds its call by exactly the lexeme that was sent. What arrives for nobody is dropped and
+ * counted.
+ *
+ * A connection is made by the handshake, which sets `hello`; until then only `ask` may be used.
+ */
+export class Connection implements Carrier, TransportReceiver {
+  readonly transport: Transport;
+  readonly createdAt: number;
+  hello: Hello | null = null;
+  #tenancy: Tenancy = SPARE;
+  /** The server's session id (HTTP, stateful era); null where it gave none. */
+  mcpSessionId: string | null = null;
+  /** Why it ended by itself; null while it lives or was closed by us. */
+  ended: ClosedReason | null = null;
+  readonly #deps: ConnectionDeps;
+  readonly #pending = new Map<number, Pending>();
+  readonly #messages: ServerMessages<Connection>;
+  readonly #oneLine: boolean;
+  #era: Era = 'stateful';
+  #lastId = 0;
+  #open = true;
+  #timeouts = 0;
+  #requests = 0;
+  #errors = 0;
+  #lastError: string | null = null;
+  #lastUsedAt: number;
+  #idle: (() => void) | null = null;
+
+  constructor(transport: Transport, deps: ConnectionDeps) {
+    this.transport = transport;
+    this.createdAt = deps.clock.wall();
+    this.#lastUsedAt = deps.clock.now();
+    this.#deps = deps;
+    this.#oneLine = !transport.streamPerRequest;
+    this.#messages = new ServerMessages(this, deps, this.#pending);
+  }
+
+  get profile(): ClientProfile {
+    return this.#deps.profile;
+  }
+
+  get era(): Era {
+    return this.#era;
+  }
+
+  /** Whether calls may be sent: the handshake is done and the transport lives. */
+  get ready(): boolean {
+    return this.#open && this.hello !== null;
+  }
+
+  get live(): boolean {
+    return this.#open;
+  }
+
+  get inFlight(): number {
+    return this.#pending.size;
+  }
+
+  /** Monotonic time of the last request. */
+  get lastUsedAt(): number {
+    return this.#lastUsedAt;
+  }
+
+  get pid(): number | null {
+    return this.transport.pid;
+  }
+
+  open(): Promise<void> {
+    return this.transport.open(this);
+  }
+
+  /** The handshake is done: from now on the connection speaks this era and takes calls. */
+  negotiated(hello: Hello, resumeSessionId?: string): void {
+    this.hello = hello;
+    this.#era = hello.era;
+    this.mcpSessionId = resumeSessionId ?? this.mcpSessionId;
+    const facts = { era: hello.era, revision: hello.revision };
+    this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
+    if (hello.era === 'stateful' && resumeSessionId === undefined) {
+      this.notify(notification('notifications/initialized', null, 'stateful'));
+    }
+  }
+
+  get tenancy(): Tenancy {
+    return this.#tenancy;
+  }
+
+  /** Says whose the connection is, and asks them what the server wanted to know before there was anybody to ask. */
+  adopt(tenancy: Tenancy): void {
+    this.#tenancy = tenancy;
+    this.#messages.release();
+  }
+
+  /** Age of the oldest request of the server's that waits for an owner, in milliseconds; 0 for none. */
+  get heldForMs(): number {
+    return this.#messages.heldForMs;
+  }
+
+  /** Sends a client's request. Its end is told to the call. */
+  send(call: Call): void {
+    if (!this.#open) {
+      call.lost(this.#gone('NOT_SENT'));
+      return;
+    }
+    const id = ++this.#lastId;
+    this.#pending.set(id, call);
+    this.#requests++;
+    this.#lastUsedAt = this.#deps.clock.now();
+    call.place(this, id);
+    const wire = outgoing(call, id, this.#era, this.transport.streamPerRequest, this.#deps.tool);
+    this.#write(wire.parts, id, call.method, wire.headers);
+  }
+
+  /** Sends a request of the gateway's own. Rejects with GatewayError; after `timeoutMs` with TIMEOUT. */
+  async ask(message: Message, timeoutMs: number, headers: readonly string[] | null = null): Promise<Message> {
+    const { id, pending } = this.post(message, headers);
+    const disarm = this.#deps.clock.after(timeoutMs, () => {
+      if (!this.#pending.delete(id)) return;
+      const text = `${this.#deps.server} did not answer ${message.method} within ${timeoutMs} ms`;
+      pending.lost(new GatewayError('TIMEOUT', text, { server: this.#deps.server }));
+    });
+    try {
+      return await pending.answer;
+    } finally {
+      disarm();
+    }
+  }
+
+  /** Like `ask`, without a deadline: whoever posts has to `withdraw`, or lose interest. */
+  post(message: Message, headers: readonly string[] | null = null): { id: number; pending: OwnRequest } {
+    const id = ++this.#lastId;
+    const pending = new OwnRequest(message.method);
+    pending.answer.catch(() => {});
+    if (!this.#open) {
+      pending.lost(this.#gone('NOT_SENT'));
+      return { id, pending };
+    }
+    this.#pending.set(id, pending);
+    if (this.hello === null) this.#era = message.era;
+    const own = request(message.method, String(id), message.bodyStart < 0 ? null : message.body, message.era);
+    const mirrored = message.era === 'stateless' && this.transport.streamPerRequest;
+    this.#write([own.bytes], id, message.method, headers ?? (mirrored ? ['Mcp-Method', message.method] : null));
+    return { id, pending };
+  }
+
+  /** Sends a notification, or an answer to a request of the server's. */
+  notify(message: Message): void {
+    if (this.#open) this.#write([message.bytes], 0, message.method, null);
+  }
+
+  answer(parts: readonly Buffer[]): void {
+    if (this.#open) this.#write(parts, 0, '', null);
+  }
+
+  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): void {
+    const pending = this.#pending.get(id);
+    if (pending === undefined || !this.#open) return;
+    this.#forget(id);
+    if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
+      const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
+      this.notify(notification('notifications/cancelled', params, this.#era));
+    }
+    this.transport.abandon(id);
+    if (why === 'timeout' && ++this.#timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
+  }
+
+  received(bytes: Buffer, stream: number): void {
+    if (isBatch(bytes)) {
+      const batch = scanBatch(bytes);
+      if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
+      else for (const element of batch) this.#take(element, stream);
+    } else this.#take(bytes, stream);
+  }
+
+  lost(id: number, error: GatewayError): void {
+    const pending = this.#pending.get(id);
+    if (pending === undefined) return;
+    this.#forget(id);
+    this.#failed(error.message);
+    pending.lost(error);
+  }
+
+  sessionId(id: string): void {
+    this.mcpSessionId = id;
+  }
+
+  missed(): void {
+    this.#deps.owner.missed(this);
+  }
+
+  closed(reason: ClosedReason): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.ended = reason;
+    this.#loseAll();
+    this.#deps.owner.closed(this, reason);
+  }
+
+  /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
+  async drained(deadlineMs: number): Promise<void> {
+    if (!this.#open || !this.#busy()) return;
+    await new Promise<void>((resolve) => {
+      const disarm = this.#deps.clock.after(deadlineMs, resolve);
+      this.#idle = () => {
+        disarm();
+        resolve();
+      };
+    });
+    this.#idle = null;
+  }
+
+  /** Ends it; what is in flight gets UNKNOWN. Resolves when nothing is left of it. */
+  async close(how: CloseReason): Promise<void> {
+    if (this.#open) {
+      this.#open = false;
+      this.#loseAll();
+    }
+    await this.transport.close(how);
+  }
+
+  status(key: string, wallOffset: number): ConnectionStatus {
+    return {
+      key,
+      state: !this.#open ? 'closed' : this.#pending.size > 0 ? 'active' : 'idle',
+      pid: this.transport.pid,
+      inFlight: this.#pending.size,
+      createdAt: this.createdAt,
+      lastUsedAt: this.#lastUsedAt + wallOffset,
+      requests: this.#requests,
+      errors: this.#errors,
+      lastError: this.#lastError,
+    };
+  }
+
+  #write(parts: readonly Buffer[], id: number, method: string, headers: readonly string[] | null): void {
+    const line = this.#oneLine && parts.some(hasBreak) ? [oneLine(Buffer.concat(parts))] : parts;
+    this.transport.send(line, { request: id, method, headers });
+  }
+
+  #take(bytes: Buffer, stream: number): void {
+    const message = scanMessage(bytes, this.#era, 'relaxed');
+    if (isScanFailure(message)) this.#malformed(stream, message.reason);
+    else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
+    else this.#messages.take(message, stream);
+  }
+
+  #answered(message: Message, stream: number): void {
+    let id = ownId(message.bytes, message.idStart, message.idEnd);
+    // An error without an id is the server's word on the one request whose own stream it came on.
+    if (message.idStart < 0 && stream !== 0) id = stream;
+    const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
+    if (pending === undefined) {
+      this.#deps.dropped('unmatched');
+      return;
+    }
+    this.#forget(id);
+    this.#timeouts = 0;
+    pending.answered(pending.method === 'subscriptions/listen' ? restoredAnswer(message, pending) : message);
+  }
+
+  /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
+  #malformed(stream: number, reason: string): void {
+    this.#deps.dropped('malformed');
+    if (!this.#pending.has(stream)) return;
+    const text = `${this.#deps.server} sent something that is no JSON-RPC message: ${reason}`;
+    this.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server: this.#deps.server }));
+  }
+
+  #forget(id: number): void {
+    this.#pending.delete(id);
+    if (this.#idle !== null && !this.#busy()) this.#idle();
+  }
+
+  #busy(): boolean {
+    for (const pending of this.#pending.values()) if (pending.method !== 'subscriptions/listen') return true;
+    return false;
+  }
+
+  #failed(message: string): void {
+    this.#errors++;
+    this.#lastError = message;
+  }
+
+  #loseAll(): void {
+    const lost = [...this.#pending.values()];
+    this.#pending.clear();
+    this.#messages.close();
+    for (const pending of lost) pending.lost(this.#gone('UNKNOWN'));
+    this.#idle?.();
+  }
+
+  #gone(code: 'NOT_SENT' | 'UNKNOWN'): GatewayError {
+    return new GatewayError(code, `the connection to ${this.#deps.server} was closed`, { server: this.#deps.server });
+  }
+}
+
+function hasBreak(part: Buffer): boolean {
+  return part.includes(LF) || part.includes(CR);
+}

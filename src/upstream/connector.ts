@@ -1,0 +1,102 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Server } from '../model/server.ts';
+import type { Attempt } from './attempt.ts';
+import { Connection } from './connection.ts';
+import type { ConnectionOwner } from './connection-owner.ts';
+import { Handshake } from './handshake.ts';
+import { digestOfKey, labelOf } from './session-key.ts';
+import type { Wanted } from './session-pool.ts';
+import type { Transport } from './transport/transport.ts';
+import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
+
+export interface ConnectorDeps
+  extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport'> {
+  readonly times: UpstreamTimes;
+  readonly owner: ConnectionOwner<Connection>;
+  readonly tool: (profile: ClientProfile, name: string) => Buffer | null;
+  readonly dropped: (reason: string) => void;
+  /** A connection was given up before it was negotiated. */
+  readonly abandoned: (connection: Connection) => void;
+  /** A session of the server's that was to be resumed is gone. */
+  readonly forgotten: (want: Wanted) => void;
+}
+
+/**
+ * Makes connections to one server: resumes the HTTP session of an earlier connection of ours where there is one, else
+ * shakes hands. Remembers when an `http` server turned out to speak HTTP+SSE only.
+ */
+export class Connector {
+  readonly #deps: ConnectorDeps;
+  #fallback: Transport['kind'] | null = null;
+
+  constructor(deps: ConnectorDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rejects with GatewayError, nothing left behind. */
+  async connect(server: Server, want: Wanted, attempt: Attempt): Promise<Connection> {
+    const handshake = this.#handshake(server, want, attempt);
+    const wire = this.#fallback ?? server.transport.type;
+    const resumed = await this.#resume(server, want, handshake);
+    if (resumed !== null) return resumed;
+    const connection = await handshake.run(wire);
+    const { kind } = connection.transport;
+    this.#fallback = kind === server.transport.type ? null : kind;
+    return connection;
+  }
+
+  /** Remembers the connection's HTTP session, so that it outlives this process. */
+  remember(server: Server, want: Wanted, connection: Connection): void {
+    const { hello, mcpSessionId } = connection;
+    if (hello?.era !== 'stateful' || mcpSessionId === null) return;
+    this.#deps.upstreamSessions.put(server.name, digestOfKey(want.key), {
+      identity: server.connectionDigest,
+      mcpSessionId,
+      hello: hello.result.toString(),
+      revision: hello.revision,
+      fingerprint: want.profile.fingerprint,
+    });
+  }
+
+  forget(server: Server, key: string): void {
+    if (server.transport.type === 'http') this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
+  }
+
+  async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
+    if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return null;
+    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
+    if (record === null) return null;
+    if (record.identity !== server.connectionDigest || record.fingerprint !== want.profile.fingerprint) {
+      this.forget(server, want.key);
+      return null;
+    }
+    const resumed = await handshake.resume('http', record);
+    if (resumed === null) {
+      this.forget(server, want.key);
+      this.#deps.forgotten(want);
+    }
+    return resumed;
+  }
+
+  #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
+    const { clock, eraVerdicts, openTransport, times, owner, tool, dropped, abandoned } = this.#deps;
+    const { profile, tenancy } = want;
+    const connection = (kind: Transport['kind']) => {
+      const transport = openTransport(server, { kind, label: labelOf(tenancy) });
+      return new Connection(transport, {
+        server: server.name,
+        profile,
+        clock,
+        owner,
+        dropped,
+        tool: (name) => tool(profile, name),
+      });
+    };
+    const { startupMs, probeSilenceMs } = times;
+    return new Handshake(
+      { clock, server, eraVerdicts, connection, abandoned, startupMs, probeSilenceMs },
+      profile,
+      attempt,
+    );
+  }
+}

@@ -1,0 +1,124 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Exchange } from '../model/exchange.ts';
+import type { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Server } from '../model/server.ts';
+import { field, stringValue } from '../protocol/fields.ts';
+import { isClientRequest } from '../protocol/methods.ts';
+import type { Histogram, Metric } from '../telemetry/metrics.ts';
+import { Call, type CallOwner } from './call.ts';
+import type { Connection } from './connection.ts';
+import { asGatewayError } from './failures.ts';
+import { errorCode } from './identifiers.ts';
+import { decideRetry } from './retry.ts';
+
+const HEADER_MISMATCH = -32020;
+
+export interface DispatcherDeps {
+  readonly clock: Clock;
+  readonly server: () => Server;
+  /** The client's connection, if calls can be sent on it now. */
+  readonly ready: (client: ClientProfile) => Connection | null;
+  /** The client's connection, waiting for the server to start if need be. Rejects with GatewayError. */
+  readonly connection: (client: ClientProfile) => Promise<Connection>;
+  /** The server's definition of a tool, as listed for this client. */
+  readonly tool: (client: ClientProfile, name: string) => Buffer | null;
+  /** Lists the server's tools anew for this client. */
+  readonly relist: (client: ClientProfile) => Promise<void>;
+  /** What calls see of the server's health. */
+  readonly answered: () => void;
+  readonly unsent: (client: ClientProfile) => void;
+  /** Durations of calls by method, in seconds. */
+  readonly durations: Metric<Histogram>;
+}
+
+/**
+ * Brings calls to connections and decides what becomes of attempts that fail. What was never sent goes to the next
+ * connection, unseen by the client (F02, F22, F24); what may have run is answered UNKNOWN, unless the operator
+ * allowed more. Deadline and cancellation are the call's own and run through all attempts.
+ */
+export class Dispatcher implements CallOwner {
+  readonly #deps: DispatcherDeps;
+  readonly #durations = new Map<string, Histogram>();
+
+  constructor(deps: DispatcherDeps) {
+    this.#deps = deps;
+  }
+
+  call(request: Message, exchange: Exchange): Promise<Outcome> {
+    const server = this.#deps.server();
+    const call = new Call(this, server.name, request, exchange, timeoutOf(server, request), this.#deps.clock);
+    if (exchange.cancelled === null) this.#dispatch(call);
+    else exchange.onCancel?.(exchange.cancelled);
+    return call.outcome;
+  }
+
+  answered(call: Call, message: Message): void {
+    this.#deps.answered();
+    if (message.kind === 'error' && !call.refreshed && errorCode(message) === HEADER_MISMATCH)
+      this.#refresh(call, message);
+    else call.succeed(message);
+  }
+
+  lost(call: Call, error: GatewayError): void {
+    const { client } = call.exchange;
+    if (error.outcome === 'NOT_SENT') this.#deps.unsent(client);
+    const name = call.method === 'tools/call' ? nameIn(call.request) : null;
+    const tool = name === null ? null : this.#deps.tool(client, name);
+    const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
+    if (verdict.kind === 'give_up') call.fail(error);
+    // Not at once: what lost the request may be about to tell that the whole connection is gone.
+    else if (verdict.afterMs === 0) queueMicrotask(() => this.#dispatch(call));
+    else this.#deps.clock.after(verdict.afterMs, () => this.#dispatch(call));
+  }
+
+  ended(call: Call): void {
+    const method = isClientRequest(call.method, call.request.era) ? call.method : 'other';
+    let series = this.#durations.get(method);
+    if (series === undefined) {
+      series = this.#deps.durations.of(method, this.#deps.server().name);
+      this.#durations.set(method, series);
+    }
+    series.observe((this.#deps.clock.now() - call.startedAt) / 1000);
+  }
+
+  #dispatch(call: Call): void {
+    if (call.done) return;
+    const connection = this.#deps.ready(call.exchange.client);
+    if (connection === null) void this.#dispatchLater(call);
+    else connection.send(call);
+  }
+
+  async #dispatchLater(call: Call): Promise<void> {
+    try {
+      const connection = await this.#deps.connection(call.exchange.client);
+      if (!call.done) connection.send(call);
+    } catch (error) {
+      call.fail(asGatewayError(error, call.server));
+    }
+  }
+
+  /** The headers were made from a definition that is out of date: once more with the present one (H6). */
+  #refresh(call: Call, refusal: Message): void {
+    call.refreshed = true;
+    this.#deps.relist(call.exchange.client).then(
+      () => this.#dispatch(call),
+      () => call.succeed(refusal),
+    );
+  }
+}
+
+/** 0 for streams, which end when somebody ends them. */
+function timeoutOf(server: Server, request: Message): number {
+  if (request.method === 'subscriptions/listen') return 0;
+  if (server.toolTimeoutMs.size === 0 || request.method !== 'tools/call') return server.timeoutMs;
+  const name = nameIn(request);
+  return (name === null ? undefined : server.toolTimeoutMs.get(name)) ?? server.timeoutMs;
+}
+
+function nameIn(request: Message): string | null {
+  const { bytes, bodyStart, bodyEnd } = request;
+  return bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'name'));
+}

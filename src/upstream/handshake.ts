@@ -1,0 +1,274 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { EraVerdicts, UpstreamSessionRecord } from '../model/ports.ts';
+import { isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../model/revision.ts';
+import type { Server } from '../model/server.ts';
+import type { Hello } from '../model/server-catalog.ts';
+import { request, result } from '../protocol/compose.ts';
+import { elements, field, stringValue } from '../protocol/fields.ts';
+import { helloFromInitialize, initializeRequest } from '../protocol/stateful/initialize.ts';
+import { discoverRequest, helloFromDiscover } from '../protocol/stateless/discover.ts';
+import type { Attempt } from './attempt.ts';
+import { closedError } from './closed-error.ts';
+import type { Connection } from './connection.ts';
+import { asGatewayError } from './failures.ts';
+import { bodyField, errorCode } from './identifiers.ts';
+import { refusalOf } from './transport/http-refusal.ts';
+import type { Transport } from './transport/transport.ts';
+
+/** How long a server may be silent on `server/discover` before it is asked in the old way as well. */
+export const PROBE_SILENCE_MS = 5_000;
+/** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
+const MODERN_ERRORS: ReadonlySet<number> = new Set([-32020, -32021, -32022]);
+const MAX_TRANSPORTS = 4;
+const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
+
+export interface HandshakeDeps {
+  readonly clock: Clock;
+  readonly server: Server;
+  readonly eraVerdicts: EraVerdicts;
+  /** A connection over a new transport that is not open yet. */
+  readonly connection: (kind: Transport['kind']) => Connection;
+  /** A connection is given up before it was negotiated. */
+  readonly abandoned: (connection: Connection) => void;
+  readonly startupMs: number;
+  readonly probeSilenceMs: number;
+}
+
+type First = 'discover' | 'initialize';
+
+/** A connection that is negotiated, or what to try next on a fresh transport. */
+type Step =
+  | { readonly kind: 'done'; readonly connection: Connection }
+  | { readonly kind: 'again'; readonly first: First; readonly wire: Transport['kind']; readonly why: GatewayError };
+
+/**
+ * Brings a connection to the point where calls can be sent, and finds out the server's era on the way: first
+ * `server/discover`, then `initialize`. Servers of before 2026-07-28 answer the unknown first message with any
+ * error, with silence, or by exiting; over HTTP with any status. What was found is remembered by the connection
+ * digest and tried first the next time; when that fails it is forgotten and everything is probed anew.
+ */
+export class Handshake {
+  readonly #deps: HandshakeDeps;
+  readonly #profile: ClientProfile;
+  readonly #attempt: Attempt;
+  /** Whether both ways have been tried in this handshake, so that it ends. */
+  readonly #tried = new Set<First>();
+
+  constructor(deps: HandshakeDeps, profile: ClientProfile, attempt: Attempt) {
+    this.#deps = deps;
+    this.#profile = profile;
+    this.#attempt = attempt;
+  }
+
+  /** Rejects with GatewayError, nothing left behind. */
+  async run(wire: Transport['kind']): Promise<Connection> {
+    const { server, eraVerdicts } = this.#deps;
+    const remembered = eraVerdicts.get(server.connectionDigest);
+    const stateful = remembered?.era === 'stateful' || wire === 'sse' || wire === 'json';
+    let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
+    for (let i = 0; ; i++) {
+      const step = await this.#step(next.first, next.wire);
+      if (step.kind === 'done') {
+        const hello = step.connection.hello!;
+        eraVerdicts.set(server.connectionDigest, { era: hello.era, revision: hello.revision });
+        return step.connection;
+      }
+      eraVerdicts.forget(server.connectionDigest);
+      if (i === MAX_TRANSPORTS - 1) throw step.why;
+      next = step;
+    }
+  }
+
+  /**
+   * Goes on with a session of an earlier connection of ours; null when the server does not know it any more. Rejects
+   * with GatewayError when it cannot be asked; the session is then left as it is.
+   */
+  async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
+    const connection = await this.#open(wire);
+    connection.negotiated(helloFromInitialize(result('1', record.hello, 'stateful')), record.mcpSessionId);
+    try {
+      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.probeSilenceMs);
+    } catch (cause) {
+      const gone = connection.ended?.kind === 'session_lost';
+      const error = this.#endedOr(connection, asGatewayError(cause, this.#deps.server.name));
+      await connection.close('shutdown');
+      if (gone) return null;
+      throw error;
+    }
+    this.#attempt.undoBy(null);
+    return connection;
+  }
+
+  async #step(first: First, wire: Transport['kind']): Promise<Step> {
+    const connection = await this.#open(wire);
+    try {
+      const step = first === 'discover' ? await this.#discover(connection) : await this.#initialize(connection, null);
+      if (step.kind === 'again') await connection.close('remove');
+      return step;
+    } catch (error) {
+      this.#deps.abandoned(connection);
+      await connection.close('remove');
+      throw error;
+    }
+  }
+
+  async #open(wire: Transport['kind']): Promise<Connection> {
+    if (this.#attempt.cancelled) throw this.#failed('the start was called off');
+    const connection = this.#deps.connection(wire);
+    this.#attempt.undoBy(() => void connection.close('remove'));
+    await connection.open();
+    if (this.#attempt.cancelled) {
+      await connection.close('remove');
+      throw this.#failed('the start was called off');
+    }
+    return connection;
+  }
+
+  async #discover(connection: Connection): Promise<Step> {
+    this.#tried.add('discover');
+    const headers = connection.transport.streamPerRequest ? PROBE_HEADERS : null;
+    const probe = connection.post(discoverRequest('0', this.#profile), headers);
+    const answer = await this.#within(probe.pending.answer, this.#deps.probeSilenceMs, connection);
+    if (answer === 'silence') return this.#initialize(connection, probe.pending.answer);
+    if (answer instanceof GatewayError) return this.#probeLost(connection, answer);
+    return this.#discovered(connection, answer);
+  }
+
+  async #discovered(connection: Connection, answer: Message): Promise<Step> {
+    if (answer.kind === 'result') {
+      if (supports(answer, 'supportedVersions').includes(LATEST_STATELESS)) {
+        return this.#done(connection, helloFromDiscover(answer));
+      }
+      return this.#orInitialize(connection, supports(answer, 'supportedVersions'));
+    }
+    if (!MODERN_ERRORS.has(errorCode(answer))) return this.#initialize(connection, null);
+    return this.#orInitialize(connection, supports(answer, 'data', 'supported'));
+  }
+
+  /** The server knows 2026-07-28 and does not want it: the old way is right only where it names an old revision. */
+  #orInitialize(connection: Connection, offered: readonly string[]): Promise<Step> {
+    if (offered.some((revision) => (STATEFUL_REVISIONS as readonly string[]).includes(revision))) {
+      return this.#initialize(connection, null);
+    }
+    const list = offered.length === 0 ? 'none that it names' : offered.join(', ');
+    throw this.#failed(`it speaks none of our protocol revisions (${list})`, 'UPSTREAM_PROTOCOL');
+  }
+
+  async #probeLost(connection: Connection, error: GatewayError): Promise<Step> {
+    const ended = connection.ended;
+    if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(error);
+    if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
+      const why = closedError(this.#deps.server.name, ended);
+      return { kind: 'again', first: 'initialize', wire: connection.transport.kind, why };
+    }
+    if (connection.live && (error.outcome !== 'NOT_SENT' || refusalOf(error) !== null)) {
+      return this.#initialize(connection, null);
+    }
+    throw this.#endedOr(connection, error);
+  }
+
+  /** `late` is the answer to `server/discover` that has not come yet; a slow start looks like an old server. */
+  async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
+    this.#tried.add('initialize');
+    const message = initializeRequest('0', this.#profile, LATEST_STATEFUL);
+    const { pending } = connection.post(message);
+    let discovered: Message | null = null;
+    late?.then(
+      (answer) => {
+        discovered = answer;
+      },
+      () => {},
+    );
+    const answer = await this.#within(pending.answer, this.#deps.startupMs, connection);
+    if (discovered !== null && speaksStateless(discovered)) {
+      const why = this.#failed('it was slow to say that it speaks 2026-07-28');
+      return { kind: 'again', first: 'discover', wire: connection.transport.kind, why };
+    }
+    if (answer === 'silence') throw this.#failed('it did not answer initialize');
+    if (answer instanceof GatewayError) return this.#initializeLost(connection, answer);
+    if (answer.kind === 'error') return this.#refused(connection, answer);
+    const hello = helloFromInitialize(answer);
+    if (!isRevision(hello.revision)) {
+      throw this.#failed(`it answered with the unknown protocol revision ${hello.revision}`, 'UPSTREAM_PROTOCOL');
+    }
+    return this.#done(connection, hello);
+  }
+
+  async #initializeLost(connection: Connection, error: GatewayError): Promise<Step> {
+    if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(error);
+    // 2024-11-05 servers take no POST on the URL they are configured with (2025-11-25 basic/transports §Backwards Compatibility).
+    const status = refusalOf(error)?.status ?? 0;
+    if (connection.transport.kind === 'http' && status >= 400 && status < 500) {
+      return { kind: 'again', first: 'initialize', wire: 'sse', why: this.#endedOr(connection, error) };
+    }
+    throw this.#endedOr(connection, error);
+  }
+
+  #refused(connection: Connection, answer: Message): Step {
+    const text = stringValue(answer.bytes, bodyField(answer, 'message')) ?? 'no reason given';
+    const why = this.#failed(`it refused initialize: ${text}`, 'UPSTREAM_PROTOCOL');
+    const wire = connection.transport.kind;
+    if (!this.#tried.has('discover') && wire !== 'sse' && wire !== 'json') {
+      return { kind: 'again', first: 'discover', wire, why };
+    }
+    throw why;
+  }
+
+  #done(connection: Connection, hello: Hello): Step {
+    if (this.#attempt.cancelled) throw this.#failed('the start was called off');
+    this.#attempt.undoBy(null);
+    connection.negotiated(hello);
+    return { kind: 'done', connection };
+  }
+
+  async #within(
+    answer: Promise<Message>,
+    ms: number,
+    connection: Connection,
+  ): Promise<Message | GatewayError | 'silence'> {
+    let disarm = () => {};
+    const silence = new Promise<'silence'>((resolve) => {
+      disarm = this.#deps.clock.after(ms, () => resolve('silence'));
+    });
+    try {
+      return await Promise.race([answer, silence]);
+    } catch (error) {
+      if (error instanceof GatewayError) return error;
+      return this.#endedOr(connection, this.#failed(String(error)));
+    } finally {
+      disarm();
+    }
+  }
+
+  #endedOr(connection: Connection, error: GatewayError): GatewayError {
+    if (connection.ended !== null) return closedError(this.#deps.server.name, connection.ended);
+    return this.#failed(error.message, error.code === 'NOT_SENT' ? 'NOT_SENT' : error.code);
+  }
+
+  #unauthorized(cause: GatewayError): GatewayError {
+    const name = this.#deps.server.name;
+    return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
+  }
+
+  /** Whatever goes wrong here, the call that waits for the connection was never sent. */
+  #failed(text: string, code: GatewayError['code'] = 'NOT_SENT'): GatewayError {
+    const { name } = this.#deps.server;
+    return new GatewayError(code, `${name} could not be started: ${text}`, { server: name, outcome: 'NOT_SENT' });
+  }
+}
+
+function speaksStateless(answer: Message): boolean {
+  return answer.kind === 'result' && supports(answer, 'supportedVersions').includes(LATEST_STATELESS);
+}
+
+/** The strings of an array in the body. */
+function supports(answer: Message, key: string, inner?: string): string[] {
+  let range = bodyField(answer, key);
+  if (range !== null && inner !== undefined) range = field(answer.bytes, range.start, range.end, inner);
+  if (range === null) return [];
+  const items = Array.from(elements(answer.bytes, range.start, range.end), (item) => stringValue(answer.bytes, item));
+  return items.filter((item) => item !== null);
+}

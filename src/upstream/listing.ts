@@ -1,0 +1,152 @@
+import { createHash } from 'node:crypto';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Message } from '../model/message.ts';
+import {
+  type CachedList,
+  type Capability,
+  type Hello,
+  LIST_KINDS,
+  type ListKind,
+  type ServerCatalog,
+} from '../model/server-catalog.ts';
+import { request } from '../protocol/compose.ts';
+import { elements, field, fields, type Range, stringValue } from '../protocol/fields.ts';
+import { type ListMethod, listOf } from '../protocol/methods.ts';
+import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import type { Connection } from './connection.ts';
+import { errorCode } from './identifiers.ts';
+
+/** Pages of one list; a server that has more is believed to be going in circles. */
+const MAX_PAGES = 100;
+/** What the specification lets a tool be called; names beyond it stay in the pages and are left out by the catalogue. */
+const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
+const METHOD_NOT_FOUND = -32601;
+export const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
+
+export interface Listed {
+  readonly catalog: ServerCatalog;
+  /** What is odd about the lists, in words, for the log. */
+  readonly complaints: readonly string[];
+}
+
+/**
+ * Lists all that a server offers to one kind of client, every page of every list that it declares to have. The bytes
+ * stay as they came. A list that the server refuses keeps what `before` knew of it; a lost connection fails the whole.
+ */
+export async function listServer(
+  connection: Connection,
+  server: string,
+  client: ClientProfile,
+  timeoutMs: number,
+  before: ServerCatalog | null,
+  listedAt: number,
+): Promise<Listed> {
+  const hello = connection.hello!;
+  const complaints: string[] = [];
+  const lists: Record<ListKind, CachedList> = {
+    tools: NO_LIST,
+    prompts: NO_LIST,
+    resources: NO_LIST,
+    resourceTemplates: NO_LIST,
+  };
+  for (const kind of LIST_KINDS) {
+    const list = listOf(kind);
+    if (!declares(hello, list.capability)) continue;
+    const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, hello), timeoutMs);
+    lists[kind] = (await allPages(list, ask, complaints)) ?? before?.lists[kind] ?? NO_LIST;
+  }
+  const digest = digestOf(hello, lists);
+  return { catalog: { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt }, complaints };
+}
+
+/** The lists in which two catalogues differ. */
+export function differingLists(before: ServerCatalog | null, after: ServerCatalog): ListKind[] {
+  if (before === null) return LIST_KINDS.filter((kind) => after.lists[kind].items.length > 0);
+  return LIST_KINDS.filter((kind) => !sameItems(before.lists[kind], after.lists[kind]));
+}
+
+function sameItems(a: CachedList, b: CachedList): boolean {
+  return a.items.length === b.items.length && a.items.every((item, i) => item.bytes.equals(b.items[i]!.bytes));
+}
+
+function declares(hello: Hello, capability: string): boolean {
+  const bytes = Buffer.from(hello.capabilities);
+  return field(bytes, 0, bytes.length, capability) !== null;
+}
+
+function pageRequest(list: ListMethod, cursor: Buffer | null, client: ClientProfile, hello: Hello): Message {
+  const params = cursor === null ? null : Buffer.concat([Buffer.from('{"cursor":'), cursor, Buffer.from('}')]);
+  const message = request(list.method, '0', params, 'stateful');
+  return hello.era === 'stateless' ? toStateless(message, client) : message;
+}
+
+/** null when the server refuses the list. */
+async function allPages(
+  list: ListMethod,
+  ask: (cursor: Buffer | null) => Promise<Message>,
+  complaints: string[],
+): Promise<CachedList | null> {
+  const items: Capability[] = [];
+  const pages: Buffer[] = [];
+  const cursors = new Set<string>();
+  let cursor: Buffer | null = null;
+  let ttlMs = Number.POSITIVE_INFINITY;
+  let shared = true;
+  for (;;) {
+    const answer = await ask(cursor);
+    if (answer.kind === 'error') {
+      if (errorCode(answer) === METHOD_NOT_FOUND) return NO_LIST;
+      complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
+      return null;
+    }
+    const page = answer.body;
+    const [array, next, ttl, scope] = fields(page, 0, page.length, [
+      list.resultKey,
+      'nextCursor',
+      'ttlMs',
+      'cacheScope',
+    ]);
+    pages.push(page);
+    if (array) collect(list, page, array, items, complaints);
+    ttlMs = Math.min(ttlMs, milliseconds(page, ttl ?? null));
+    shared &&= stringValue(page, scope ?? null) === 'public';
+    if (!next || page[next.start] !== 0x22) break;
+    cursor = page.subarray(next.start, next.end);
+    const lexeme = cursor.toString('latin1');
+    if (cursors.has(lexeme) || pages.length === MAX_PAGES) {
+      complaints.push(`${list.method}: stopped after ${pages.length} pages, the cursors go in circles`);
+      break;
+    }
+    cursors.add(lexeme);
+  }
+  return { items, pages, ttlMs, cacheScope: shared ? 'public' : 'private' };
+}
+
+function collect(list: ListMethod, page: Buffer, array: Range, items: Capability[], complaints: string[]): void {
+  for (const item of elements(page, array.start, array.end)) {
+    const key = stringValue(page, field(page, item.start, item.end, list.itemKey));
+    if (key === null) {
+      complaints.push(`${list.method}: an item without ${list.itemKey}`);
+      continue;
+    }
+    if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
+      complaints.push(`${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
+    }
+    items.push({ key, bytes: page.subarray(item.start, item.end) });
+  }
+}
+
+/** A cache hint; 0 where it is missing or no number (protocol.md C3). */
+function milliseconds(page: Buffer, range: Range | null): number {
+  const value = range === null ? 0 : Number(page.toString('latin1', range.start, range.end));
+  return Number.isFinite(value) && value > 0 ? value : 0;
+}
+
+function digestOf(hello: Hello, lists: Readonly<Record<ListKind, CachedList>>): string {
+  const hash = createHash('sha256').update(hello.revision).update('\n').update(hello.result);
+  for (const kind of LIST_KINDS) {
+    hash.update(`\n${kind}`);
+    for (const item of lists[kind].items) hash.update('\n').update(item.bytes);
+  }
+  return hash.digest('hex').slice(0, 32);
+}

@@ -1,0 +1,80 @@
+import type { Era, Message } from '../model/message.ts';
+import { field, stringValue } from '../protocol/fields.ts';
+import { encodeHeaderValue } from '../protocol/headers.ts';
+import { nameMember } from '../protocol/methods.ts';
+import { type HeaderParam, paramHeaders, scanHeaderParams } from '../protocol/param-headers.ts';
+import { type Edit, spliceMessage, spliceParts, withId } from '../protocol/splice.ts';
+import { toStateful } from '../protocol/stateful/to-stateful.ts';
+import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import type { Call } from './call.ts';
+import { progressToken, subscriptionId } from './identifiers.ts';
+import type { Pending } from './pending.ts';
+
+/** The bytes of a tool's definition by the server's own name for it; null where it is not known. */
+export type ToolLookup = (name: string) => Buffer | null;
+
+export interface Wire {
+  readonly parts: readonly Buffer[];
+  /** Name and value alternating; null for none. */
+  readonly headers: readonly string[] | null;
+}
+
+/**
+ * A client's request as this server gets it: in its era, under our id, with a progress token of ours in place of the
+ * client's (and none where the client sent none). Nothing else changes.
+ */
+export function outgoing(call: Call, id: number, era: Era, overHttp: boolean, tool: ToolLookup): Wire {
+  const request = translated(call, era);
+  const headers = era === 'stateless' && overHttp ? mirrored(request, tool) : null;
+  const token = progressToken(request);
+  if (token === null) return { parts: withId(request, String(id)), headers };
+  call.token = request.bytes.toString('latin1', token.start, token.end);
+  const insert = String(id);
+  const edits: Edit[] = [
+    { start: request.idStart, end: request.idEnd, insert },
+    { start: token.start, end: token.end, insert },
+  ];
+  return { parts: spliceParts(request.bytes, edits), headers };
+}
+
+/** The answer that ends a subscription names it; by our id on the wire, by the client's on the way back. */
+export function restoredAnswer(message: Message, pending: Pending): Message {
+  const tagged = pending.request === null ? null : subscriptionId(message);
+  if (tagged === null) return message;
+  const insert = Buffer.from(pending.request!.id, 'latin1');
+  return spliceMessage(message, [{ start: tagged.start, end: tagged.end, insert }]);
+}
+
+function translated(call: Call, era: Era): Message {
+  if (call.request.era === era) return call.request;
+  return era === 'stateless' ? toStateless(call.request, call.exchange.client) : toStateful(call.request);
+}
+
+/** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */
+function mirrored(request: Message, tool: ToolLookup): readonly string[] {
+  const member = nameMember(request.method);
+  if (member === null || request.bodyStart < 0) return ['Mcp-Method', request.method];
+  const { bytes, bodyStart, bodyEnd } = request;
+  const name = stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+  if (name === null) return ['Mcp-Method', request.method];
+  const headers = ['Mcp-Method', request.method, 'Mcp-Name', encodeHeaderValue(name)];
+  if (request.method !== 'tools/call') return headers;
+  const definition = tool(name);
+  const declared = definition === null ? NONE : declaredBy(definition);
+  if (declared.length === 0) return headers;
+  return [...headers, ...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments'))];
+}
+
+const NONE: readonly HeaderParam[] = [];
+/** Definitions are immutable buffers of a catalogue: what one declares is read once in its life. */
+const DECLARED = new WeakMap<Buffer, readonly HeaderParam[]>();
+
+function declaredBy(definition: Buffer): readonly HeaderParam[] {
+  let declared = DECLARED.get(definition);
+  if (declared === undefined) {
+    const scanned = scanHeaderParams(definition);
+    declared = scanned.ok ? scanned.declared : NONE;
+    DECLARED.set(definition, declared);
+  }
+  return declared;
+}

@@ -1,0 +1,48 @@
+import type { Exchange } from '../model/exchange.ts';
+import type { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+
+/** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
+export interface Pending {
+  /** null for requests of the gateway's own (handshake, lists, pings). */
+  readonly exchange: Exchange | null;
+  readonly method: string;
+  /** The request as its sender wrote it; its id is what the server's mentions of ours are turned back into. */
+  readonly request: Message | null;
+  token: string | null;
+  answered(message: Message): void;
+  lost(error: GatewayError): void;
+}
+
+/** Who has a pending request in flight, as the request sees it. */
+export interface Carrier {
+  /** Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. */
+  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): void;
+}
+
+/** A request of the gateway's own, as a promise. */
+export class OwnRequest implements Pending {
+  readonly exchange = null;
+  readonly method: string;
+  readonly request = null;
+  token: string | null = null;
+  readonly answer: Promise<Message>;
+  #resolve!: (message: Message) => void;
+  #reject!: (error: GatewayError) => void;
+
+  constructor(method: string) {
+    this.method = method;
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  answered(message: Message): void {
+    this.#resolve(message);
+  }
+
+  lost(error: GatewayError): void {
+    this.#reject(error);
+  }
+}

@@ -1,0 +1,214 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { KnownCatalogs } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
+import { canonical } from '../protocol/canonical.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Connection } from './connection.ts';
+import { differingLists, listServer } from './listing.ts';
+
+/** A list that failed is not asked for again for so long (seeds F7). */
+const FAILED_LIST_PAUSE_MS = 5_000;
+const MAX_COMPLAINTS = 10;
+/** Kinds of client remembered per server; what exceeds it is listed again when it comes back. */
+const MAX_SHELVES = 64;
+
+export interface ServerCatalogsDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly knownCatalogs: KnownCatalogs;
+  /** A connection that presents this client's capabilities. Rejects with GatewayError. */
+  readonly connectionFor: (profile: ClientProfile) => Promise<Connection>;
+  /** A list was taken; `lists` are those that differ from what was known before. */
+  readonly listed: (fingerprint: string, lists: readonly ListKind[]) => void;
+}
+
+interface Shelf {
+  readonly profile: ClientProfile;
+  catalog: ServerCatalog | null;
+  /** The run of the server in which it was last listed; 0 for a remembered catalogue. */
+  listedIn: number;
+  listing: Promise<void> | null;
+  /** The server changed while it was being listed. */
+  again: boolean;
+  /** Monotonic; the list is not asked for before this. */
+  pausedUntil: number;
+}
+
+/**
+ * What one server offers, per kind of client: one catalogue per capability fingerprint. Remembered ones of an
+ * earlier process are served until the server has been listed anew. Listing is single flight per fingerprint and
+ * never waited for by whoever only wants to know what is known.
+ */
+export class ServerCatalogs {
+  readonly #deps: ServerCatalogsDeps;
+  readonly #shelves = new Map<string, Shelf>();
+  #server: Server;
+  #latest: Shelf | null = null;
+  #run = 1;
+
+  constructor(server: Server, deps: ServerCatalogsDeps, remembered: Iterable<RememberedCatalog>) {
+    this.#deps = deps;
+    this.#server = server;
+    for (const { profile, catalog } of remembered) {
+      const shelf = this.#shelf(profile);
+      shelf.catalog = catalog;
+      if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = shelf;
+    }
+  }
+
+  set server(server: Server) {
+    this.#server = server;
+  }
+
+  /** The catalogue that was listed last, of whatever kind of client. */
+  get latest(): ServerCatalog | null {
+    return this.#latest?.catalog ?? null;
+  }
+
+  /** Whether that one is remembered from before this run of the server. */
+  get latestIsRemembered(): boolean {
+    return this.#latest !== null && this.#latest.listedIn === 0;
+  }
+
+  /** The kind of client that was served last: its capabilities are what a start without a client presents. */
+  get latestProfile(): ClientProfile | null {
+    return this.#latest?.profile ?? null;
+  }
+
+  known(fingerprint: string): ServerCatalog | null {
+    return this.#shelves.get(fingerprint)?.catalog ?? null;
+  }
+
+  tool(fingerprint: string, name: string): Buffer | null {
+    const catalog = this.known(fingerprint) ?? this.latest;
+    return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
+  }
+
+  /** The server was started anew: what is known of it may be out of date. */
+  startedAnew(): void {
+    this.#run++;
+  }
+
+  /** What is known, at once, brought up to date behind it; else the first listing, waited for so long. */
+  async get(profile: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const shelf = this.#shelf(profile);
+    const upToDate = shelf.listedIn === this.#run;
+    if (shelf.catalog !== null && upToDate) return shelf.catalog;
+    const listing = this.#mayList(shelf) ? this.refresh(profile, null) : shelf.listing;
+    if (shelf.catalog !== null || listing === null) return shelf.catalog;
+    let disarm = () => {};
+    const waited = new Promise<void>((resolve) => {
+      disarm = this.#deps.clock.after(waitMs, resolve);
+    });
+    await Promise.race([listing, waited]);
+    disarm();
+    return shelf.catalog;
+  }
+
+  /** Lists for this kind of client, unless that was done in this run of the server. */
+  ensure(profile: ClientProfile, connection: Connection): void {
+    const shelf = this.#shelf(profile);
+    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.refresh(profile, connection);
+  }
+
+  /** Lists again for every kind of client that was listed in this run, on the given connection where it fits. */
+  refreshAll(connection: Connection): void {
+    for (const shelf of this.#shelves.values()) {
+      if (shelf.listedIn === this.#run) void this.refresh(shelf.profile, connection);
+    }
+  }
+
+  /** Lists now, on this connection or one that fits. Never rejects; joined by whoever asks meanwhile. */
+  refresh(profile: ClientProfile, connection: Connection | null): Promise<void> {
+    const shelf = this.#shelf(profile);
+    if (shelf.listing !== null) {
+      shelf.again ||= connection !== null;
+      return shelf.listing;
+    }
+    shelf.listing = this.#list(shelf, connection).finally(() => {
+      shelf.listing = null;
+      if (!shelf.again) return;
+      shelf.again = false;
+      void this.refresh(profile, connection?.ready === true ? connection : null);
+    });
+    return shelf.listing;
+  }
+
+  async #list(shelf: Shelf, given: Connection | null): Promise<void> {
+    const { clock, logger, knownCatalogs } = this.#deps;
+    const server = this.#server;
+    const run = this.#run;
+    try {
+      const connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile);
+      const before = shelf.catalog;
+      const wall = clock.wall();
+      const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);
+      const { catalog, complaints } = listed;
+      for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('odd list', { complaint });
+      const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
+      shelf.catalog = unchanged ? before : catalog;
+      shelf.listedIn = run;
+      shelf.pausedUntil = 0;
+      this.#latest = shelf;
+      if (!unchanged) knownCatalogs.save(identityOf(server, shelf.profile), catalog);
+      this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
+    } catch (error) {
+      shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
+      logger.warn('listing failed', { error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  #mayList(shelf: Shelf): boolean {
+    return shelf.listing === null && this.#deps.clock.now() >= shelf.pausedUntil;
+  }
+
+  #shelf(profile: ClientProfile): Shelf {
+    let shelf = this.#shelves.get(profile.fingerprint);
+    if (shelf === undefined) {
+      shelf = { profile, catalog: null, listedIn: 0, listing: null, again: false, pausedUntil: 0 };
+      this.#shelves.set(profile.fingerprint, shelf);
+      if (this.#shelves.size > MAX_SHELVES) this.#evict(shelf);
+    }
+    return shelf;
+  }
+
+  #evict(added: Shelf): void {
+    for (const [fingerprint, shelf] of this.#shelves) {
+      if (shelf === added || shelf === this.#latest || shelf.listing !== null) continue;
+      this.#shelves.delete(fingerprint);
+      return;
+    }
+  }
+}
+
+export interface RememberedCatalog {
+  readonly profile: ClientProfile;
+  readonly catalog: ServerCatalog;
+}
+
+const TOOLS = new WeakMap<ServerCatalog, ReadonlyMap<string, Buffer>>();
+
+function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
+  let tools = TOOLS.get(catalog);
+  if (tools === undefined) {
+    tools = new Map(catalog.lists.tools.items.map((item) => [item.key, item.bytes]));
+    TOOLS.set(catalog, tools);
+  }
+  return tools;
+}
+
+/**
+ * The upstream identity under which a catalogue is remembered: how the server is reached, and what was presented to
+ * it. From the second part a start without any client takes the capabilities to present.
+ */
+export function identityOf(server: Server, profile: ClientProfile): string {
+  return `${server.connectionDigest} ${canonical(profile.capabilities)}`;
+}
+
+/** The capabilities of such an identity; null when it is of another definition of the server. */
+export function capabilitiesOf(server: Server, identity: string): string | null {
+  const prefix = `${server.connectionDigest} `;
+  return identity.startsWith(prefix) ? identity.slice(prefix.length) : null;
+}

@@ -1,0 +1,215 @@
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { errorAnswer, failureAnswer, result } from '../protocol/compose.ts';
+import type { Range } from '../protocol/fields.ts';
+import { listsChangedBy } from '../protocol/methods.ts';
+import { spliceMessage, withId } from '../protocol/splice.ts';
+import type { ConnectionOwner } from './connection-owner.ts';
+import { bodyField, ownId, subscriptionId } from './identifiers.ts';
+import type { Pending } from './pending.ts';
+import { isExclusive, type Tenancy } from './tenancy.ts';
+
+/** Requests of one server that may wait for an answer at once; more are refused. */
+const MAX_ASKS = 64;
+/** How long a server that tore a subscription down gets for the answer that ends it gracefully. */
+const GRACEFUL_END_MS = 1_000;
+const METHOD_NOT_FOUND = -32601;
+
+/** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
+const OF_CONNECTION: ReadonlySet<string> = new Set([
+  'notifications/resources/updated',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+  'notifications/tasks',
+]);
+
+/** What is needed of the connection the messages came on. */
+interface Channel {
+  readonly transport: { readonly streamPerRequest: boolean };
+  readonly tenancy: Tenancy;
+  answer(parts: readonly Buffer[]): void;
+  lost(id: number, error: GatewayError): void;
+}
+
+interface Deps<C> {
+  readonly server: string;
+  readonly clock: Clock;
+  readonly owner: ConnectionOwner<C>;
+  readonly dropped: (reason: string) => void;
+}
+
+/**
+ * What a server sends on its own: each message is given to the one exchange it belongs to, or to nobody. On a
+ * request's own stream that is clear. On a pipe it is told by the token or subscription it names; the rest goes to
+ * the newest call, and only where every call of the connection is of one session or principal. A request that
+ * cannot be attributed so is refused: it must never reach another session.
+ */
+export class ServerMessages<C extends Channel> {
+  readonly #connection: C;
+  readonly #deps: Deps<C>;
+  readonly #pending: ReadonlyMap<number, Pending>;
+  /** The server's requests that wait for an answer, by id lexeme; the call each belongs to, if any. */
+  readonly #asks = new Map<string, Pending | null>();
+  /** Requests that wait for the connection to get an owner. */
+  #held: { readonly message: Message; readonly at: number }[] = [];
+
+  constructor(connection: C, deps: Deps<C>, pending: ReadonlyMap<number, Pending>) {
+    this.#connection = connection;
+    this.#deps = deps;
+    this.#pending = pending;
+  }
+
+  get heldForMs(): number {
+    const first = this.#held[0];
+    return first === undefined ? 0 : Math.max(1, this.#deps.clock.now() - first.at);
+  }
+
+  take(message: Message, stream: number): void {
+    if (message.kind === 'request') this.#asked(message, stream);
+    else this.#notified(message, stream);
+  }
+
+  /** The connection has an owner now: asks it what was held. */
+  release(): void {
+    const held = this.#held;
+    this.#held = [];
+    for (const { message } of held) this.#asked(message, 0);
+  }
+
+  close(): void {
+    this.#held = [];
+    this.#asks.clear();
+  }
+
+  #notified(message: Message, stream: number): void {
+    if (message.method === 'notifications/progress') this.#progress(message);
+    else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
+    else this.#told(message, stream);
+  }
+
+  #told(message: Message, stream: number): void {
+    const { dropped, owner } = this.#deps;
+    const announcesList = listsChangedBy(message.method).length > 0;
+    if (announcesList) owner.listChanged(this.#connection, message);
+    const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
+    if (tagged !== null) {
+      const listen = this.#pending.get(ownId(message.bytes, tagged.start, tagged.end));
+      if (listen?.method === 'subscriptions/listen') emitFor(listen, message, tagged, listen.request?.id ?? '');
+      else dropped('unmatched');
+      return;
+    }
+    const pending = this.#attributed(message, stream);
+    if (pending !== null) pending.exchange?.emit(message);
+    else if (!announcesList) owner.notified(this.#connection, message);
+  }
+
+  /** Whose message it is; null for nobody in particular. */
+  #attributed(message: Message, stream: number): Pending | null {
+    if (stream !== 0) return this.#pending.get(stream) ?? null;
+    if (this.#connection.transport.streamPerRequest) return null;
+    if (OF_CONNECTION.has(message.method) || listsChangedBy(message.method).length > 0) return null;
+    if (isExclusive(this.#connection.tenancy)) return this.#newest();
+    return message.era === 'stateless' ? this.#only() : null;
+  }
+
+  #newest(): Pending | null {
+    let newest: Pending | null = null;
+    for (const pending of this.#pending.values()) if (pending.exchange !== null) newest = pending;
+    return newest;
+  }
+
+  /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
+  #only(): Pending | null {
+    let only: Pending | null = null;
+    for (const pending of this.#pending.values()) {
+      if (pending.exchange === null || pending.method === 'subscriptions/listen') continue;
+      if (only !== null) return null;
+      only = pending;
+    }
+    return only;
+  }
+
+  #progress(message: Message): void {
+    const range = bodyField(message, 'progressToken');
+    const pending = range === null ? undefined : this.#pending.get(ownId(message.bytes, range.start, range.end));
+    // A call whose client sent no token has none of ours either: the server made this one up.
+    if (range === null || pending === undefined || pending.token === null) this.#deps.dropped('unmatched');
+    else emitFor(pending, message, range, pending.token);
+  }
+
+  #cancelled(message: Message, stream: number): void {
+    const range = bodyField(message, 'requestId');
+    const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
+    const listen = this.#pending.get(id);
+    const asked = range === null ? undefined : this.#asks.get(message.bytes.toString('latin1', range.start, range.end));
+    if (range !== null && message.era === 'stateless' && listen?.method === 'subscriptions/listen') {
+      emitFor(listen, message, range, listen.request?.id ?? '');
+      const error = new GatewayError('UNKNOWN', `${this.#deps.server} ended the subscription`);
+      this.#deps.clock.after(GRACEFUL_END_MS, () => this.#connection.lost(id, error));
+    } else if (asked === undefined) {
+      this.#deps.dropped('unmatched');
+    } else {
+      const exchange = asked?.exchange ?? this.#pending.get(stream)?.exchange ?? null;
+      if (exchange !== null) exchange.emit(message);
+      else this.#deps.owner.notified(this.#connection, message);
+    }
+  }
+
+  #asked(message: Message, stream: number): void {
+    if (message.method === 'ping') this.#connection.answer([result(message.id, '{}', message.era).bytes]);
+    else if (message.era === 'stateless') this.#refuse(message, 'servers send no requests in this revision');
+    else if (this.#asks.size + this.#held.length >= MAX_ASKS) this.#refuse(message, 'too many requests at once');
+    else if (this.#asks.has(message.id)) this.#deps.dropped('unmatched');
+    else this.#broker(message, stream);
+  }
+
+  /** Finds the one client that may be asked; nobody else ever sees the request. */
+  #broker(message: Message, stream: number): void {
+    const pending = this.#attributed(message, stream);
+    if (pending !== null && pending.exchange !== null) {
+      this.#answerWith(message, pending, pending.exchange.ask(message));
+    } else if (isExclusive(this.#connection.tenancy)) {
+      this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+    } else if (this.#connection.tenancy.kind === 'spare') {
+      this.#held.push({ message, at: this.#deps.clock.now() });
+    } else {
+      this.#refuse(message, 'this connection belongs to no single client that could be asked');
+    }
+  }
+
+  #refuse(message: Message, text: string): void {
+    this.#deps.dropped('refused');
+    // 2026-07-28 over HTTP has not even a way to say so.
+    if (message.era === 'stateless' && this.#connection.transport.streamPerRequest) return;
+    this.#connection.answer([errorAnswer(message.id, METHOD_NOT_FOUND, text, null, message.era).bytes]);
+  }
+
+  #answerWith(message: Message, pending: Pending | null, answer: Promise<Message>): void {
+    const id = message.id;
+    this.#asks.set(id, pending);
+    answer.then(
+      (given) => {
+        if (this.#asks.delete(id)) this.#connection.answer(withId(given, id));
+      },
+      (cause: unknown) => {
+        if (!this.#asks.delete(id)) return;
+        this.#connection.answer([refusal(id, cause).bytes]);
+      },
+    );
+  }
+}
+
+/** Hands the exchange a message in which the server names one of our ids, under the client's own. */
+function emitFor(pending: Pending, message: Message, range: Range, lexeme: string): void {
+  const insert = Buffer.from(lexeme, 'latin1');
+  pending.exchange?.emit(spliceMessage(message, [{ start: range.start, end: range.end, insert }]));
+}
+
+/** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */
+function refusal(id: string, cause: unknown): Message {
+  if (!(cause instanceof GatewayError))
+    return errorAnswer(id, -32603, 'the client could not be asked', null, 'stateful');
+  if (cause.code !== 'MISSING_CAPABILITY') return failureAnswer(id, cause, 'stateful');
+  return errorAnswer(id, METHOD_NOT_FOUND, cause.message, null, 'stateful');
+}

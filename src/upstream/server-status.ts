@@ -1,0 +1,67 @@
+import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ConnectionStatus, Health, ServerState, ServerStatus } from '../model/server-state.ts';
+import { isUp } from './lifecycle.ts';
+import type { Supervisor } from './supervisor.ts';
+
+export interface ObservedServer {
+  readonly server: Server;
+  readonly supervisor: Supervisor;
+  readonly catalog: ServerCatalog | null;
+  readonly catalogFromStore: boolean;
+  readonly connections: readonly ConnectionStatus[];
+  readonly startedInMs: number | null;
+  readonly lastExit: ServerStatus['lastExit'];
+  readonly stderrTail: string;
+}
+
+/** A snapshot of what is observed, for people. Says what to do where we know it, and shows no secret. */
+export function describeServer(observed: ObservedServer): ServerStatus {
+  const { server, supervisor, catalog } = observed;
+  const { state } = supervisor;
+  const tools = catalog?.lists.tools.items.map((item) => item.key) ?? [];
+  return {
+    name: server.name,
+    state,
+    health: healthOf(state),
+    reason: supervisor.reason ?? adviceOn(state, server),
+    transport: server.transport.type,
+    endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
+    era: catalog?.hello.era ?? null,
+    revision: catalog?.hello.revision ?? null,
+    initialized: isUp(state),
+    toolCount: tools.length,
+    tools: tools.sort(),
+    promptCount: catalog?.lists.prompts.items.length ?? 0,
+    resourceCount: catalog?.lists.resources.items.length ?? 0,
+    startedInMs: observed.startedInMs === null ? null : Math.round(observed.startedInMs),
+    consecutiveFailures: supervisor.consecutiveFailures,
+    restarts: supervisor.restarts,
+    lastAttemptAt: supervisor.lastAttemptAt,
+    nextRetryAt: supervisor.nextRetryAt,
+    lastExit: observed.lastExit,
+    stderrTail: observed.stderrTail,
+    connections: observed.connections,
+    catalogFromStore: observed.catalogFromStore,
+  };
+}
+
+function healthOf(state: ServerState): Health {
+  if (isUp(state)) return 'healthy';
+  return state === 'degraded' || state === 'disconnected' || state === 'failed' || state === 'unreachable'
+    ? 'unhealthy'
+    : 'unknown';
+}
+
+function adviceOn(state: ServerState, server: Server): string | null {
+  if (state === 'unknown' && server.start === 'lazy') return 'starts on first use';
+  if (state === 'auth_required') return 'add credentials to its headers and save the file';
+  return null;
+}
+
+/** User info and query may hold keys. */
+function withoutSecrets(url: string): string {
+  if (!URL.canParse(url)) return '';
+  const { origin, pathname } = new URL(url);
+  return origin + pathname;
+}

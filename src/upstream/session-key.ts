@@ -1,0 +1,41 @@
+import { createHash } from 'node:crypto';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Era } from '../model/message.ts';
+import type { Isolation, Server } from '../model/server.ts';
+import type { Tenancy } from './tenancy.ts';
+
+/** Key of the one connection everybody uses. */
+export const SHARED_KEY = 'shared';
+
+/** A stateful server's own requests can be attributed only where the connection is one session's (architecture.md §4). */
+export function isolationOf(server: Server, era: Era): Isolation {
+  return server.isolation ?? (era === 'stateful' ? 'session' : 'shared');
+}
+
+/**
+ * The session key: which of a server's pooled connections a client's calls use. Session ids are unguessable and hold
+ * no space, so they cannot collide with the composed keys; for the most common case the key costs nothing.
+ */
+export function sessionKey(client: ClientProfile, isolation: Isolation): string {
+  if (isolation === 'shared') return SHARED_KEY;
+  if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
+  const key = `${client.principal.id} ${client.fingerprint}`;
+  return isolation === 'principal' || client.handle === null ? key : `${key} ${client.handle}`;
+}
+
+/** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */
+export function digestOfKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex').slice(0, 16);
+}
+
+/** How the status names a connection. */
+export function labelOf(tenancy: Tenancy): string {
+  switch (tenancy.kind) {
+    case 'session':
+      return `session ${digestOfKey(tenancy.sessionId).slice(0, 8)}`;
+    case 'principal':
+      return `principal ${tenancy.principal}`;
+    default:
+      return tenancy.kind;
+  }
+}

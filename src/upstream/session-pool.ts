@@ -1,0 +1,285 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { ConnectionStatus } from '../model/server-state.ts';
+import { Attempt } from './attempt.ts';
+import type { Connection } from './connection.ts';
+import type { ProcessQuota } from './process-quota.ts';
+import { labelOf } from './session-key.ts';
+import { SPARE, type Tenancy } from './tenancy.ts';
+import type { CloseReason } from './transport/transport.ts';
+
+/** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
+const STALE_HOLD_MS = 20_000;
+/** Connections of clients without a session end after so long without a call; nothing else would ever end them. */
+const IDLE_MS = 30 * 60_000;
+
+export interface SessionPoolDeps {
+  readonly server: string;
+  readonly clock: Clock;
+  /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
+  readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
+  /** A connection has got its owner. */
+  readonly adopted: (connection: Connection, want: Wanted) => void;
+  /** The node's limit of processes; null for servers that are none. */
+  readonly quota: ProcessQuota | null;
+  /** The server's own limit of processes. */
+  readonly limit: () => number;
+}
+
+/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
+export interface Wanted {
+  readonly key: string;
+  readonly tenancy: Tenancy;
+  readonly profile: ClientProfile;
+}
+
+interface Slot extends Wanted {
+  connection: Connection | null;
+  opening: Promise<Connection> | null;
+  readonly attempt: Attempt;
+}
+
+/**
+ * The connections of one server by session key. Opening is single flight per key and takes no lock beyond it, so a
+ * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
+ * server was listed over, kept for the first client with the same capabilities. A busy connection is never evicted;
+ * above the limits a new one is refused.
+ */
+export class SessionPool {
+  readonly #deps: SessionPoolDeps;
+  readonly #slots = new Map<string, Slot>();
+  readonly #counted = new Set<Connection>();
+  #opening = 0;
+  #spare: Slot | null = null;
+
+  constructor(deps: SessionPoolDeps) {
+    this.#deps = deps;
+  }
+
+  /** The connection under this key, if calls can be sent on it now. */
+  ready(key: string): Connection | null {
+    const connection = this.#slots.get(key)?.connection;
+    return connection?.ready === true ? connection : null;
+  }
+
+  /** A live connection that presents these capabilities, whoever's it is: for lists. */
+  presenting(fingerprint: string): Connection | null {
+    if (this.#spare?.connection?.ready && this.#spare.profile.fingerprint === fingerprint)
+      return this.#spare.connection;
+    for (const { connection, profile } of this.#slots.values()) {
+      if (connection?.ready === true && profile.fingerprint === fingerprint) return connection;
+    }
+    return null;
+  }
+
+  get any(): Connection | null {
+    if (this.#spare?.connection?.ready) return this.#spare.connection;
+    for (const { connection } of this.#slots.values()) if (connection?.ready === true) return connection;
+    return null;
+  }
+
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  *connections(): Iterable<Connection> {
+    if (this.#spare?.connection) yield this.#spare.connection;
+    for (const { connection } of this.#slots.values()) if (connection !== null) yield connection;
+  }
+
+  /** The connection under the key; opened, or the spare adopted, if there is none. Rejects with GatewayError. */
+  async acquire(want: Wanted): Promise<Connection> {
+    const known = this.#slots.get(want.key);
+    if (known?.connection?.ready === true) return known.connection;
+    if (known?.opening) return known.opening;
+    const spare = this.#spare;
+    if (want.tenancy.kind !== 'shared' && spare?.opening && spare.profile.fingerprint === want.profile.fingerprint) {
+      // What is being opened to list the server is this client's in a moment.
+      await spare.opening.catch(() => {});
+      return this.acquire(want);
+    }
+    const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
+    const adopted = this.#adopt(slot);
+    if (adopted !== null) return adopted;
+    this.#slots.set(want.key, slot);
+    try {
+      return await this.#open(slot);
+    } catch (error) {
+      if (this.#slots.get(want.key) === slot) this.#slots.delete(want.key);
+      throw error;
+    }
+  }
+
+  /** A connection for lists that is nobody's yet. It replaces the spare of other capabilities. */
+  async openSpare(profile: ClientProfile, attempt = new Attempt()): Promise<Connection> {
+    const present = this.#spare;
+    if (present !== null && present.profile.fingerprint === profile.fingerprint) {
+      if (present.connection?.ready === true) return present.connection;
+      if (present.opening !== null) return present.opening;
+    }
+    const slot: Slot = { key: 'spare', tenancy: SPARE, profile, connection: null, opening: null, attempt };
+    this.#spare = slot;
+    if (present !== null) void this.#end(present, 'remove');
+    try {
+      return await this.#open(slot);
+    } catch (error) {
+      if (this.#spare === slot) this.#spare = null;
+      throw error;
+    }
+  }
+
+  /** The spare turns out to be the one connection for all: the server's era says so. */
+  promoteSpare(key: string, tenancy: Tenancy): void {
+    const spare = this.#spare;
+    if (spare?.connection == null) return;
+    this.#spare = null;
+    const slot: Slot = { ...spare, key, tenancy };
+    this.#slots.set(key, slot);
+    this.#give(spare.connection, slot);
+  }
+
+  /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
+  forget(connection: Connection): Wanted | null {
+    this.#uncount(connection);
+    if (this.#spare?.connection === connection) {
+      const spare = this.#spare;
+      this.#spare = null;
+      return spare;
+    }
+    for (const [key, slot] of this.#slots) {
+      if (slot.connection !== connection) continue;
+      this.#slots.delete(key);
+      return slot;
+    }
+    return null;
+  }
+
+  /** The client session has ended: what was its own ends too, also while it is being opened. */
+  release(key: string): Promise<void> | null {
+    const slot = this.#slots.get(key);
+    if (slot === undefined) return null;
+    this.#slots.delete(key);
+    return this.#end(slot, 'remove');
+  }
+
+  /** Ends connections of clients without a session that have been idle for long. */
+  sweep(): void {
+    const before = this.#deps.clock.now() - IDLE_MS;
+    for (const [key, { tenancy, connection }] of this.#slots) {
+      if (tenancy.kind !== 'principal' || connection === null) continue;
+      if (connection.inFlight === 0 && connection.lastUsedAt < before) void this.release(key);
+    }
+  }
+
+  async drained(deadlineMs: number): Promise<void> {
+    await Promise.all([...this.connections()].map((connection) => connection.drained(deadlineMs)));
+  }
+
+  async closeAll(how: CloseReason): Promise<void> {
+    const slots = [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])];
+    this.#slots.clear();
+    this.#spare = null;
+    await Promise.all(slots.map((slot) => this.#end(slot, how)));
+  }
+
+  statuses(): ConnectionStatus[] {
+    const offset = this.#deps.clock.wall() - this.#deps.clock.now();
+    return [...this.connections()].map((connection) => connection.status(labelOf(connection.tenancy), offset));
+  }
+
+  #open(slot: Slot): Promise<Connection> {
+    slot.opening = this.#connect(slot).finally(() => {
+      slot.opening = null;
+    });
+    return slot.opening;
+  }
+
+  async #connect(slot: Slot): Promise<Connection> {
+    this.#makeRoom(slot);
+    const { quota, connect } = this.#deps;
+    quota?.take();
+    this.#opening++;
+    let connection: Connection | null = null;
+    try {
+      connection = await connect(slot, slot.attempt);
+    } finally {
+      this.#opening--;
+      if (connection === null) quota?.release();
+    }
+    this.#counted.add(connection);
+    if (!connection.ready) {
+      this.#uncount(connection);
+      throw new GatewayError('NOT_SENT', `the connection to ${this.#deps.server} ended at once`);
+    }
+    const wanted = slot === this.#spare || this.#slots.get(slot.key) === slot;
+    if (!wanted) {
+      await this.#close(connection, 'remove');
+      throw new GatewayError('NOT_SENT', `the connection to ${this.#deps.server} is no longer wanted`);
+    }
+    slot.connection = connection;
+    if (slot !== this.#spare) this.#give(connection, slot);
+    return connection;
+  }
+
+  /** Gives the spare to the slot, if it presents the same capabilities and was not kept waiting too long. */
+  #adopt(slot: Slot): Connection | null {
+    const spare = this.#spare;
+    if (slot.tenancy.kind === 'shared' || spare?.connection?.ready !== true) return null;
+    if (spare.profile.fingerprint !== slot.profile.fingerprint) return null;
+    this.#spare = null;
+    if (spare.connection.heldForMs > STALE_HOLD_MS) {
+      void this.#end(spare, 'remove');
+      return null;
+    }
+    slot.connection = spare.connection;
+    this.#slots.set(slot.key, slot);
+    this.#give(slot.connection, slot);
+    return slot.connection;
+  }
+
+  #give(connection: Connection, slot: Slot): void {
+    connection.adopt(slot.tenancy);
+    this.#deps.adopted(connection, slot);
+  }
+
+  /** Below the limits, if need be by ending the idle spare; else REFUSED. */
+  #makeRoom(slot: Slot): void {
+    const { quota, server, limit } = this.#deps;
+    if (quota === null) return;
+    const serverFull = () => this.#counted.size + this.#opening >= limit();
+    const spare = this.#spare;
+    if ((serverFull() || quota.full) && spare !== null && spare !== slot && spare.connection?.inFlight === 0) {
+      this.#spare = null;
+      this.#uncount(spare.connection);
+      void spare.connection.close('remove');
+    }
+    const retryAfterMs = 1_000;
+    if (serverFull()) {
+      const text = `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`;
+      throw new GatewayError('OVERLOADED', text, { server, retryAfterMs });
+    }
+    if (quota.full) {
+      const text = `this node runs ${quota.max} server processes, its limit (maxProcesses); end a session or raise it`;
+      throw new GatewayError('OVERLOADED', text, { server, retryAfterMs });
+    }
+  }
+
+  async #end(slot: Slot, how: CloseReason): Promise<void> {
+    slot.attempt.cancel();
+    if (slot.connection !== null) await this.#close(slot.connection, how);
+    else await slot.opening?.catch(() => {});
+  }
+
+  async #close(connection: Connection, how: CloseReason): Promise<void> {
+    try {
+      await connection.close(how);
+    } finally {
+      this.#uncount(connection);
+    }
+  }
+
+  #uncount(connection: Connection): void {
+    if (this.#counted.delete(connection)) this.#deps.quota?.release();
+  }
+}

@@ -1,0 +1,277 @@
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Random } from '../model/random.ts';
+import type { ServerState } from '../model/server-state.ts';
+import { Attempt } from './attempt.ts';
+import { restartDelayMs, UNREACHABLE_THRESHOLD } from './backoff.ts';
+import { asGatewayError } from './failures.ts';
+import { isUp, mayFollow } from './lifecycle.ts';
+
+/** S3.4 */
+export const RESTART_GRACE_MS = 200;
+/** A start that lasted so long was a good one, even if nothing was called in that time. */
+const HEALTHY_AFTER_MS = 10_000;
+/** How often calls may ask for an attempt before its time (F01). */
+const EARLY_ATTEMPT_MS = 5_000;
+
+export interface SupervisorDeps {
+  readonly server: string;
+  /** A process of this machine; its crashes are restarted sooner than a remote server is asked again. */
+  readonly local: boolean;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly startupTimeoutMs: number;
+  /** Brings the server up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
+  readonly launch: (attempt: Attempt) => Promise<void>;
+  /** Ends all its connections. */
+  readonly halt: () => Promise<void>;
+  /** State, reason or counters changed. Must not throw. */
+  readonly changed: (state: ServerState, before: ServerState) => void;
+}
+
+/**
+ * The state machine that starts, watches, backs off and restarts one server. Starts are single flight; a stop during
+ * a start wins; a restart is a stop, a grace period and a start, and asking for one while one is under way joins it.
+ * A start belongs to the supervisor: it goes on when the call that wanted it is gone.
+ */
+export class Supervisor {
+  readonly #deps: SupervisorDeps;
+  #state: ServerState = 'unknown';
+  #reason: string | null = null;
+  #error: GatewayError | null = null;
+  #failures = 0;
+  #restarts = 0;
+  #lastAttemptAt: number | null = null;
+  #nextRetryAt: number | null = null;
+  #startedAt = 0;
+  #upSince = 0;
+  #proven = false;
+  #lastEarly = Number.NEGATIVE_INFINITY;
+  #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
+  #restarting: Promise<void> | null = null;
+  #disarm: (() => void) | null = null;
+  /** Raised by every stop, so that what was begun before it can see that it lost. */
+  #generation = 0;
+
+  constructor(deps: SupervisorDeps) {
+    this.#deps = deps;
+  }
+
+  get state(): ServerState {
+    return this.#state;
+  }
+
+  get up(): boolean {
+    return isUp(this.#state);
+  }
+
+  get reason(): string | null {
+    return this.#reason;
+  }
+
+  get consecutiveFailures(): number {
+    return this.#failures;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** Wall clock. */
+  get lastAttemptAt(): number | null {
+    return this.#lastAttemptAt;
+  }
+
+  /** Wall clock; null when no attempt is planned. */
+  get nextRetryAt(): number | null {
+    return this.#nextRetryAt === null ? null : this.#deps.clock.wall() + this.#nextRetryAt - this.#deps.clock.now();
+  }
+
+  /** Monotonic time at which the present or last start began. */
+  get startedAt(): number {
+    return this.#startedAt;
+  }
+
+  /** Starts it now, or joins the start under way. Resolves when that ended, well or not. */
+  start(): Promise<void> {
+    if (this.up) return Promise.resolve();
+    return this.#running?.done ?? this.#run(true);
+  }
+
+  /**
+   * Waits until calls can be sent. A server that failed gets one attempt before its time, for all who ask, and not
+   * more often than every 5 s; one that is unreachable is not waited for. Rejects with GatewayError.
+   */
+  async ready(): Promise<void> {
+    const restarting = this.#restarting;
+    if (restarting !== null) await restarting;
+    if (this.up) return;
+    if (this.#running !== null) await this.#running.done;
+    else if (this.#state === 'unknown' || this.#state === 'degraded' || this.#state === 'disconnected') {
+      await this.#run(true);
+    } else if (this.#state === 'failed' && this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS) {
+      this.#lastEarly = this.#deps.clock.now();
+      await this.#run(false);
+    }
+    if (!this.up) throw this.#refusal();
+  }
+
+  /** A call was answered: whatever crashes now crashes from health. */
+  proved(): void {
+    if (this.#proven) return;
+    this.#proven = true;
+    if (this.up) this.#failures = 0;
+  }
+
+  /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
+  crashed(error: GatewayError): void {
+    this.#reason = error.message;
+    this.#error = error;
+    if (!this.up) return;
+    if (error.code === 'AUTH_REQUIRED') {
+      this.#move('auth_required');
+      return;
+    }
+    const healthy = this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
+    if (healthy) this.#failures = 0;
+    if (!healthy || !this.#deps.local) this.#failures++;
+    this.#move(this.#deps.local ? 'degraded' : 'disconnected');
+    this.#restarts++;
+    if (this.#failures === 0) void this.#run(true);
+    else this.#backOff();
+  }
+
+  /** Stops it for good, or until `start`. Whatever start is under way loses. */
+  async stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
+    this.#generation++;
+    this.#cancelRetry();
+    const running = this.#running;
+    this.#running = null;
+    running?.attempt.cancel();
+    const generation = this.#generation;
+    this.#move('stopping');
+    await this.#deps.halt();
+    if (generation !== this.#generation) return;
+    this.#reason = null;
+    this.#error = null;
+    this.#move(target);
+  }
+
+  restart(): Promise<void> {
+    this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = null;
+    });
+    return this.#restarting;
+  }
+
+  async #restart(): Promise<void> {
+    await this.stop();
+    const generation = this.#generation;
+    await new Promise<void>((resolve) => this.#deps.clock.after(RESTART_GRACE_MS, resolve));
+    if (generation !== this.#generation) return;
+    this.#restarts++;
+    this.#failures = 0;
+    await this.#run(true);
+  }
+
+  #run(counts: boolean): Promise<void> {
+    if (counts) this.#cancelRetry();
+    const attempt = new Attempt();
+    this.#startedAt = this.#deps.clock.now();
+    this.#lastAttemptAt = this.#deps.clock.wall();
+    this.#proven = false;
+    const done = this.#attempt(attempt, counts);
+    this.#running = { attempt, done };
+    this.#move('starting');
+    return done;
+  }
+
+  async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
+    let failure: GatewayError | null = null;
+    let disarm = () => {};
+    const expired = new Promise<never>((_, reject) => {
+      disarm = this.#deps.clock.after(this.#deps.startupTimeoutMs, () => {
+        const text = `${this.#deps.server} did not start within ${this.#deps.startupTimeoutMs} ms`;
+        reject(new GatewayError('NOT_SENT', text, { server: this.#deps.server }));
+        attempt.cancel();
+      });
+    });
+    // The launch begins in the next turn, when the state says `starting`.
+    const launch = Promise.resolve().then(() => this.#deps.launch(attempt));
+    try {
+      await Promise.race([launch, expired]);
+    } catch (error) {
+      failure = asGatewayError(error, this.#deps.server);
+    }
+    disarm();
+    launch.catch(() => {});
+    if (this.#running?.attempt !== attempt) return;
+    this.#running = null;
+    if (failure === null) this.#cameUp();
+    else this.#failed(failure, counts);
+  }
+
+  #cameUp(): void {
+    this.#cancelRetry();
+    this.#upSince = this.#deps.clock.now();
+    this.#reason = null;
+    this.#error = null;
+    this.#move(this.#deps.local ? 'running' : 'connected');
+  }
+
+  #failed(error: GatewayError, counts: boolean): void {
+    this.#reason = error.message;
+    this.#error = error;
+    if (error.code === 'AUTH_REQUIRED') {
+      this.#move('auth_required');
+      return;
+    }
+    if (counts) this.#failures++;
+    this.#backOff();
+  }
+
+  #backOff(): void {
+    if (this.#disarm === null) {
+      const delayMs = restartDelayMs(this.#failures, this.#deps.local, this.#deps.random.unit());
+      this.#nextRetryAt = this.#deps.clock.now() + delayMs;
+      this.#disarm = this.#deps.clock.after(delayMs, () => {
+        this.#disarm = null;
+        this.#nextRetryAt = null;
+        if (this.#running === null) void this.#run(true);
+      });
+    }
+    const unreachable = !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;
+    this.#move(unreachable ? 'unreachable' : 'failed');
+  }
+
+  #cancelRetry(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#nextRetryAt = null;
+  }
+
+  #refusal(): GatewayError {
+    const server = this.#deps.server;
+    if (this.#state === 'auth_required') {
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
+    }
+    if (this.#state === 'suspended' || this.#state === 'stopped' || this.#state === 'stopping') {
+      return new GatewayError('NOT_SENT', `${server} is ${this.#state}`, { server, retryable: false });
+    }
+    const now = this.#deps.clock.now();
+    const retryAt = this.#nextRetryAt ?? now;
+    const soonest = this.#state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
+    const text = `${server} is ${this.#state}${this.#reason === null ? '' : `: ${this.#reason}`}`;
+    const cause = this.#error ?? undefined;
+    return new GatewayError('NOT_SENT', text, { server, retryAfterMs: Math.max(0, Math.round(soonest - now)), cause });
+  }
+
+  #move(to: ServerState): void {
+    const before = this.#state;
+    if (before !== to) {
+      if (!mayFollow(before, to)) throw new Error(`${this.#deps.server}: no way from ${before} to ${to}`);
+      this.#state = to;
+    }
+    this.#deps.changed(to, before);
+  }
+}

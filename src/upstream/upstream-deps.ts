@@ -1,0 +1,41 @@
+import type { Clock } from '../model/clock.ts';
+import type { EraVerdicts, KnownCatalogs, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { OpenTransport } from './open-transport.ts';
+
+export interface UpstreamSetDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly events: UpstreamEvents;
+  readonly knownCatalogs: KnownCatalogs;
+  readonly eraVerdicts: EraVerdicts;
+  readonly upstreamSessions: UpstreamSessions;
+  readonly openTransport: OpenTransport;
+  /** Child processes on this node at once. */
+  readonly maxProcesses: number;
+  /** `clientInfo` presented where no client is behind a connection; JSON text. */
+  readonly clientInfo?: string;
+  readonly times?: Partial<UpstreamTimes>;
+}
+
+export interface UpstreamTimes {
+  /** A start, from spawning to the end of the handshake; long enough for `npx` to fetch a package. */
+  readonly startupMs: number;
+  /** How long a server may be silent on `server/discover` before it is asked in the old way as well. */
+  readonly probeSilenceMs: number;
+  /** An unresponsive server's time for an answer to a ping (F05). */
+  readonly pingMs: number;
+  /** What is in flight on a replaced or stopping server gets so long to finish. */
+  readonly drainMs: number;
+}
+
+export const UPSTREAM_TIMES: UpstreamTimes = {
+  startupMs: 60_000,
+  probeSilenceMs: 5_000,
+  pingMs: 5_000,
+  drainMs: 30_000,
+};

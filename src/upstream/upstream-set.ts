@@ -1,0 +1,205 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import { planChanges } from './plan.ts';
+import { ProcessQuota } from './process-quota.ts';
+import { standIn } from './profiles.ts';
+import { capabilitiesOf, type RememberedCatalog } from './server-catalogs.ts';
+import { StartQueue } from './start-queue.ts';
+import type { CloseReason } from './transport/transport.ts';
+import { Upstream } from './upstream.ts';
+import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
+
+/** S1: how often connections nobody uses any more are looked for. */
+const SWEEP_EVERY_MS = 5 * 60_000;
+const EAGER_STARTS = 4;
+
+/**
+ * All servers of this node. `apply` makes reality equal to a new set of definitions: what is new is started before
+ * what it replaces is stopped, and what did not change keeps its process, its sessions and its calls.
+ */
+export class UpstreamSet implements Upstreams {
+  readonly #deps: UpstreamSetDeps;
+  readonly #times: UpstreamTimes;
+  readonly #quota: ProcessQuota;
+  readonly #queue = new StartQueue(EAGER_STARTS);
+  readonly #upstreams = new Map<string, Upstream>();
+  /** Replaced or removed, still finishing what is in flight. */
+  readonly #leaving = new Set<Promise<void>>();
+  #desired: ReadonlyMap<string, Server> = new Map();
+  #sorted: readonly Server[] = [];
+  #started = false;
+  #closing: Promise<void> | null = null;
+  #stopSweeping: () => void = () => {};
+
+  constructor(deps: UpstreamSetDeps) {
+    this.#deps = deps;
+    this.#times = { ...UPSTREAM_TIMES, ...deps.times };
+    this.#quota = new ProcessQuota(deps.maxProcesses);
+  }
+
+  /** Begins the eager starts, a few at a time. Returns at once. */
+  start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    for (const upstream of this.#upstreams.values()) this.#begin(upstream);
+    this.#sweepLater();
+  }
+
+  /** Resolves when every replaced or removed server has left; new ones may still be starting. */
+  async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
+    if (this.#closing !== null) return;
+    const plan = planChanges(this.#desired, servers);
+    this.#desired = servers;
+    this.#sorted = [...servers.values()].filter((server) => server.enabled).sort(byName);
+    const left: Promise<void>[] = [];
+    for (const server of plan.stop) left.push(this.#remove(server.name));
+    for (const server of plan.update) this.#upstreams.get(server.name)?.update(server);
+    for (const server of plan.suspend) left.push(this.#suspend(server));
+    for (const server of plan.start) this.#add(server);
+    for (const server of plan.replace) left.push(this.#replace(server));
+    await Promise.all(left);
+  }
+
+  servers(): readonly Server[] {
+    return this.#sorted;
+  }
+
+  call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const upstream = this.#upstreams.get(server);
+    if (upstream !== undefined) return upstream.call(request, exchange);
+    const error = new GatewayError('NOT_SENT', `there is no server ${server}`, { server, retryable: false });
+    return Promise.resolve(failure(error));
+  }
+
+  notify(server: string, notification: Message, client: ClientProfile): void {
+    this.#upstreams.get(server)?.notify(notification, client);
+  }
+
+  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
+    return this.#upstreams.get(server)?.knownCatalog(client) ?? null;
+  }
+
+  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    return this.#upstreams.get(server)?.catalog(client, waitMs) ?? Promise.resolve(null);
+  }
+
+  ownsConnection(server: string, client: ClientProfile): boolean {
+    return this.#upstreams.get(server)?.owns(client) ?? false;
+  }
+
+  status(server: string): ServerStatus | null {
+    return this.#upstreams.get(server)?.status() ?? null;
+  }
+
+  statuses(): readonly ServerStatus[] {
+    const names = [...this.#upstreams.keys()].sort();
+    return names.map((name) => this.#upstreams.get(name)!.status());
+  }
+
+  restart(server: string): Promise<void> {
+    const upstream = this.#upstreams.get(server);
+    if (upstream !== undefined) return upstream.restart();
+    return Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
+  }
+
+  releaseSession(sessionId: string): void {
+    for (const upstream of this.#upstreams.values()) upstream.releaseSession(sessionId);
+  }
+
+  /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
+  async drain(deadlineMs: number = this.#times.drainMs): Promise<void> {
+    await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.drained(deadlineMs)));
+  }
+
+  /** Ends every server. Resolves when nothing is left of any. */
+  close(reason: CloseReason): Promise<void> {
+    this.#closing ??= this.#close(reason);
+    return this.#closing;
+  }
+
+  async #close(reason: CloseReason): Promise<void> {
+    this.#queue.close();
+    this.#stopSweeping();
+    const ended = [...this.#upstreams.values()].map((upstream) => upstream.close(reason));
+    await Promise.allSettled([...ended, ...this.#leaving]);
+  }
+
+  #add(server: Server): void {
+    const known = this.#upstreams.get(server.name);
+    if (known !== undefined) known.update(server);
+    const upstream = known ?? this.#make(server);
+    this.#upstreams.set(server.name, upstream);
+    if (this.#started) this.#begin(upstream);
+  }
+
+  #begin(upstream: Upstream): void {
+    const { enabled, start } = upstream.server;
+    if (!enabled) void upstream.suspend();
+    else if (start === 'eager') this.#queue.add(() => upstream.start());
+  }
+
+  #make(server: Server): Upstream {
+    const remembered: RememberedCatalog[] = [];
+    for (const catalog of this.#deps.knownCatalogs.load()) {
+      const capabilities = catalog.server === server.name ? capabilitiesOf(server, catalog.identity) : null;
+      if (capabilities === null) continue;
+      remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
+    }
+    return new Upstream(server, this.#deps, this.#times, this.#quota, remembered);
+  }
+
+  async #suspend(server: Server): Promise<void> {
+    const upstream = this.#upstreams.get(server.name);
+    if (upstream === undefined) return this.#add(server);
+    upstream.update(server);
+    await upstream.suspend();
+  }
+
+  /** Starts the new before it stops the old; a start that fails does not bring the old definition back. */
+  async #replace(server: Server): Promise<void> {
+    const next = this.#make(server);
+    const before = this.#upstreams.get(server.name);
+    if (this.#started && server.enabled && server.start === 'eager') await next.start();
+    const present = this.#upstreams.get(server.name);
+    if (this.#desired.get(server.name) !== server || present !== before) {
+      await next.close('remove');
+      return;
+    }
+    this.#upstreams.set(server.name, next);
+    if (!server.enabled) void next.suspend();
+    if (before !== undefined) await this.#leave(before);
+  }
+
+  async #remove(name: string): Promise<void> {
+    const upstream = this.#upstreams.get(name);
+    if (upstream === undefined) return;
+    this.#upstreams.delete(name);
+    this.#deps.knownCatalogs.forget(name);
+    await this.#leave(upstream);
+  }
+
+  /** Lets what is in flight finish, then ends it. */
+  async #leave(upstream: Upstream): Promise<void> {
+    const left = upstream.drained(this.#times.drainMs).then(() => upstream.close('remove'));
+    this.#leaving.add(left);
+    await left.finally(() => this.#leaving.delete(left));
+  }
+
+  #sweepLater(): void {
+    this.#stopSweeping = this.#deps.clock.after(SWEEP_EVERY_MS, () => {
+      for (const upstream of this.#upstreams.values()) upstream.sweep();
+      this.#sweepLater();
+    });
+  }
+}
+
+function byName(a: Server, b: Server): number {
+  return a.name < b.name ? -1 : 1;
+}

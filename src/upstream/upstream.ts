@@ -1,0 +1,365 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import { request } from '../protocol/compose.ts';
+import { discoverRequest } from '../protocol/stateless/discover.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Attempt } from './attempt.ts';
+import { ClientConnections } from './client-connections.ts';
+import { closedError } from './closed-error.ts';
+import type { Connection } from './connection.ts';
+import type { ConnectionOwner } from './connection-owner.ts';
+import { Connector } from './connector.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { asGatewayError } from './failures.ts';
+import { ListChanges } from './list-changes.ts';
+import type { ProcessQuota } from './process-quota.ts';
+import { standIn } from './profiles.ts';
+import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
+import { describeServer } from './server-status.ts';
+import type { Wanted } from './session-pool.ts';
+import { Supervisor } from './supervisor.ts';
+import { isExclusive, sessionOf } from './tenancy.ts';
+import type { ClosedReason, CloseReason } from './transport/transport.ts';
+import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
+
+/** Attempts in a row that could not even be sent; then a remote server counts as gone. */
+const UNSENT_TILL_GONE = 3;
+
+/**
+ * The running side of one server on this node: supervisor, session pool, catalogues, status. A call on an
+ * established connection goes straight to it; everything else (first use, crash, restart) waits for the supervisor.
+ */
+export class Upstream implements ConnectionOwner<Connection> {
+  readonly #deps: UpstreamSetDeps;
+  readonly #times: UpstreamTimes;
+  readonly #logger: Logger;
+  readonly #connections: ClientConnections;
+  readonly #catalogs: ServerCatalogs;
+  readonly #changes: ListChanges;
+  readonly #supervisor: Supervisor;
+  readonly #dispatcher: Dispatcher;
+  readonly #nobody: ClientProfile;
+  #server: Server;
+  /** Connections that a crash took, to be brought back by the next start. */
+  readonly #lost = new Map<string, Wanted>();
+  /** Who wanted the coming start: what is presented on the connection that it opens. */
+  #wish: ClientProfile | null = null;
+  #unsent = 0;
+  #startedInMs: number | null = null;
+  #lastExit: ServerStatus['lastExit'] = null;
+  #stderrTail = '';
+  #closeReason: CloseReason = 'remove';
+
+  constructor(
+    server: Server,
+    deps: UpstreamSetDeps,
+    times: UpstreamTimes,
+    quota: ProcessQuota,
+    remembered: Iterable<RememberedCatalog>,
+  ) {
+    const { clock, random, metrics } = deps;
+    const { name } = server;
+    const local = server.transport.type === 'stdio';
+    this.#server = server;
+    this.#deps = deps;
+    this.#times = times;
+    this.#logger = deps.logger.child({ server: name });
+    this.#nobody = standIn(deps.clientInfo ?? null);
+    const help = 'Messages of a server that belong to nothing, by reason.';
+    const dropped = metrics.counter('trunkline_upstream_dropped_total', help, ['server', 'reason']);
+    const connector = new Connector({
+      ...deps,
+      times,
+      owner: this,
+      tool: (profile, tool) => this.#catalogs.tool(profile.fingerprint, tool),
+      dropped: (reason) => dropped.of(name, reason).add(),
+      abandoned: (connection) => this.#recordEnd(connection),
+      forgotten: (want) => this.#tellStateLost(want),
+    });
+    this.#connections = new ClientConnections(server, {
+      clock,
+      connector,
+      quota: local ? quota : null,
+      era: deps.eraVerdicts.get(server.connectionDigest)?.era ?? null,
+      nobody: this.#nobody,
+      adopted: (connection, want) => this.#catalogs.ensure(want.profile, connection),
+    });
+    const { knownCatalogs, events } = deps;
+    const logger = this.#logger;
+    const connectionFor = (profile: ClientProfile) => this.#listingConnection(profile);
+    const listed = (fingerprint: string, lists: readonly (keyof ServerCatalog['lists'])[]) => {
+      this.#startedInMs ??= clock.now() - this.#supervisor.startedAt;
+      if (lists.length > 0) events.catalogChanged(name, fingerprint, lists);
+      this.#tell();
+    };
+    this.#catalogs = new ServerCatalogs(server, { clock, logger, knownCatalogs, connectionFor, listed }, remembered);
+    this.#changes = new ListChanges(clock, (connection, messages) => this.#listsChanged(connection, messages));
+    this.#supervisor = new Supervisor({
+      server: name,
+      local,
+      clock,
+      random,
+      startupTimeoutMs: times.startupMs,
+      launch: (attempt) => this.#launch(attempt),
+      halt: () => this.#connections.pool.closeAll(this.#closeReason),
+      changed: (state, before) => {
+        if (state !== before) logger.info('server state', { state, before, reason: this.#supervisor.reason });
+        this.#tell();
+      },
+    });
+    this.#dispatcher = new Dispatcher({
+      clock,
+      server: () => this.#server,
+      ready: (client) => this.#connections.ready(client),
+      connection: (client) => this.#connectionFor(client),
+      tool: (client, tool) => this.#catalogs.tool(this.#connections.listedAs(client).fingerprint, tool),
+      relist: (client) => this.#catalogs.refresh(this.#connections.listedAs(client), null),
+      answered: () => {
+        this.#unsent = 0;
+        this.#supervisor.proved();
+      },
+      unsent: (client) => this.#couldNotSend(client),
+      durations: metrics.histogram('mcp_client_operation_duration_seconds', 'Calls to servers, in seconds.', [
+        'mcp_method_name',
+        'server',
+      ]),
+    });
+  }
+
+  get server(): Server {
+    return this.#server;
+  }
+
+  /** Takes over settings that need no new connection. */
+  update(server: Server): void {
+    this.#server = server;
+    this.#catalogs.server = server;
+    this.#connections.update(server);
+    this.#tell();
+  }
+
+  start(): Promise<void> {
+    return this.#supervisor.start();
+  }
+
+  suspend(): Promise<void> {
+    return this.#supervisor.stop('suspended');
+  }
+
+  restart(): Promise<void> {
+    this.#lost.clear();
+    return this.#supervisor.restart();
+  }
+
+  call(request: Message, exchange: Exchange): Promise<Outcome> {
+    return this.#dispatcher.call(request, exchange);
+  }
+
+  notify(notification: Message, client: ClientProfile): void {
+    const connection = this.#connections.ready(client);
+    if (connection === null || !isExclusive(connection.tenancy)) return;
+    if (connection.era === notification.era) connection.notify(notification);
+  }
+
+  knownCatalog(client: ClientProfile): ServerCatalog | null {
+    return this.#catalogs.known(this.#connections.listedAs(client).fingerprint);
+  }
+
+  catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    return this.#catalogs.get(this.#connections.listedAs(client), waitMs);
+  }
+
+  owns(client: ClientProfile): boolean {
+    const connection = this.#connections.ready(client);
+    return connection !== null && isExclusive(connection.tenancy);
+  }
+
+  releaseSession(sessionId: string): void {
+    this.#lost.delete(sessionId);
+    this.#connections.release(sessionId);
+  }
+
+  sweep(): void {
+    this.#connections.pool.sweep();
+  }
+
+  status(): ServerStatus {
+    const live = this.#connections.pool.any;
+    return describeServer({
+      server: this.#server,
+      supervisor: this.#supervisor,
+      catalog: this.#catalogs.latest,
+      catalogFromStore: this.#catalogs.latestIsRemembered,
+      connections: this.#connections.pool.statuses(),
+      startedInMs: this.#startedInMs,
+      lastExit: this.#lastExit,
+      stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
+    });
+  }
+
+  drained(deadlineMs: number): Promise<void> {
+    return this.#connections.pool.drained(deadlineMs);
+  }
+
+  /** Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. */
+  async close(how: CloseReason): Promise<void> {
+    this.#closeReason = how;
+    this.#changes.close();
+    if (how === 'remove') {
+      for (const connection of this.#connections.pool.connections()) this.#tellStateLost(connection);
+    }
+    await this.#supervisor.stop();
+  }
+
+  // What connections tell.
+
+  closed(connection: Connection, reason: ClosedReason): void {
+    this.#recordEnd(connection);
+    const want = this.#connections.pool.forget(connection);
+    if (want === null) return;
+    const error = closedError(this.#server.name, reason);
+    this.#logger.warn('connection ended', { reason: reason.kind, error: error.message });
+    if (connection.era === 'stateful') this.#tellStateLost(want);
+    if (reason.kind === 'session_lost') this.#reinitialize(want);
+    else {
+      if (want.tenancy.kind !== 'spare') this.#lost.set(want.key, want);
+      this.#supervisor.crashed(error);
+    }
+  }
+
+  notified(connection: Connection, message: Message): void {
+    if (connection.tenancy.kind === 'spare') return;
+    this.#deps.events.notification(this.#server.name, sessionOf(connection.tenancy), message);
+  }
+
+  asked(connection: Connection, message: Message): Promise<Message> {
+    return this.#deps.events.request(this.#server.name, sessionOf(connection.tenancy), message);
+  }
+
+  listChanged(connection: Connection, message: Message): void {
+    this.#changes.note(connection, message);
+  }
+
+  missed(connection: Connection): void {
+    this.#relistOver(connection);
+  }
+
+  unresponsive(connection: Connection): void {
+    void this.#probe(connection);
+  }
+
+  /** F05: a server that answers a ping is slow; one that does not is hung, and its connection is replaced. */
+  async #probe(connection: Connection): Promise<void> {
+    const ping =
+      connection.era === 'stateless'
+        ? discoverRequest('0', connection.profile)
+        : request('ping', '0', null, 'stateful');
+    try {
+      await connection.ask(ping, this.#times.pingMs);
+    } catch (cause) {
+      const error = asGatewayError(cause, this.#server.name);
+      if (error.code !== 'TIMEOUT' || !connection.live) return;
+      this.#replace(connection, error, 'remove');
+    }
+  }
+
+  /** Ends a connection that is of no use any more, as if it had ended by itself. */
+  #replace(connection: Connection, error: GatewayError, how: CloseReason): void {
+    const ended = connection.close(how);
+    this.closed(connection, { kind: 'unreachable', error });
+    void ended;
+  }
+
+  #couldNotSend(client: ClientProfile): void {
+    if (this.#server.transport.type === 'stdio' || ++this.#unsent < UNSENT_TILL_GONE) return;
+    this.#unsent = 0;
+    const connection = this.#connections.ready(client);
+    const error = new GatewayError('NOT_SENT', `${this.#server.name} cannot be reached`, { server: this.#server.name });
+    // Not ended for the server: should it come back with the session, so do we.
+    if (connection !== null) this.#replace(connection, error, 'shutdown');
+  }
+
+  #recordEnd(connection: Connection): void {
+    this.#stderrTail = connection.transport.stderrTail();
+    if (connection.ended?.kind === 'exited')
+      this.#lastExit = { code: connection.ended.code, signal: connection.ended.signal };
+  }
+
+  /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
+  #reinitialize(want: Wanted): void {
+    this.#connections.forgetSession(want.key);
+    const again =
+      want.tenancy.kind === 'spare'
+        ? this.#connections.pool.openSpare(want.profile)
+        : this.#connections.pool.acquire(want);
+    again.catch((error: unknown) => this.#supervisor.crashed(asGatewayError(error, this.#server.name)));
+  }
+
+  #tellStateLost(of: { readonly tenancy: Wanted['tenancy'] }): void {
+    const sessionId = sessionOf(of.tenancy);
+    if (sessionId !== null) this.#deps.events.stateLost(this.#server.name, sessionId);
+  }
+
+  // Lists.
+
+  #listsChanged(connection: Connection, messages: readonly Message[]): void {
+    const sessionId = sessionOf(connection.tenancy);
+    if (sessionId !== null) {
+      for (const message of messages) this.#deps.events.notification(this.#server.name, sessionId, message);
+    }
+    this.#relistOver(connection);
+  }
+
+  #relistOver(connection: Connection): void {
+    if (!connection.ready) return;
+    if (connection.era === 'stateless') this.#catalogs.refreshAll(connection);
+    else void this.#catalogs.refresh(connection.profile, connection);
+  }
+
+  async #listingConnection(profile: ClientProfile): Promise<Connection> {
+    await this.#up(profile);
+    return this.#connections.forListing(profile);
+  }
+
+  async #connectionFor(client: ClientProfile): Promise<Connection> {
+    await this.#up(client);
+    try {
+      return await this.#connections.acquire(client);
+    } catch (cause) {
+      const error = asGatewayError(cause, this.#server.name);
+      if (error.code !== 'OVERLOADED') this.#supervisor.crashed(error);
+      throw error;
+    }
+  }
+
+  async #up(wish: ClientProfile): Promise<void> {
+    if (this.#supervisor.up) return;
+    this.#wish = wish;
+    await this.#supervisor.ready();
+  }
+
+  /** One start: brings back what a crash took, else opens the connection to list the server over. */
+  async #launch(attempt: Attempt): Promise<void> {
+    this.#catalogs.startedAnew();
+    this.#startedInMs = null;
+    let connection: Connection | null = null;
+    for (const [key, want] of [...this.#lost]) {
+      connection = await this.#connections.pool.acquire(want);
+      this.#lost.delete(key);
+    }
+    const profile = this.#wish ?? this.#catalogs.latestProfile ?? this.#nobody;
+    connection ??= this.#connections.pool.any ?? (await this.#connections.first(profile, attempt));
+    this.#wish = null;
+    this.#catalogs.ensure(this.#connections.listedAs(connection.profile), connection);
+  }
+
+  #tell(): void {
+    this.#deps.events.statusChanged(this.#server.name, this.status());
+  }
+}
