@@ -1,0 +1,53 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { notification } from '../protocol/compose.ts';
+import { field } from '../protocol/fields.ts';
+import { splice, withId } from '../protocol/splice.ts';
+import { declares } from './askable.ts';
+import type { ClientSession } from './client-session.ts';
+
+/**
+ * Sends a server's request to the session's client under an id of our own and waits for the answer. `owner` is the
+ * exchange it belongs to, null for none. What the client did not declare is not asked.
+ */
+export function askClient(
+  session: ClientSession,
+  owner: object | null,
+  request: Message,
+  prefix: string,
+  send: (message: Buffer) => void,
+): Promise<Message> {
+  if (session.ended) return Promise.reject(new GatewayError('CANCELLED', 'the session of the client has ended'));
+  if (!declares(session.client.capabilities, request)) {
+    return Promise.reject(
+      new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${request.method} needs`),
+    );
+  }
+  const { id, answer } = session.asks(prefix).open(owner, request.id);
+  const parts = withId(request, id);
+  send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+  return answer;
+}
+
+/**
+ * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
+ * Null when no such ask is open, and so nothing is to be said.
+ */
+export function callOffAsk(session: ClientSession, owner: object | null, cancelled: Message): Buffer | null {
+  if (session.openAsks === null || cancelled.bodyStart < 0) return null;
+  const range = field(cancelled.bytes, cancelled.bodyStart, cancelled.bodyEnd, 'requestId');
+  if (range === null) return null;
+  const id = session.openAsks.callOff(owner, cancelled.bytes.toString('latin1', range.start, range.end));
+  return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
+}
+
+/** Ends the asks of a call that is over, and gives what has to be told to the client about them. */
+export function abandonAsks(session: ClientSession, owner: object): Buffer[] {
+  const asks = session.openAsks;
+  if (asks === null || asks.size === 0) return [];
+  const ids = asks.abandon(owner, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
+  return ids.map(
+    (id) =>
+      notification('notifications/cancelled', `{"requestId":${id},"reason":"the call is over"}`, 'stateful').bytes,
+  );
+}

@@ -1,0 +1,111 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+
+/**
+ * The way back to the client for one exchange: an HTTP response, an SSE stream shared by many exchanges, or a pipe.
+ * Nothing here blocks or throws; a client that is gone is the reply's own affair.
+ */
+export interface Reply {
+  /** Whether requests of ours can reach the client this way, and its answers us. */
+  readonly canAsk: boolean;
+  /** A notification that belongs to the exchange, or a cancelled one of an ask. */
+  notify(exchange: ClientExchange, notification: Message): void;
+  /** Sends a request of ours, under an id of ours. */
+  askFor(exchange: ClientExchange, request: Message): Promise<Message>;
+  /** The exchange is over, with this outcome. Called exactly once. */
+  answer(exchange: ClientExchange, outcome: Outcome): void;
+  /** The exchange is over because the client cancelled it, which asks for no answer. Called instead of `answer`. */
+  cancelled(exchange: ClientExchange): void;
+}
+
+let count = 0;
+
+/**
+ * One request of a client in flight. A plain object with a few fields, because there is one for every call; it is a
+ * member of its client's list of exchanges by its own links.
+ */
+export class ClientExchange implements Exchange {
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly reply: Reply;
+  readonly #headers: IncomingHttpHeaders | null;
+  readonly #number = ++count;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  /** Links of the `ExchangeList` it is in. */
+  previous: ClientExchange | null = null;
+  next: ClientExchange | null = null;
+  #over = false;
+
+  constructor(request: Message, client: ClientProfile, reply: Reply, headers: IncomingHttpHeaders | null = null) {
+    this.request = request;
+    this.client = client;
+    this.reply = reply;
+    this.#headers = headers;
+  }
+
+  /** Only these headers leave this room; credentials never do. */
+  get paramHeaders(): Readonly<Record<string, string>> | null {
+    if (this.#headers === null) return null;
+    const found: Record<string, string> = Object.create(null);
+    for (const [name, value] of Object.entries(this.#headers)) {
+      if (typeof value === 'string' && name.startsWith('mcp-param-')) found[name] = value;
+    }
+    return found;
+  }
+
+  get id(): string {
+    return this.#number.toString(36);
+  }
+
+  get takesInputRequired(): boolean {
+    return this.client.sessionId === null;
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  emit(notification: Message): void {
+    if (!this.#over && this.cancelled === null) this.reply.notify(this, notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    if (this.#over || this.cancelled !== null) {
+      return Promise.reject(new GatewayError('CANCELLED', 'the call this request belongs to is over'));
+    }
+    if (!this.reply.canAsk) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked ${request.method}`));
+    }
+    return this.reply.askFor(this, request);
+  }
+
+  /** The client wants no answer any more. Whoever works on the call is told, once. */
+  cancel(reason: string): void {
+    if (this.#over || this.cancelled !== null) return;
+    this.cancelled = reason;
+    const tell = this.onCancel;
+    this.onCancel = null;
+    tell?.(reason);
+  }
+
+  /** Ends the exchange from this side, with an outcome of ours; whoever works on it is told to stop. */
+  conclude(outcome: Outcome, reason: string): void {
+    const tell = this.onCancel;
+    this.finish(outcome);
+    tell?.(reason);
+  }
+
+  /** Ends the exchange; whatever comes later is dropped. */
+  finish(outcome: Outcome): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.onCancel = null;
+    if (this.cancelled === null) this.reply.answer(this, outcome);
+    else this.reply.cancelled(this);
+  }
+}

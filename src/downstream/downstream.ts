@@ -1,0 +1,205 @@
+import type { RequestContext } from '../http/request-context.ts';
+import type { RouteTable } from '../http/route-table.ts';
+import type { Clock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
+import { mayUse } from '../model/principal.ts';
+import type { Random } from '../model/random.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { AgeQueue } from './age-queue.ts';
+import type { ClientSession } from './client-session.ts';
+import type { Core } from './core.ts';
+import { Endpoints } from './endpoints.ts';
+import { Fingerprints } from './fingerprints.ts';
+import { Gate } from './gate.ts';
+import { LegacySse } from './legacy-sse.ts';
+import { renderRpc } from './send.ts';
+import { SessionIntake } from './session-intake.ts';
+import { SessionTable } from './session-table.ts';
+import { SingleWire } from './single-wire.ts';
+import { StandaloneStreams } from './standalone-streams.ts';
+import { StatefulFront } from './stateful-front.ts';
+import { StatelessFront } from './stateless-front.ts';
+import { StdioFront, type StdioStreams } from './stdio.ts';
+import { StreamableHttp } from './streamable-http.ts';
+
+export interface DownstreamDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly core: Core;
+  readonly authenticator: Authenticator;
+  readonly records: SessionRecords;
+  readonly events: EventLog;
+  /** The desired state of the moment. */
+  readonly state: () => DesiredState;
+  /** How long an answer may take before it becomes a stream; tests shorten it. */
+  readonly patienceMs?: number;
+  readonly statelessPatienceMs?: number;
+}
+
+/** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
+const PATIENCE_MS = 1_000;
+/** Stateless streams need no event id, only a sign of life before proxies lose theirs. */
+const STATELESS_PATIENCE_MS = 5_000;
+
+/**
+ * All ways in for clients: Streamable HTTP of both eras, HTTP+SSE, stdio. Owns the client sessions and their streams,
+ * and is what the rest of the gateway reaches a session's client by.
+ */
+export class Downstream implements ClientStreams {
+  readonly sessions: SessionTable;
+  readonly endpoints: Endpoints;
+  readonly #deps: DownstreamDeps;
+  readonly #prefix: string;
+  readonly #fingerprints = new Fingerprints();
+  readonly #intake: SessionIntake;
+  readonly #stateless: StatelessFront;
+  readonly #http: StreamableHttp;
+  readonly #sse: LegacySse;
+  #draining = false;
+
+  constructor(deps: DownstreamDeps) {
+    this.#deps = deps;
+    const { clock, random, core, events, records, state, logger } = deps;
+    const fingerprints = this.#fingerprints;
+    const draining = (): boolean => this.#draining;
+    const firstListWaitMs = (): number => state().firstListWaitMs;
+    this.#prefix = random.hex(3);
+    this.endpoints = new Endpoints(state);
+    this.sessions = new SessionTable({
+      clock,
+      random,
+      records,
+      events,
+      fingerprints,
+      settings: () => state().sessions,
+      onEnded: (session) => core.sessionEnded(session.id),
+    });
+    this.#intake = new SessionIntake(core, this.sessions);
+    this.#stateless = new StatelessFront({
+      core,
+      endpoints: this.endpoints,
+      fingerprints,
+      firstListWaitMs,
+      patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
+    });
+    const gate = new Gate(deps.authenticator, this.endpoints);
+    const stateful = new StatefulFront({
+      core,
+      clock,
+      events,
+      sessions: this.sessions,
+      intake: this.#intake,
+      patience: new AgeQueue(clock, deps.patienceMs ?? PATIENCE_MS),
+      prefix: this.#prefix,
+      firstListWaitMs,
+      draining,
+    });
+    this.#http = new StreamableHttp({ gate, stateful, stateless: this.#stateless, logger });
+    const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
+    this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, prefix: this.#prefix, draining });
+  }
+
+  /** Calls in flight of all clients. */
+  get inFlight(): number {
+    let count = this.#stateless.exchanges.size;
+    for (const session of this.sessions.values()) count += session.exchanges.size;
+    return count;
+  }
+
+  /** Adds the client-facing paths to a listener. */
+  register(routes: RouteTable): void {
+    const options = { render: renderRpc };
+    const mcp = (server: (context: RequestContext) => string | null) => ({
+      GET: (context: RequestContext) => this.#http.get(context, server(context)),
+      POST: (context: RequestContext) => this.#http.post(context, server(context)),
+      DELETE: (context: RequestContext) => this.#http.delete(context, server(context)),
+    });
+    const sse = (server: (context: RequestContext) => string | null) => ({
+      GET: (context: RequestContext) => this.#sse.open(context, server(context)),
+    });
+    const message = (server: (context: RequestContext) => string | null) => ({
+      POST: (context: RequestContext) => this.#sse.post(context, server(context)),
+    });
+    const none = (): null => null;
+    const named = (context: RequestContext): string => context.param;
+    routes.add('/mcp', mcp(none), options);
+    routes.add('/servers/{name}/mcp', mcp(named), options);
+    routes.add('/sse', sse(none), options);
+    routes.add('/servers/{name}/sse', sse(named), options);
+    routes.add('/message', message(none), options);
+    routes.add('/servers/{name}/message', message(named), options);
+  }
+
+  /** Serves a client on a pair of streams, as the local server it started. */
+  stdio(streams: StdioStreams): StdioFront {
+    return new StdioFront(streams, {
+      clock: this.#deps.clock,
+      core: this.#deps.core,
+      sessions: this.sessions,
+      intake: this.#intake,
+      fingerprints: this.#fingerprints,
+      firstListWaitMs: () => this.#deps.state().firstListWaitMs,
+      maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
+      prefix: this.#prefix,
+    });
+  }
+
+  deliver(sessionId: string, notification: Message): void {
+    const session = this.sessions.get(sessionId);
+    if (session === undefined) return;
+    session.channel ??= this.#standalone(session);
+    session.channel.deliver(notification);
+  }
+
+  ask(sessionId: string, request: Message): Promise<Message> {
+    const channel = this.sessions.get(sessionId)?.channel;
+    if (channel === undefined || channel === null) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
+    }
+    return channel.ask(request);
+  }
+
+  *sessionsFor(server: string): Generator<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }> {
+    for (const { id, endpoint, client } of this.sessions.values()) {
+      const offers = endpoint.kind === 'aggregate' ? mayUse(client.principal, server) : endpoint.server === server;
+      if (offers) yield { sessionId: id, endpoint: endpoint.kind };
+    }
+  }
+
+  /**
+   * Begins the end: no new sessions and streams, listening streams get their completion, sessions' own streams end.
+   * Calls go on; `inFlight` tells when the last is answered.
+   */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#stateless.completeListens('the gateway is stopping');
+    for (const session of this.sessions.values()) {
+      // One-wire sessions have their answers still to come on that wire.
+      if (session.lasting) session.channel?.close();
+    }
+  }
+
+  /** Lets go of everything. Sessions stay in the store, for the next process. */
+  close(): void {
+    this.drain();
+    this.#stateless.exchanges.cancelAll('the gateway is stopping');
+    for (const session of [...this.sessions.values()]) {
+      session.exchanges.cancelAll('the gateway is stopping');
+      if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');
+    }
+    this.sessions.close();
+  }
+
+  #standalone(session: ClientSession): StandaloneStreams {
+    return new StandaloneStreams(session, {
+      clock: this.#deps.clock,
+      events: this.#deps.events,
+      prefix: this.#prefix,
+    });
+  }
+}

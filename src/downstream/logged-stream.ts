@@ -1,0 +1,104 @@
+import type { EventLog } from '../model/ports.ts';
+import { oneLine } from '../protocol/splice.ts';
+import type { EventSink } from './event-sink.ts';
+
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * One SSE stream of a session that a client can come back to. Every message is logged before it is written, on this
+ * stream alone; the connection may break and be replaced while the stream goes on.
+ */
+export class LoggedStream {
+  readonly name: string;
+  readonly #sessionId: string;
+  readonly #events: EventLog;
+  #sink: EventSink | null = null;
+  /** The last event logged, and the last one written to some connection. Null for none in this process. */
+  #lastId: string | null = null;
+  #seenId: string | null = null;
+  #attempt = 0;
+  #ended = false;
+
+  constructor(sessionId: string, name: string, events: EventLog) {
+    this.#sessionId = sessionId;
+    this.name = name;
+    this.#events = events;
+  }
+
+  get open(): boolean {
+    return this.#sink?.closed === false;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** The event to go on after on a connection that knows none; null when nothing was missed. */
+  get missedAfter(): string | null {
+    return this.#seenId === this.#lastId ? null : this.#seenId;
+  }
+
+  /** Gives the stream its first connection. */
+  connect(sink: EventSink): void {
+    this.#sink = sink;
+  }
+
+  /** An event without content, whose id the client can come back with before anything else has happened. */
+  prime(retryMs?: number): void {
+    this.#lastId = this.#events.append(this.#sessionId, this.name, NOTHING);
+    this.#seenId = this.#lastId;
+    if (!this.open) return;
+    if (retryMs !== undefined) this.#sink!.retry(retryMs);
+    this.#sink!.event(this.#lastId, [NOTHING]);
+  }
+
+  /** `droppable`: the client may miss it when it does not keep up with the stream. */
+  send(message: Buffer, droppable = false): void {
+    if (this.#ended) return;
+    const line = oneLine(message);
+    this.#lastId = this.#events.append(this.#sessionId, this.name, line);
+    if (!this.open) return;
+    this.#sink!.event(this.#lastId, [line], droppable);
+    this.#seenId = this.#lastId;
+  }
+
+  /**
+   * Goes on over another connection, after the event the client names. What is logged meanwhile is caught up with
+   * before the connection counts, so that no message is lost, doubled or out of order. The newest connection wins.
+   */
+  async resume(sink: EventSink, afterId: string): Promise<void> {
+    this.#sink?.end();
+    this.#sink = null;
+    const attempt = ++this.#attempt;
+    let from = afterId;
+    for (;;) {
+      const found = await this.#events.after(this.#sessionId, from);
+      if (attempt !== this.#attempt || sink.closed) return sink.end();
+      from = replay(sink, found?.events ?? [], from);
+      if (found === null || this.#lastId === null || from === this.#lastId) break;
+    }
+    this.#sink = sink;
+    this.#seenId = this.#lastId;
+    if (this.#ended) sink.end();
+  }
+
+  /** Nothing more will come. What was logged can still be replayed. */
+  end(): void {
+    this.#ended = true;
+    this.#sink?.end();
+  }
+}
+
+/** Writes logged events and returns the id of the last. Priming events have done their work and are left out. */
+export function replay(
+  sink: EventSink,
+  events: readonly { readonly eventId: string; readonly message: Buffer }[],
+  from: string,
+): string {
+  let last = from;
+  for (const event of events) {
+    if (event.message.length > 0) sink.event(event.eventId, [event.message]);
+    last = event.eventId;
+  }
+  return last;
+}

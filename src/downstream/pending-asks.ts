@@ -1,0 +1,88 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+
+/** What became of a client's answer: it ended an ask, came too late for one, or belongs to nothing we ever asked. */
+export type AnswerFate = 'taken' | 'late' | 'unknown';
+
+interface PendingAsk {
+  /** The exchange the ask belongs to; null for one on the session's own stream. */
+  readonly owner: object | null;
+  /** The id the server gave its request, as written. */
+  readonly serverId: string;
+  resolve(answer: Message): void;
+  reject(error: GatewayError): void;
+}
+
+/**
+ * Requests to one client that wait for its answer. Their ids are our own strings, so that the ids of many servers
+ * cannot meet in one session; the prefix is new with every process, so that an answer to an ask of an earlier life
+ * does not end an ask of this one.
+ */
+export class PendingAsks {
+  readonly #prefix: string;
+  readonly #open = new Map<string, PendingAsk>();
+  #count = 0;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Registers an ask; `id` is the lexeme to send it under. */
+  open(owner: object | null, serverId: string): { readonly id: string; readonly answer: Promise<Message> } {
+    const id = `"${this.#prefix}-${++this.#count}"`;
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    this.#open.set(id, { owner, serverId, resolve, reject });
+    return { id, answer: promise };
+  }
+
+  /** Takes the client's answer to the ask it names. */
+  take(answer: Message): AnswerFate {
+    const id = answer.id;
+    const ask = this.#open.get(id);
+    if (ask !== undefined) {
+      this.#open.delete(id);
+      ask.resolve(answer);
+      return 'taken';
+    }
+    return this.#wasIssued(id) ? 'late' : 'unknown';
+  }
+
+  /** The server called its request off: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
+  callOff(owner: object | null, serverId: string): string | null {
+    for (const [id, ask] of this.#open) {
+      if (ask.owner !== owner || ask.serverId !== serverId) continue;
+      this.#open.delete(id);
+      ask.reject(new GatewayError('CANCELLED', 'the server called its request off'));
+      return id;
+    }
+    return null;
+  }
+
+  /** Ends all asks of one exchange and returns their ids: its call is over, or its client is gone. */
+  abandon(owner: object | null, error: GatewayError): string[] {
+    const ids: string[] = [];
+    for (const [id, ask] of this.#open) {
+      if (ask.owner !== owner) continue;
+      this.#open.delete(id);
+      ask.reject(error);
+      ids.push(id);
+    }
+    return ids;
+  }
+
+  abandonAll(error: GatewayError): void {
+    for (const ask of this.#open.values()) ask.reject(error);
+    this.#open.clear();
+  }
+
+  #wasIssued(id: string): boolean {
+    const head = `"${this.#prefix}-`;
+    if (!id.startsWith(head) || !id.endsWith('"')) return false;
+    const number = Number(id.slice(head.length, -1));
+    return Number.isInteger(number) && number > 0 && number <= this.#count;
+  }
+}

@@ -1,0 +1,38 @@
+import type { Refusal } from '../http/refusal.ts';
+import type { RequestContext } from '../http/request-context.ts';
+import type { Message } from '../model/message.ts';
+import { errorAnswer } from '../protocol/compose.ts';
+
+const JSON_TYPE = 'application/json';
+
+/** Answers with JSON given in parts. `headers` are further lines, name and value alternating. */
+export function sendParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
+  context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts);
+}
+
+export function sendMessage(
+  context: RequestContext,
+  status: number,
+  message: Message,
+  headers?: readonly string[],
+): void {
+  context.answer(status, JSON_TYPE, message.bytes, headers);
+}
+
+/** An HTTP error with a JSON-RPC error for body. `id` is the request's id as written, empty where it is not known. */
+export function sendError(
+  context: RequestContext,
+  status: number,
+  code: number,
+  text: string,
+  id = '',
+  headers?: readonly string[],
+): void {
+  sendMessage(context, status, errorAnswer(id, code, text, null, 'stateful'), headers);
+}
+
+/** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
+export function renderRpc(refusal: Refusal): string {
+  const code = refusal.code === 'empty_body' ? -32700 : -32600;
+  return errorAnswer('', code, refusal.message, JSON.stringify({ reason: refusal.code }), 'stateful').bytes.toString();
+}

@@ -1,0 +1,95 @@
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { result } from '../protocol/compose.ts';
+import { field } from '../protocol/fields.ts';
+import { ClientExchange, type Reply } from './client-exchange.ts';
+import type { ClientSession } from './client-session.ts';
+import type { Core } from './core.ts';
+import type { AnswerFate } from './pending-asks.ts';
+import type { SessionTable } from './session-table.ts';
+
+/** Requests one session may have in flight. */
+export const MAX_IN_FLIGHT = 256;
+
+/**
+ * Takes the messages of stateful sessions, whatever wire brought them: requests become exchanges, answers go to the
+ * asks they belong to, a cancel finds its call.
+ */
+export class SessionIntake {
+  readonly #core: Core;
+  readonly #sessions: SessionTable;
+
+  constructor(core: Core, sessions: SessionTable) {
+    this.#core = core;
+    this.#sessions = sessions;
+  }
+
+  /** Whether another request of the session would be one too many. */
+  full(session: ClientSession): boolean {
+    return session.exchanges.size >= MAX_IN_FLIGHT;
+  }
+
+  request(session: ClientSession, request: Message, reply: Reply): void {
+    const exchange = new ClientExchange(request, session.client, reply);
+    session.exchanges.add(exchange);
+    const own = this.#answerOurselves(session, request);
+    if (own !== null) exchange.finish(own);
+    else void settle(exchange, this.#core.run(exchange as Exchange, session.endpoint));
+  }
+
+  notification(session: ClientSession, notification: Message): void {
+    switch (notification.method) {
+      case 'notifications/initialized':
+        if (session.initialized) return;
+        session.initialized = true;
+        this.#sessions.save(session);
+        return;
+      case 'notifications/cancelled': {
+        const id = this.#param(notification, 'requestId');
+        if (id !== null) session.exchanges.find(id)?.cancel('the client cancelled the request');
+        return;
+      }
+      default:
+        this.#core.notify(session.endpoint, notification, session.client);
+    }
+  }
+
+  /** The client's answer to something we asked it. */
+  answer(session: ClientSession, message: Message): AnswerFate {
+    return session.openAsks?.take(message) ?? 'unknown';
+  }
+
+  /** What needs no server: a ping asks whether we are there, and a session is opened but once. */
+  #answerOurselves(session: ClientSession, request: Message): Outcome | null {
+    switch (request.method) {
+      case 'ping':
+        return answer(result(request.id, '{}', 'stateful'));
+      case 'initialize':
+        return failure(new GatewayError('INVALID_REQUEST', 'the session is initialized already'));
+      case 'logging/setLevel': {
+        const level = this.#param(request, 'level');
+        if (level !== null && level.length < 32 && level.startsWith('"')) {
+          session.logLevel = level.slice(1, -1);
+          this.#sessions.save(session);
+        }
+        return null;
+      }
+      default:
+        return null;
+    }
+  }
+
+  /** A member of params, as written. */
+  #param(message: Message, key: string): string | null {
+    if (message.bodyStart < 0) return null;
+    const range = field(message.bytes, message.bodyStart, message.bodyEnd, key);
+    return range === null ? null : message.bytes.toString('latin1', range.start, range.end);
+  }
+}
+
+/** Waits for the one outcome and ends the exchange with it. */
+export async function settle(exchange: ClientExchange, running: Promise<Outcome>): Promise<void> {
+  exchange.finish(await running);
+}

@@ -1,0 +1,83 @@
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { oneLine } from '../protocol/splice.ts';
+import { answerParts, notificationFor } from './answer-parts.ts';
+import { abandonAsks, askClient, callOffAsk } from './asking.ts';
+import type { ClientExchange, Reply } from './client-exchange.ts';
+import type { ClientSession, SessionChannel } from './client-session.ts';
+
+/** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
+export interface SharedWire {
+  readonly open: boolean;
+  /** One message, without line breaks. */
+  write(message: Buffer): void;
+  end(): void;
+}
+
+/** Both the session's channel and the reply of all its exchanges, for clients that have one wire for everything. */
+export class SharedChannel implements SessionChannel, Reply {
+  readonly #session: ClientSession;
+  readonly #wire: SharedWire;
+  readonly #prefix: string;
+
+  constructor(session: ClientSession, wire: SharedWire, prefix: string) {
+    this.#session = session;
+    this.#wire = wire;
+    this.#prefix = prefix;
+  }
+
+  get open(): boolean {
+    return this.#wire.open;
+  }
+
+  get canAsk(): boolean {
+    return this.#wire.open;
+  }
+
+  deliver(notification: Message): void {
+    this.#tell(null, notification);
+  }
+
+  notify(exchange: ClientExchange, notification: Message): void {
+    this.#tell(exchange, notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    return this.#ask(null, request);
+  }
+
+  askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    return this.#ask(exchange, request);
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.#leave(exchange);
+    const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
+    this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.#leave(exchange);
+  }
+
+  close(): void {
+    this.#wire.end();
+  }
+
+  #ask(owner: ClientExchange | null, request: Message): Promise<Message> {
+    return askClient(this.#session, owner, request, this.#prefix, (message) => this.#wire.write(oneLine(message)));
+  }
+
+  #tell(owner: ClientExchange | null, notification: Message): void {
+    const bytes =
+      notification.method === 'notifications/cancelled'
+        ? callOffAsk(this.#session, owner, notification)
+        : notificationFor('stateful', notification);
+    if (bytes !== null) this.#wire.write(oneLine(bytes));
+  }
+
+  #leave(exchange: ClientExchange): void {
+    this.#session.exchanges.remove(exchange);
+    for (const told of abandonAsks(this.#session, exchange)) this.#wire.write(told);
+  }
+}

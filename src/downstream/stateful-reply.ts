@@ -1,0 +1,176 @@
+import type { RequestContext } from '../http/request-context.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { EventLog } from '../model/ports.ts';
+import type { Ageing, AgeQueue } from './age-queue.ts';
+import { answerParts, notificationFor } from './answer-parts.ts';
+import { abandonAsks, askClient, callOffAsk } from './asking.ts';
+import type { ClientExchange, Reply } from './client-exchange.ts';
+import type { ClientSession, ResumableReply } from './client-session.ts';
+import { LoggedStream } from './logged-stream.ts';
+import { sendParts } from './send.ts';
+import { RETRY_MS } from './standalone-streams.ts';
+
+export interface StatefulReplyDeps {
+  readonly events: EventLog;
+  /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
+  readonly patience: AgeQueue;
+  readonly prefix: string;
+}
+
+/**
+ * The answer to one POST of a session: a single request, or a batch of them (2025-03-26).
+ *
+ * It is plain JSON when nothing happens before the outcome and the outcome comes soon; then nothing is logged. As
+ * soon as something is emitted or asked, or patience runs out, it becomes an SSE stream of its own whose every
+ * message is logged, because a lost connection is no cancellation (2025-11-25 transports): the call goes on, and the
+ * client may come back for the rest.
+ */
+export class StatefulReply implements Reply, ResumableReply, Ageing {
+  dueAt = 0;
+  earlier: Ageing | null = null;
+  later: Ageing | null = null;
+  readonly #deps: StatefulReplyDeps;
+  readonly #session: ClientSession;
+  readonly #takesStream: boolean;
+  /** Null once the head was written as SSE, the answer was sent, or the client has gone. */
+  #context: RequestContext | null;
+  #stream: LoggedStream | null = null;
+  #outstanding: number;
+  /** Answers of a batch gathered so far; null for a single request. */
+  readonly #gathered: Buffer[] | null;
+
+  /** `outstanding` is the number of requests in a batch; 0 for a POST that is one request and no batch. */
+  constructor(
+    deps: StatefulReplyDeps,
+    session: ClientSession,
+    context: RequestContext,
+    takesStream: boolean,
+    outstanding: number,
+  ) {
+    this.#deps = deps;
+    this.#session = session;
+    this.#context = context;
+    this.#takesStream = takesStream;
+    this.#outstanding = outstanding || 1;
+    this.#gathered = outstanding > 0 ? [] : null;
+    if (takesStream) deps.patience.join(this);
+    context.whenGone(() => this.#disconnected());
+  }
+
+  /** A client that is gone before it got an event id cannot come back to be asked. */
+  get canAsk(): boolean {
+    return this.#stream !== null || (this.#takesStream && this.#context !== null);
+  }
+
+  get stream(): LoggedStream | null {
+    return this.#stream;
+  }
+
+  due(): void {
+    this.#open();
+  }
+
+  notify(exchange: ClientExchange, notification: Message): void {
+    const bytes =
+      notification.method === 'notifications/cancelled'
+        ? callOffAsk(this.#session, exchange, notification)
+        : notificationFor('stateful', notification);
+    if (bytes !== null) this.#open()?.send(bytes, true);
+  }
+
+  askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    const stream = this.#open();
+    if (stream === null) return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client is gone'));
+    return askClient(this.#session, exchange, request, this.#deps.prefix, (message) => stream.send(message));
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.#leave(exchange);
+    const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
+    if (this.#stream !== null) {
+      this.#stream.send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+      if (this.#outstanding === 0) this.#end();
+    } else if (this.#gathered !== null) {
+      this.#gathered.push(Buffer.concat(parts));
+      if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
+    } else this.#sendJson(parts);
+  }
+
+  /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */
+  cancelled(exchange: ClientExchange): void {
+    this.#leave(exchange);
+    if (this.#outstanding > 0) return;
+    if (this.#stream !== null) this.#end();
+    else if (this.#gathered !== null && this.#gathered.length > 0) this.#sendGathered(this.#gathered);
+    else if (this.#context !== null) {
+      this.#deps.patience.leave(this);
+      const context = this.#context;
+      this.#context = null;
+      context.openSse().end();
+    }
+  }
+
+  /** Ends the connection but not the calls: what they still say waits in the log. */
+  hangUp(): void {
+    this.#stream?.end();
+  }
+
+  /** The connection of the POST has closed before its answer. */
+  #disconnected(): void {
+    this.#deps.patience.leave(this);
+    this.#context = null;
+  }
+
+  #leave(exchange: ClientExchange): void {
+    this.#outstanding--;
+    this.#session.exchanges.remove(exchange);
+    for (const told of abandonAsks(this.#session, exchange)) this.#stream?.send(told);
+  }
+
+  /** The reply as a stream; null when the client takes none, or has gone without a way to come back. */
+  #open(): LoggedStream | null {
+    if (this.#stream !== null || this.#context === null || !this.#takesStream) return this.#stream;
+    this.#deps.patience.leave(this);
+    const stream = new LoggedStream(
+      this.#session.id,
+      this.#session.nextStream(this.#deps.prefix, 'p'),
+      this.#deps.events,
+    );
+    stream.connect(this.#context.openSse());
+    this.#context = null;
+    this.#stream = stream;
+    this.#session.replies ??= new Map();
+    this.#session.replies.set(stream.name, this);
+    // Clients of older revisions read an event without data as a broken message.
+    if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
+    for (const answer of this.#gathered ?? []) stream.send(answer);
+    return stream;
+  }
+
+  #end(): void {
+    this.#session.replies?.delete(this.#stream!.name);
+    this.#stream!.end();
+  }
+
+  #sendGathered(gathered: readonly Buffer[]): void {
+    const parts: Buffer[] = [];
+    gathered.forEach((answer, i) => {
+      parts.push(i === 0 ? OPEN : COMMA, answer);
+    });
+    parts.push(CLOSE);
+    this.#sendJson(parts);
+  }
+
+  #sendJson(parts: readonly Buffer[]): void {
+    this.#deps.patience.leave(this);
+    const context = this.#context;
+    this.#context = null;
+    if (context !== null) sendParts(context, 200, parts);
+  }
+}
+
+const OPEN = Buffer.from('[');
+const COMMA = Buffer.from(',');
+const CLOSE = Buffer.from(']');

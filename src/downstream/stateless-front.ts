@@ -1,0 +1,94 @@
+import type { RequestContext } from '../http/request-context.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { answer } from '../model/outcome.ts';
+import type { Principal } from '../model/principal.ts';
+import type { StatelessInbound } from '../protocol/classify.ts';
+import { ClientExchange } from './client-exchange.ts';
+import type { Core } from './core.ts';
+import type { Endpoints } from './endpoints.ts';
+import { ExchangeList } from './exchange-list.ts';
+import type { Fingerprints } from './fingerprints.ts';
+import { discoverAnswer, listenCompletion } from './hello-answer.ts';
+import { sendError } from './send.ts';
+import { settle } from './session-intake.ts';
+import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
+
+export interface StatelessFrontDeps extends Omit<StatelessReplyDeps, 'exchanges'> {
+  readonly core: Core;
+  readonly endpoints: Endpoints;
+  readonly fingerprints: Fingerprints;
+  /** How long a discovery waits for servers that were never listed. */
+  readonly firstListWaitMs: () => number;
+}
+
+/** Listening streams one caller may hold open. */
+const MAX_LISTENS = 256;
+
+/** Requests of 2026-07-28: each says everything about itself, and nothing of it is remembered. */
+export class StatelessFront {
+  readonly exchanges = new ExchangeList();
+  readonly #deps: StatelessFrontDeps;
+  readonly #reply: StatelessReplyDeps;
+  readonly #listens = new Map<string, number>();
+
+  constructor(deps: StatelessFrontDeps) {
+    this.#deps = deps;
+    this.#reply = { patience: deps.patience, exchanges: this.exchanges };
+  }
+
+  take(
+    context: RequestContext,
+    inbound: StatelessInbound,
+    endpoint: Endpoint,
+    principal: Principal,
+    takesStream: boolean,
+  ): void {
+    const { message } = inbound;
+    const client: ClientProfile = {
+      principal,
+      sessionId: null,
+      revision: inbound.revision,
+      capabilities: inbound.capabilities,
+      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
+      info: inbound.info,
+      handle: this.#deps.endpoints.handleOf(endpoint, context.request.headers),
+    };
+    if (message.kind !== 'request') {
+      // A cancellation is the end of the connection here; there is nothing the notification could name.
+      if (message.method !== 'notifications/cancelled') this.#deps.core.notify(endpoint, message, client);
+      context.empty(202);
+      return;
+    }
+    const listens = message.method === 'subscriptions/listen';
+    if (listens && (this.#listens.get(principal.id) ?? 0) >= MAX_LISTENS) {
+      sendError(context, 429, -32600, 'Too many listening streams', message.id, ['retry-after', '10']);
+      return;
+    }
+    const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
+    const exchange = new ClientExchange(message, client, reply, context.request.headers);
+    reply.exchange = exchange;
+    this.exchanges.add(exchange);
+    if (message.method === 'server/discover') {
+      void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client, this.#deps.firstListWaitMs()));
+    } else if (listens) void this.#listen(exchange, endpoint);
+    else void settle(exchange, this.#deps.core.run(exchange, endpoint));
+  }
+
+  /** Ends the listening streams with their completion results (2026-07-28 subscriptions §Graceful Closure). */
+  completeListens(reason: string): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request } = exchange;
+      if (request.method === 'subscriptions/listen') exchange.conclude(answer(listenCompletion(request)), reason);
+    }
+  }
+
+  async #listen(exchange: ClientExchange, endpoint: Endpoint): Promise<void> {
+    const { id } = exchange.client.principal;
+    this.#listens.set(id, (this.#listens.get(id) ?? 0) + 1);
+    await settle(exchange, this.#deps.core.run(exchange, endpoint));
+    const left = (this.#listens.get(id) ?? 1) - 1;
+    if (left === 0) this.#listens.delete(id);
+    else this.#listens.set(id, left);
+  }
+}

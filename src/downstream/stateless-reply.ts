@@ -1,0 +1,88 @@
+import type { RequestContext } from '../http/request-context.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { oneLine, withId } from '../protocol/splice.ts';
+import type { Ageing, AgeQueue } from './age-queue.ts';
+import { answerMessage, notificationFor } from './answer-parts.ts';
+import type { ClientExchange, Reply } from './client-exchange.ts';
+import type { EventSink } from './event-sink.ts';
+import type { ExchangeList } from './exchange-list.ts';
+import { sendParts } from './send.ts';
+import { httpStatus } from './stateless-status.ts';
+
+export interface StatelessReplyDeps {
+  /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
+  readonly patience: AgeQueue;
+  /** All stateless exchanges in flight. */
+  readonly exchanges: ExchangeList;
+}
+
+/**
+ * The answer to one POST of 2026-07-28: JSON, or an SSE stream of its own from the first notification on. Its events
+ * have no ids, because there is no coming back; a lost connection cancels the request (streamable-http
+ * §Cancellation).
+ */
+export class StatelessReply implements Reply, Ageing {
+  dueAt = 0;
+  earlier: Ageing | null = null;
+  later: Ageing | null = null;
+  readonly canAsk = false;
+  readonly #deps: StatelessReplyDeps;
+  readonly #endpoint: Endpoint;
+  readonly #takesStream: boolean;
+  #context: RequestContext | null;
+  #sink: EventSink | null = null;
+  /** The exchange this is the reply of; set once, by whoever makes both. */
+  exchange: ClientExchange | null = null;
+
+  constructor(deps: StatelessReplyDeps, endpoint: Endpoint, context: RequestContext, takesStream: boolean) {
+    this.#deps = deps;
+    this.#endpoint = endpoint;
+    this.#context = context;
+    this.#takesStream = takesStream;
+    if (takesStream) deps.patience.join(this);
+    context.whenGone(() => this.exchange?.cancel('the client closed the connection'));
+  }
+
+  due(): void {
+    this.#open();
+  }
+
+  notify(exchange: ClientExchange, notification: Message): void {
+    const bytes = notificationFor('stateless', notification);
+    if (bytes !== null) this.#open()?.event(null, [oneLine(bytes)], exchange.request.method !== 'subscriptions/listen');
+  }
+
+  askFor(_exchange: ClientExchange, request: Message): Promise<Message> {
+    return Promise.reject(new GatewayError('MISSING_CAPABILITY', `there is no way to ask for ${request.method}`));
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.#deps.patience.leave(this);
+    this.#deps.exchanges.remove(exchange);
+    const message = answerMessage(exchange.request, this.#endpoint, outcome);
+    const parts = withId(message, exchange.request.id);
+    if (this.#sink !== null) {
+      this.#sink.event(null, [oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts))]);
+      this.#sink.end();
+    } else if (this.#context !== null) sendParts(this.#context, httpStatus(message), parts);
+    this.#context = null;
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.#deps.patience.leave(this);
+    this.#deps.exchanges.remove(exchange);
+    this.#sink?.end();
+    this.#context = null;
+  }
+
+  #open(): EventSink | null {
+    if (this.#sink !== null || this.#context === null || !this.#takesStream) return this.#sink;
+    this.#deps.patience.leave(this);
+    this.#sink = this.#context.openSse();
+    this.#context = null;
+    return this.#sink;
+  }
+}

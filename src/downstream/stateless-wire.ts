@@ -1,0 +1,109 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
+import type { Principal } from '../model/principal.ts';
+import type { StatelessInbound } from '../protocol/classify.ts';
+import { errorAnswer } from '../protocol/compose.ts';
+import { field } from '../protocol/fields.ts';
+import { oneLine } from '../protocol/splice.ts';
+import { answerParts, notificationFor } from './answer-parts.ts';
+import { ClientExchange, type Reply } from './client-exchange.ts';
+import type { Core } from './core.ts';
+import { ExchangeList } from './exchange-list.ts';
+import type { Fingerprints } from './fingerprints.ts';
+import { discoverAnswer, listenCompletion } from './hello-answer.ts';
+import { MAX_IN_FLIGHT, settle } from './session-intake.ts';
+import type { SharedWire } from './shared-channel.ts';
+
+export interface StatelessWireDeps {
+  readonly core: Core;
+  readonly fingerprints: Fingerprints;
+  readonly firstListWaitMs: () => number;
+}
+
+/** Requests of 2026-07-28 on a wire that carries everything: told apart by their ids, cancelled by notification. */
+export class StatelessWire implements Reply {
+  readonly exchanges = new ExchangeList();
+  readonly canAsk = false;
+  readonly #deps: StatelessWireDeps;
+  readonly #wire: SharedWire;
+  readonly #principal: Principal;
+  readonly #endpoint: Endpoint;
+
+  constructor(deps: StatelessWireDeps, wire: SharedWire, principal: Principal, endpoint: Endpoint) {
+    this.#deps = deps;
+    this.#wire = wire;
+    this.#principal = principal;
+    this.#endpoint = endpoint;
+  }
+
+  take(inbound: StatelessInbound): void {
+    const { message } = inbound;
+    const { core } = this.#deps;
+    const client: ClientProfile = {
+      principal: this.#principal,
+      sessionId: null,
+      revision: inbound.revision,
+      capabilities: inbound.capabilities,
+      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
+      info: inbound.info,
+      handle: null,
+    };
+    if (message.kind !== 'request') {
+      if (!this.cancels(message)) core.notify(this.#endpoint, message, client);
+      return;
+    }
+    if (this.exchanges.size >= MAX_IN_FLIGHT) {
+      this.#wire.write(errorAnswer(message.id, -32600, 'Too many requests in flight', null, 'stateless').bytes);
+      return;
+    }
+    const exchange = new ClientExchange(message, client, this);
+    this.exchanges.add(exchange);
+    if (message.method === 'server/discover') {
+      void settle(exchange, discoverAnswer(core, message, this.#endpoint, client, this.#deps.firstListWaitMs()));
+    } else void settle(exchange, core.run(exchange, this.#endpoint));
+  }
+
+  /** Whether the notification cancels one of these requests; if so, it has. */
+  cancels(notification: Message): boolean {
+    if (notification.method !== 'notifications/cancelled' || notification.bodyStart < 0) return false;
+    const { bytes, bodyStart, bodyEnd } = notification;
+    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
+    if (range === null) return false;
+    const exchange = this.exchanges.find(bytes.toString('latin1', range.start, range.end));
+    exchange?.cancel('the client cancelled the request');
+    return exchange !== null;
+  }
+
+  completeListens(reason: string): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request } = exchange;
+      if (request.method === 'subscriptions/listen') exchange.conclude(answer(listenCompletion(request)), reason);
+    }
+  }
+
+  close(reason: string): void {
+    this.exchanges.cancelAll(reason);
+  }
+
+  notify(_exchange: ClientExchange, notification: Message): void {
+    const bytes = notificationFor('stateless', notification);
+    if (bytes !== null) this.#wire.write(oneLine(bytes));
+  }
+
+  askFor(_exchange: ClientExchange, request: Message): Promise<Message> {
+    return Promise.reject(new GatewayError('MISSING_CAPABILITY', `there is no way to ask for ${request.method}`));
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.exchanges.remove(exchange);
+    const parts = answerParts(exchange.request, this.#endpoint, outcome);
+    this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.exchanges.remove(exchange);
+  }
+}
