@@ -106,9 +106,12 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#head = null;
     this.#parser.expect(request.head);
     if (this.#served > 0 && this.#options.clock.now() - this.#idleSince > STALE_MS) {
-      setImmediate(() => {
-        if (this.#active === request && !this.#gone) this.#write(request);
-      });
+      // The second one is certain to come after a poll of all sockets that began now or later.
+      setImmediate(() =>
+        setImmediate(() => {
+          if (this.#active === request && !this.#gone) this.#write(request);
+        }),
+      );
     } else {
       this.#write(request);
     }
