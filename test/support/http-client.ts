@@ -1,7 +1,9 @@
+import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
-import type { BodyMode, HttpClientPort, HttpRequest } from './client-port.ts';
-import type { HttpFailure } from './http-failure.ts';
-import type { ResponseHeaders } from './response-headers.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { BodyMode, HttpClientPort, HttpRequest } from '../../src/http/client-port.ts';
+import type { HttpFailure } from '../../src/http/http-failure.ts';
+import type { ResponseHeaders } from '../../src/http/response-headers.ts';
 
 /** How a request of a test ended. */
 export interface Ended {
@@ -62,4 +64,30 @@ export function send(
       error: ended,
     });
   });
+}
+
+export function failureOf(ended: Ended): HttpFailure {
+  assert.ok(ended.failure !== null, `expected a failure, got ${ended.status} ${ended.body}`);
+  return ended.failure;
+}
+
+/** Answers through `answer` every time bytes come; a request without a body comes in one piece. */
+export async function answering(
+  answer: (count: number, socket: Socket) => void,
+): Promise<{ port: number; sockets: Socket[] }> {
+  const sockets: Socket[] = [];
+  let count = 0;
+  const port = await listenRaw((socket) => {
+    sockets.push(socket);
+    socket.on('data', () => answer(++count, socket));
+  });
+  return { port, sockets };
+}
+
+export async function until(condition: () => boolean): Promise<void> {
+  const end = performance.now() + 5_000;
+  while (!condition()) {
+    assert.ok(performance.now() < end, 'did not happen within 5 s');
+    await delay(5);
+  }
 }
