@@ -1,0 +1,264 @@
+import type { ClientProfile } from '../../src/model/client-profile.ts';
+import type { Exchange } from '../../src/model/exchange.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
+import type { Era, Message } from '../../src/model/message.ts';
+import type { Outcome } from '../../src/model/outcome.ts';
+import type {
+  EraVerdicts,
+  KnownCatalogs,
+  UpstreamEvents,
+  UpstreamSessionRecord,
+  UpstreamSessions,
+} from '../../src/model/ports.ts';
+import { ANONYMOUS } from '../../src/model/principal.ts';
+import type { Server } from '../../src/model/server.ts';
+import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ServerState } from '../../src/model/server-state.ts';
+import { fingerprint } from '../../src/protocol/canonical.ts';
+import { request } from '../../src/protocol/compose.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import type { UpstreamTimes } from '../../src/upstream/upstream-deps.ts';
+import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
+import { FakeClock, settled } from './fake-clock.ts';
+import type { ScriptedServer } from './scripted-server.ts';
+
+/** A definition with everything at its default. */
+export function serverOf(name: string, changes: Partial<Server> = {}): Server {
+  return {
+    name,
+    transport: { type: 'stdio', command: name, args: [], env: {}, inheritEnv: false, cwd: '/' },
+    description: null,
+    isolation: null,
+    isolationHeader: null,
+    timeoutMs: 60_000,
+    toolTimeoutMs: new Map(),
+    retry: 'never',
+    trusted: false,
+    start: 'lazy',
+    enabled: true,
+    tools: { include: null, exclude: new Set() },
+    limits: { maxMessageBytes: 16 << 20, maxProcesses: 16 },
+    origin: { file: 'test', line: 1, column: 1 },
+    connectionDigest: `digest of ${name}`,
+    ...changes,
+  };
+}
+
+export function httpServerOf(name: string, changes: Partial<Server> = {}): Server {
+  return serverOf(name, {
+    transport: { type: 'http', url: `http://127.0.0.1/${name}`, headers: {}, tls: {} },
+    ...changes,
+  });
+}
+
+export function clientOf(
+  sessionId: string | null,
+  capabilities = '{}',
+  changes: Partial<ClientProfile> = {},
+): ClientProfile {
+  return {
+    principal: ANONYMOUS,
+    sessionId,
+    revision: sessionId === null ? '2026-07-28' : '2025-11-25',
+    capabilities,
+    fingerprint: fingerprint(capabilities),
+    info: '{"name":"test client","version":"1"}',
+    handle: null,
+    ...changes,
+  };
+}
+
+/** An exchange that records. `answers` is how the client answers what it is asked, by method. */
+export class TestExchange implements Exchange {
+  readonly id = 'x';
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly takesInputRequired: boolean;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly emitted: Message[] = [];
+  readonly asked: Message[] = [];
+  answer: (request: Message) => Promise<Message> = () =>
+    Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
+
+  constructor(client: ClientProfile, message: Message) {
+    this.client = client;
+    this.request = message;
+    this.takesInputRequired = client.sessionId === null;
+  }
+
+  emit(notification: Message): void {
+    this.emitted.push(notification);
+  }
+
+  ask(message: Message): Promise<Message> {
+    this.asked.push(message);
+    return this.answer(message);
+  }
+
+  cancel(reason: string): void {
+    this.cancelled = reason;
+    this.onCancel?.(reason);
+  }
+}
+
+/** A tools/call of this client, in the era it speaks. */
+export function toolCall(
+  client: ClientProfile,
+  params: string = '{"name":"echo","arguments":{}}',
+  id = '"c1"',
+): TestExchange {
+  const era: Era = client.sessionId === null ? 'stateless' : 'stateful';
+  return new TestExchange(client, request('tools/call', id, params, era));
+}
+
+class RecordedEvents implements UpstreamEvents {
+  readonly notifications: { server: string; sessionId: string | null; method: string }[] = [];
+  readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
+  readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
+  readonly lost: string[] = [];
+  readonly states: ServerState[] = [];
+  answer: (message: Message) => Promise<Message> = () =>
+    Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
+
+  notification(server: string, sessionId: string | null, message: Message): void {
+    this.notifications.push({ server, sessionId, method: message.method });
+  }
+
+  request(server: string, sessionId: string | null, message: Message): Promise<Message> {
+    this.requests.push({ server, sessionId, message });
+    return this.answer(message);
+  }
+
+  catalogChanged(server: string, print: string, lists: readonly ListKind[]): void {
+    this.changed.push({ server, fingerprint: print, lists });
+  }
+
+  stateLost(_server: string, sessionId: string): void {
+    this.lost.push(sessionId);
+  }
+
+  statusChanged(_server: string, status: { readonly state: ServerState }): void {
+    if (this.states.at(-1) !== status.state) this.states.push(status.state);
+  }
+}
+
+class MapCatalogs implements KnownCatalogs {
+  readonly map = new Map<string, ServerCatalog & { readonly identity: string }>();
+
+  load(): Iterable<ServerCatalog & { readonly identity: string }> {
+    return this.map.values();
+  }
+
+  save(identity: string, catalog: ServerCatalog): void {
+    this.map.set(`${catalog.server} ${identity}`, { ...catalog, identity });
+  }
+
+  forget(server: string): void {
+    for (const [key, catalog] of this.map) if (catalog.server === server) this.map.delete(key);
+  }
+}
+
+class MapVerdicts implements EraVerdicts {
+  readonly map = new Map<string, NonNullable<ReturnType<EraVerdicts['get']>>>();
+
+  get(identity: string): NonNullable<ReturnType<EraVerdicts['get']>> | null {
+    return this.map.get(identity) ?? null;
+  }
+
+  set(identity: string, verdict: NonNullable<ReturnType<EraVerdicts['get']>>): void {
+    this.map.set(identity, verdict);
+  }
+
+  forget(identity: string): void {
+    this.map.delete(identity);
+  }
+}
+
+class MapSessions implements UpstreamSessions {
+  readonly map = new Map<string, UpstreamSessionRecord>();
+
+  get(server: string, key: string): UpstreamSessionRecord | null {
+    return this.map.get(`${server} ${key}`) ?? null;
+  }
+
+  put(server: string, key: string, record: UpstreamSessionRecord): void {
+    this.map.set(`${server} ${key}`, record);
+  }
+
+  delete(server: string, key: string): void {
+    this.map.delete(`${server} ${key}`);
+  }
+}
+
+/** What outlives a gateway's process. */
+export class Remembered {
+  readonly catalogs = new MapCatalogs();
+  readonly verdicts = new MapVerdicts();
+  readonly sessions = new MapSessions();
+}
+
+export interface BenchOptions {
+  readonly maxProcesses?: number;
+  readonly times?: Partial<UpstreamTimes>;
+  readonly remembered?: Remembered;
+}
+
+/** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
+export class UpstreamBench {
+  readonly clock = new FakeClock();
+  readonly events = new RecordedEvents();
+  readonly metrics = new Metrics();
+  readonly remembered: Remembered;
+  readonly scripts = new Map<string, ScriptedServer>();
+  readonly set: UpstreamSet;
+
+  constructor(options: BenchOptions = {}) {
+    this.remembered = options.remembered ?? new Remembered();
+    this.set = new UpstreamSet({
+      clock: this.clock,
+      random: { unit: () => 0, hex: (bytes) => '0'.repeat(2 * bytes) },
+      logger: Logger.silent(),
+      metrics: this.metrics,
+      events: this.events,
+      knownCatalogs: this.remembered.catalogs,
+      eraVerdicts: this.remembered.verdicts,
+      upstreamSessions: this.remembered.sessions,
+      openTransport: (server, { kind }) => this.scripts.get(server.name)!.open(kind),
+      maxProcesses: options.maxProcesses ?? 128,
+      ...(options.times === undefined ? {} : { times: options.times }),
+    });
+  }
+
+  /** Adds scripted servers and starts the set. */
+  async run(...servers: readonly (readonly [Server, ScriptedServer])[]): Promise<void> {
+    for (const [server, script] of servers) {
+      script.kind = server.transport.type;
+      this.scripts.set(server.name, script);
+    }
+    void this.set.apply(new Map(servers.map(([server]) => [server.name, server])));
+    this.set.start();
+    await settled();
+  }
+
+  call(server: string, exchange: TestExchange): Promise<Outcome> {
+    return this.set.call(server, exchange.request, exchange);
+  }
+
+  dropped(): number {
+    const line = /^trunkline_upstream_dropped_total\{.*\} (\d+)$/gm;
+    return [...this.metrics.exposition().matchAll(line)].reduce((sum, found) => sum + Number(found[1]), 0);
+  }
+}
+
+/** The text of the answer's bytes; fails the test on a failure. */
+export function answerText(outcome: Outcome): string {
+  if (outcome.kind === 'failure') throw outcome.error;
+  return outcome.message.bytes.toString();
+}
+
+export function failureOf(outcome: Outcome): GatewayError {
+  if (outcome.kind === 'answer') throw new Error(`answered: ${outcome.message.bytes}`);
+  return outcome.error;
+}
