@@ -1,0 +1,198 @@
+import { KeyAuthenticator } from '../../src/downstream/auth.ts';
+import { Downstream } from '../../src/downstream/downstream.ts';
+import { Listener } from '../../src/http/listener.ts';
+import { type Clock, systemClock } from '../../src/model/clock.ts';
+import type { Agent, DesiredState, SessionSettings } from '../../src/model/desired-state.ts';
+import { systemRandom } from '../../src/model/random.ts';
+import { Secret } from '../../src/model/secret.ts';
+import type { Server } from '../../src/model/server.ts';
+import { SqliteEventLog } from '../../src/store/event-log.ts';
+import { SqliteSessionRecords } from '../../src/store/session-records.ts';
+import { StateFile } from '../../src/store/state-file.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { FakeCore } from './fake-core.ts';
+import { EventReader, type Reply, send } from './raw-http.ts';
+
+export interface RigOptions {
+  /** Agent name to the servers it may use. */
+  readonly agents?: Readonly<Record<string, readonly string[] | null>>;
+  readonly unknownCallers?: 'refuse' | 'allow';
+  readonly servers?: readonly string[];
+  readonly sessions?: Partial<SessionSettings>;
+  readonly patienceMs?: number;
+  readonly clock?: Clock;
+  readonly core?: FakeCore;
+  /** Where sessions are kept, to be shared by a gateway and its successor. */
+  readonly state?: StateFile;
+}
+
+const STREAM = 'application/json, text/event-stream';
+
+/** All of `downstream/` behind a real listener and before a core that a test scripts. */
+export class DownstreamRig {
+  readonly core: FakeCore;
+  readonly downstream: Downstream;
+  readonly listener: Listener;
+  readonly store: StateFile;
+  desired: DesiredState;
+  readonly #ownsStore: boolean;
+  readonly #events: SqliteEventLog;
+
+  private constructor(options: RigOptions) {
+    const clock = options.clock ?? systemClock;
+    this.core = options.core ?? new FakeCore();
+    this.#ownsStore = options.state === undefined;
+    this.store = options.state ?? new StateFile({ path: ':memory:', clock, logger: Logger.silent() });
+    this.#events = new SqliteEventLog(this.store, clock);
+    this.desired = desiredState(options);
+    this.listener = new Listener({
+      settings: { ...this.desired.listen, port: 0 },
+      log: { info: () => {}, warn: () => {}, error: (event, fields) => console.error(event, fields) },
+    });
+    this.downstream = new Downstream({
+      clock,
+      random: systemRandom,
+      logger: Logger.silent(),
+      core: this.core,
+      authenticator: new KeyAuthenticator(this.desired),
+      records: new SqliteSessionRecords(this.store),
+      events: this.#events,
+      state: () => this.desired,
+      ...(options.patienceMs === undefined
+        ? {}
+        : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),
+    });
+    this.downstream.register(this.listener.routes);
+  }
+
+  static async start(options: RigOptions = {}): Promise<DownstreamRig> {
+    const rig = new DownstreamRig(options);
+    await rig.listener.listen();
+    return rig;
+  }
+
+  url(path = '/mcp'): string {
+    return `http://127.0.0.1:${this.listener.port}${path}`;
+  }
+
+  post(body: string | Buffer, headers: Readonly<Record<string, string>> = {}, path = '/mcp'): Promise<Reply> {
+    return send(this.url(path), 'POST', { ...JSON_HEADERS, ...headers }, body);
+  }
+
+  stream(body: string, headers: Readonly<Record<string, string>> = {}, path = '/mcp'): Promise<EventReader> {
+    return EventReader.open(this.url(path), 'POST', { ...JSON_HEADERS, ...headers }, body);
+  }
+
+  listen(headers: Readonly<Record<string, string>>, path = '/mcp'): Promise<EventReader> {
+    return EventReader.open(this.url(path), 'GET', { accept: 'text/event-stream', ...headers });
+  }
+
+  /** Opens a session and gives the headers that belong to it. */
+  async session(options: SessionOptions = {}): Promise<Record<string, string>> {
+    const { revision = '2025-11-25', capabilities = {}, path = '/mcp', headers = {} } = options;
+    const params = { protocolVersion: revision, capabilities, clientInfo: { name: 'test', version: '1' } };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 'init', method: 'initialize', params });
+    const reply = await this.post(body, headers, path);
+    const id = reply.headers['mcp-session-id'];
+    if (typeof id !== 'string') throw new Error(`no session: ${reply.status} ${reply.text}`);
+    return { ...headers, 'mcp-session-id': id, 'mcp-protocol-version': revision };
+  }
+
+  async close(): Promise<void> {
+    this.downstream.close();
+    await this.listener.close();
+    this.#events.close();
+    if (this.#ownsStore) this.store.close();
+  }
+}
+
+export interface SessionOptions {
+  readonly revision?: string;
+  readonly capabilities?: object;
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json', accept: STREAM };
+
+/** A request of 2026-07-28 with everything it has to say, and its headers. */
+export function stateless(
+  method: string,
+  params: Readonly<Record<string, unknown>> = {},
+  options: { readonly id?: string | number; readonly capabilities?: object } = {},
+): { readonly body: string; readonly headers: Record<string, string> } {
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+    'io.modelcontextprotocol/clientCapabilities': options.capabilities ?? {},
+  };
+  const name = params['name'] ?? params['uri'];
+  return {
+    body: JSON.stringify({ jsonrpc: '2.0', id: options.id ?? 1, method, params: { ...params, _meta: meta } }),
+    headers: {
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof name === 'string' ? { 'mcp-name': name } : {}),
+    },
+  };
+}
+
+/** A JSON-RPC request's text. */
+export function call(id: string | number, method: string, params: object = {}): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, method, params });
+}
+
+function desiredState(options: RigOptions): DesiredState {
+  const agents = new Map<string, Agent>();
+  for (const [name, servers] of Object.entries(options.agents ?? {})) {
+    agents.set(name, {
+      name,
+      key: new Secret(`key-of-${name}`),
+      servers: servers === null ? null : new Set(servers),
+    });
+  }
+  return {
+    servers: new Map((options.servers ?? ['memory']).map((name) => [name, server(name)])),
+    agents,
+    unknownCallers: options.unknownCallers ?? 'refuse',
+    listen: {
+      host: '127.0.0.1',
+      port: 0,
+      tls: null,
+      trustedProxies: [],
+      allowedHosts: [],
+      allowedOrigins: [],
+      insecure: false,
+      maxBodyBytes: 4 * 1024 * 1024,
+      maxConnections: 10_000,
+    },
+    control: { host: '127.0.0.1', port: 0 },
+    sessions: { idleMs: 60_000, max: 1_000, maxPerPrincipal: 1_000, ...options.sessions },
+    firstListWaitMs: 100,
+    maxTimeoutMs: 600_000,
+    maxProcesses: 1,
+    dataDir: null,
+    logLevel: 'error',
+    files: [],
+  };
+}
+
+function server(name: string): Server {
+  return {
+    name,
+    transport: { type: 'memory', key: name },
+    description: null,
+    isolation: null,
+    isolationHeader: null,
+    timeoutMs: 60_000,
+    toolTimeoutMs: new Map(),
+    retry: 'never',
+    trusted: false,
+    start: 'lazy',
+    enabled: true,
+    tools: { include: null, exclude: new Set() },
+    limits: { maxMessageBytes: 1024 * 1024, maxProcesses: 1 },
+    origin: { file: 'test', line: 1, column: 1 },
+    connectionDigest: name,
+  };
+}

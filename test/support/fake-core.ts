@@ -1,0 +1,55 @@
+import type { HelloView } from '../../src/gateway/hello-view.ts';
+import type { ClientProfile } from '../../src/model/client-profile.ts';
+import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
+import type { GatewayError } from '../../src/model/gateway-error.ts';
+import type { Message } from '../../src/model/message.ts';
+import { answer, type Outcome } from '../../src/model/outcome.ts';
+import { result } from '../../src/protocol/compose.ts';
+
+export type Handler = (exchange: Exchange, endpoint: Endpoint) => Outcome | Promise<Outcome>;
+
+/** The gateway's core with the servers left out: what a method does is what the test says. */
+export class FakeCore {
+  readonly handlers = new Map<string, Handler>();
+  readonly ran: Exchange[] = [];
+  readonly notified: { readonly message: Message; readonly client: ClientProfile }[] = [];
+  readonly ended: string[] = [];
+  helloAnswer: HelloView | GatewayError = {
+    serverInfo: '{"name":"fake","version":"1"}',
+    capabilities: '{"tools":{"listChanged":true},"logging":{}}',
+    instructions: 'be kind',
+    hello: null,
+    ttlMs: 5,
+    cacheScope: 'private',
+  };
+
+  on(method: string, handler: Handler): this {
+    this.handlers.set(method, handler);
+    return this;
+  }
+
+  async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    this.ran.push(exchange);
+    const handler = this.handlers.get(exchange.request.method);
+    return handler === undefined
+      ? ok(exchange, `{"method":"${exchange.request.method}"}`)
+      : handler(exchange, endpoint);
+  }
+
+  async hello(_endpoint: Endpoint, _client: ClientProfile, _waitMs: number): Promise<HelloView | GatewayError> {
+    return this.helloAnswer;
+  }
+
+  notify(_endpoint: Endpoint, message: Message, client: ClientProfile): void {
+    this.notified.push({ message, client });
+  }
+
+  sessionEnded(sessionId: string): void {
+    this.ended.push(sessionId);
+  }
+}
+
+/** An answer as a server gives it: in the client's words, under an id that means nothing. */
+export function ok(exchange: Exchange, json: string): Outcome {
+  return answer(result('0', json, exchange.request.era));
+}
