@@ -46,6 +46,7 @@ export class Catalog {
   readonly #parts: CatalogParts;
   readonly #pages = new Map<string, ListPages>();
   readonly #digests = new Map<ListKind, string>();
+  readonly #eras: ReadonlyMap<string, Era>;
 
   constructor(parts: CatalogParts) {
     this.#parts = parts;
@@ -55,9 +56,15 @@ export class Catalog {
     this.declared = parts.declared;
     this.notices = parts.notices;
     this.complete = parts.members.every((member) => member.catalog !== null);
+    this.#eras = new Map(parts.members.flatMap((m) => (m.catalog === null ? [] : [[m.server, m.catalog.hello.era]])));
     this.resourceServers = parts.members
       .filter(({ server }) => parts.declared.get(server)?.resources === true)
       .map(({ server }) => server);
+  }
+
+  /** The era of a member; undefined while nothing is known of it. */
+  eraOf(server: string): Era | undefined {
+    return this.#eras.get(server);
   }
 
   tool(name: string): Target | null {
@@ -92,6 +99,11 @@ export class Catalog {
   /** One page of a list, with an id to be replaced; null where there is no such page. `wall` is the time now. */
   page(kind: ListKind, era: Era, index: number, wall: number): Message | null {
     return this.#pagesOf(kind, era).page(index, era === 'stateful' ? 0 : this.#ttlMs(kind, wall));
+  }
+
+  /** The items of a list in its order, with the names they have here. */
+  items(kind: ListKind): readonly ExposedItem[] {
+    return this.#items(kind);
   }
 
   /** Digest of the whole list as clients see it. */

@@ -4,6 +4,7 @@ import { field } from '../protocol/fields.ts';
 import { listOf } from '../protocol/methods.ts';
 import { envelope, splice } from '../protocol/splice.ts';
 import type { CatalogMember } from './catalog-member.ts';
+import { toolFor } from './tool-facts.ts';
 
 export interface ExposedItem {
   readonly server: string;
@@ -15,11 +16,16 @@ export interface ExposedItem {
 export function writeItems(
   kind: ListKind,
   items: readonly ExposedItem[],
-  _members: readonly CatalogMember[],
-  _era: Era,
+  members: readonly CatalogMember[],
+  era: Era,
 ): readonly Buffer[] {
   const { itemKey } = listOf(kind);
-  return items.map(({ exposed, item }) => (exposed === item.key ? item.bytes : rename(item.bytes, itemKey, exposed)));
+  const eras = new Map(members.map(({ server, catalog }) => [server, catalog?.hello.era ?? era]));
+  return items.flatMap(({ server, exposed, item }) => {
+    const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era) : item.bytes;
+    if (bytes === null) return [];
+    return [exposed === item.key ? bytes : rename(bytes, itemKey, exposed)];
+  });
 }
 
 function rename(bytes: Buffer, key: string, exposed: string): Buffer {

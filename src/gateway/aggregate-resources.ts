@@ -13,10 +13,12 @@ import type { Catalogs } from './catalogs.ts';
 import { noCompletion } from './own-results.ts';
 import { namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
+import type { Subscriptions } from './subscriptions.ts';
 
 export interface AggregateResourcesDeps {
   readonly upstreams: Upstreams;
   readonly catalogs: Catalogs;
+  readonly subscriptions: Subscriptions;
   readonly firstListWaitMs: () => number;
 }
 
@@ -43,7 +45,9 @@ export class AggregateResources {
     const found = await this.find(exchange, uri.value);
     if (found instanceof GatewayError) return failure(found);
     if (!('server' in found)) return this.#ask(found, uri.value, exchange);
-    const outcome = await this.#deps.upstreams.call(found.server, withParam(request, uri, found.uri), exchange);
+    const own = withParam(request, uri, found.uri);
+    if (request.method !== 'resources/read') return this.#deps.subscriptions.run(found, own, exchange);
+    const outcome = await this.#deps.upstreams.call(found.server, own, exchange);
     return found.exposed === found.uri ? outcome : renamed(outcome, found);
   }
 
@@ -82,7 +86,7 @@ export class AggregateResources {
     let worst: Outcome | null = null;
     let rank = -1;
     for (const server of servers) {
-      const outcome = await this.#deps.upstreams.call(server, exchange.request, exchange);
+      const outcome = await this.#askOne(server, uri, exchange);
       if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
       if (exchange.cancelled !== null) return outcome;
       const weight = outcome.kind === 'failure' ? 2 : saysAbsent(outcome.message) ? 0 : 1;
@@ -92,6 +96,13 @@ export class AggregateResources {
       }
     }
     return worst ?? failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`));
+  }
+
+  #askOne(server: string, uri: string, exchange: Exchange): Promise<Outcome> {
+    const { upstreams, subscriptions } = this.#deps;
+    const { request } = exchange;
+    if (request.method === 'resources/read') return upstreams.call(server, request, exchange);
+    return subscriptions.run({ server, uri, exposed: uri }, request, exchange);
   }
 }
 

@@ -13,7 +13,9 @@ import type { AggregateTasks } from './aggregate-tasks.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { LogLevels } from './log-levels.ts';
 import { noCompletion, ownAnswer } from './own-results.ts';
-import { namedParam, withParam } from './params.ts';
+import { type NamedParam, namedParam, withParam } from './params.ts';
+import { refuseParamHeaders } from './policy/param-headers.ts';
+import { toolResult } from './tool-results.ts';
 import { unknownTool, unlistedServer } from './unknown-tool.ts';
 
 export interface AggregateDeps {
@@ -74,7 +76,14 @@ export class Aggregate {
     const catalog = this.#deps.catalogs.of(exchange.client);
     const target = catalog.tool(name.value);
     if (target === null) return this.#callUnlisted(exchange, name.value, catalog);
-    return this.#send(exchange, catalog, target.server, withParam(exchange.request, name, target.name));
+    return this.#callTarget(exchange, catalog, target, name);
+  }
+
+  #callTarget(exchange: Exchange, catalog: Catalog, target: Target, name: NamedParam): Promise<Outcome> {
+    const refused = refuseParamHeaders(target.item, exchange);
+    if (refused !== null) return Promise.resolve(failure(refused));
+    const outcome = this.#send(exchange, catalog, target.server, withParam(exchange.request, name, target.name));
+    return toolResult(outcome, exchange.request, catalog.eraOf(target.server), target.item);
   }
 
   /** A name that no table knows: it may be of a server that was not listed yet, else the caller is told what is wrong. */
@@ -88,7 +97,7 @@ export class Aggregate {
       const target = catalog.tool(name);
       const param = namedParam(request, 'name');
       if (param instanceof GatewayError) return failure(param);
-      if (target !== null) return this.#send(exchange, catalog, target.server, withParam(request, param, target.name));
+      if (target !== null) return this.#callTarget(exchange, catalog, target, param);
       // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
       const still = unlistedServer(name, catalog, client.principal);
       if (still !== null && !(still instanceof GatewayError)) {

@@ -1,7 +1,5 @@
 import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
-import { CursorCodec } from '../catalog/cursor.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -10,31 +8,14 @@ import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { errorAnswer } from '../protocol/compose.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { Aggregate } from './aggregate.ts';
-import { AggregateLists } from './aggregate-lists.ts';
-import { AggregateResources } from './aggregate-resources.ts';
-import { AggregateTasks } from './aggregate-tasks.ts';
-import { Catalogs } from './catalogs.ts';
 import type { HelloView } from './hello-view.ts';
-import { LogLevels } from './log-levels.ts';
+import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
-import { Sealer } from './sealer.ts';
-import { ServerEndpoint } from './server-endpoint.ts';
-import { ServerIndex } from './server-index.ts';
-import { TaskIds } from './task-ids.ts';
 
-export interface GatewayDeps {
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Who the aggregate says it is. */
-  readonly info: { readonly name: string; readonly title: string; readonly version: string };
-  /** 32 random bytes of this installation; seals cursors and task ids. Kept over restarts, those stay valid. */
-  readonly key: Buffer;
-  /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
-  readonly firstListWaitMs: () => number;
-}
+export type { GatewayDeps } from './parts.ts';
+
+/** Notifications of clients that are the edge's matter: the handshake, and the end of exchanges it knows. */
+const OF_THE_EDGE: ReadonlySet<string> = new Set(['notifications/initialized', 'notifications/cancelled']);
 
 /**
  * The core: one exchange in, one outcome out. Finds where a name leads, asks the policies, dispatches to the
@@ -46,12 +27,7 @@ export interface GatewayDeps {
 export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
-  #upstreams!: Upstreams;
-  #streams!: ClientStreams;
-  #catalogs!: Catalogs;
-  #levels!: LogLevels;
-  #aggregate!: Aggregate;
-  #single!: ServerEndpoint;
+  #parts!: Parts;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -60,24 +36,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams): void {
-    const { clock, key, firstListWaitMs } = this.#deps;
-    const cursors = new CursorCodec(key);
-    const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo: this.#serverInfo });
-    const logLevels = new LogLevels(upstreams, catalogs);
-    this.#upstreams = upstreams;
-    this.#streams = streams;
-    this.#catalogs = catalogs;
-    this.#levels = logLevels;
-    this.#single = new ServerEndpoint({ upstreams, servers: new ServerIndex(upstreams), clock });
-    this.#aggregate = new Aggregate({
-      upstreams,
-      catalogs,
-      lists: new AggregateLists({ catalogs, cursors, clock, firstListWaitMs }),
-      resources: new AggregateResources({ upstreams, catalogs, firstListWaitMs }),
-      tasks: new AggregateTasks(upstreams, new TaskIds(new Sealer(key))),
-      logLevels,
-      firstListWaitMs,
-    });
+    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams);
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
@@ -90,11 +49,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** What the endpoint says of itself to this client; waits at most `waitMs` for servers that were never listed. */
   async hello(endpoint: Endpoint, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
+    const { single, catalogs, sessions } = this.#parts;
     if (endpoint.kind === 'server') {
       const refused = refuseAccess(client.principal, endpoint.server);
-      return refused ?? (await this.#single.hello(endpoint.server, client, waitMs));
+      return refused ?? (await single.hello(endpoint.server, client, waitMs));
     }
-    const catalog = await this.#catalogs.ready(client, waitMs);
+    const catalog = await catalogs.ready(client, waitMs);
+    sessions.see(client, endpoint);
     return {
       serverInfo: this.#serverInfo,
       capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),
@@ -105,36 +66,54 @@ export class Gateway implements Exchanges, UpstreamEvents {
     };
   }
 
-  /** A notification of the client that belongs to no exchange in flight. */
+  /** A notification of the client that belongs to no exchange in flight. Goes to connections of its own only. */
   notify(endpoint: Endpoint, message: Message, client: ClientProfile): void {
-    if (endpoint.kind === 'server' && refuseAccess(client.principal, endpoint.server) === null) {
-      this.#upstreams.notify(endpoint.server, message, client);
+    if (OF_THE_EDGE.has(message.method)) return;
+    const { upstreams, catalogs } = this.#parts;
+    if (endpoint.kind === 'server') {
+      if (refuseAccess(client.principal, endpoint.server) === null) upstreams.notify(endpoint.server, message, client);
+      return;
+    }
+    for (const { server } of catalogs.of(client).members) {
+      if (upstreams.ownsConnection(server, client)) upstreams.notify(server, message, client);
     }
   }
 
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
-    this.#levels.forget(sessionId);
-    this.#upstreams.releaseSession(sessionId);
+    const { sessions, subscriptions, logLevels, upstreams } = this.#parts;
+    sessions.delete(sessionId);
+    subscriptions.deleteSession(sessionId);
+    logLevels.forget(sessionId);
+    upstreams.releaseSession(sessionId);
   }
 
-  notification(_server: string, sessionId: string | null, message: Message): void {
-    if (sessionId !== null) this.#streams.deliver(sessionId, message);
+  /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */
+  drain(): void {
+    this.#parts.listens.drain();
   }
 
-  async request(_server: string, sessionId: string | null, message: Message): Promise<Message> {
-    if (sessionId !== null) return this.#streams.ask(sessionId, message);
-    return errorAnswer(message.id, -32601, 'no client is attached to this connection', null, message.era);
+  close(): void {
+    this.#parts.announcer.close();
+    this.#parts.listens.drain();
+  }
+
+  notification(server: string, sessionId: string | null, message: Message): void {
+    this.#parts.events.notification(server, sessionId, message);
+  }
+
+  request(server: string, sessionId: string | null, message: Message): Promise<Message> {
+    return this.#parts.events.request(server, sessionId, message);
   }
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void {
-    this.#catalogs.invalidate();
-    this.#deps.logger.debug('catalog_changed', { server, fingerprint, lists: lists.join(',') });
+    this.#parts.catalogs.invalidate();
+    this.#parts.announcer.changed(server, fingerprint, lists);
   }
 
   stateLost(server: string, sessionId: string): void {
-    this.#levels.forgetServer(sessionId, server);
     this.#deps.logger.warn('state_lost', { server, session: sessionId });
+    this.#parts.events.stateLost(server, sessionId);
   }
 
   statusChanged(server: string, status: ServerStatus): void {
@@ -142,9 +121,14 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   #dispatch(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    if (endpoint.kind === 'aggregate') return this.#aggregate.run(exchange);
+    const { aggregate, single, listens, sessions } = this.#parts;
+    sessions.see(exchange.client, endpoint);
+    const { request } = exchange;
+    const listen = request.era === 'stateless' && request.method === 'subscriptions/listen';
+    if (endpoint.kind === 'aggregate') return listen ? listens.run(exchange, endpoint) : aggregate.run(exchange);
     const refused = refuseAccess(exchange.client.principal, endpoint.server);
-    return refused === null ? this.#single.run(exchange, endpoint.server) : Promise.resolve(failure(refused));
+    if (refused !== null) return Promise.resolve(failure(refused));
+    return listen ? listens.run(exchange, endpoint) : single.run(exchange, endpoint.server);
   }
 
   #defect(exchange: Exchange, cause: unknown): Outcome {

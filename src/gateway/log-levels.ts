@@ -4,14 +4,11 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { request as composeRequest } from '../protocol/compose.ts';
+import { isLogLevel, LOG_LEVELS, type LogLevel } from '../protocol/meta-keys.ts';
 import type { Catalogs } from './catalogs.ts';
 import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
-
-/** RFC 5424 severities, lowest first (2025-11-25 server/utilities/logging). */
-export const LOG_LEVELS = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 
 interface Wanted {
   readonly level: LogLevel;
@@ -81,8 +78,4 @@ export class LogLevels {
     const outcome = await this.#upstreams.call(server, request, exchange);
     if (outcome.kind === 'failure') wanted.told.delete(server);
   }
-}
-
-function isLogLevel(text: string): text is LogLevel {
-  return (LOG_LEVELS as readonly string[]).includes(text);
 }

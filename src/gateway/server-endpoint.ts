@@ -3,21 +3,26 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState } from '../model/server-state.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { HelloView } from './hello-view.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
+import { refuseParamHeaders } from './policy/param-headers.ts';
 import { noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage } from './server-pages.ts';
+import type { Subscriptions } from './subscriptions.ts';
+import { toolResult } from './tool-results.ts';
 
 export interface ServerEndpointDeps {
   readonly upstreams: Upstreams;
   readonly servers: ServerIndex;
+  readonly subscriptions: Subscriptions;
   readonly clock: Clock;
 }
 
@@ -51,10 +56,11 @@ export class ServerEndpoint {
     if (server === null) return Promise.resolve(failure(noServer(name)));
     const { method, era } = exchange.request;
     switch (method) {
-      case 'tools/call': {
-        const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
-        return refused === null ? upstreams.call(name, exchange.request, exchange) : Promise.resolve(failure(refused));
-      }
+      case 'tools/call':
+        return this.#callTool(exchange, server);
+      case 'resources/subscribe':
+      case 'resources/unsubscribe':
+        return this.#subscribe(exchange, name);
       case 'ping':
         // The server's health is its supervisor's matter.
         return Promise.resolve(ownAnswer(era, ''));
@@ -73,6 +79,32 @@ export class ServerEndpoint {
     if (servers.get(name) === null) return noServer(name);
     const catalog = upstreams.knownCatalog(name, client) ?? (await upstreams.catalog(name, client, waitMs));
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall());
+  }
+
+  #subscribe(exchange: Exchange, server: string): Promise<Outcome> {
+    const uri = namedParam(exchange.request, 'uri');
+    if (uri instanceof GatewayError) return this.#deps.upstreams.call(server, exchange.request, exchange);
+    const resource = { server, uri: uri.value, exposed: uri.value };
+    return this.#deps.subscriptions.run(resource, exchange.request, exchange);
+  }
+
+  /** The tool's definition, where it is known, says how its headers are checked and its result is translated. */
+  #callTool(exchange: Exchange, server: Server): Promise<Outcome> {
+    const { upstreams } = this.#deps;
+    const { request, client, paramHeaders } = exchange;
+    const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
+    if (refused !== null) return Promise.resolve(failure(refused));
+    const checked = paramHeaders !== undefined && paramHeaders !== null && request.era === 'stateless';
+    if (!checked && request.era === 'stateless') return upstreams.call(server.name, request, exchange);
+    const known = upstreams.knownCatalog(server.name, client);
+    if (known === null || (!checked && known.hello.era === 'stateful')) {
+      return upstreams.call(server.name, request, exchange);
+    }
+    const tool = toolOf(known, request);
+    const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
+    if (fault !== null) return Promise.resolve(failure(fault));
+    const outcome = upstreams.call(server.name, request, exchange);
+    return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 
   async #list(exchange: Exchange, server: Server, list: ListMethod): Promise<Outcome> {
@@ -120,6 +152,19 @@ function refuseTool(server: Server, { request }: Exchange): GatewayError | null 
   if (tool instanceof GatewayError) return tool;
   if (filterAllows(server.tools, tool.value)) return null;
   return new GatewayError('INVALID_PARAMS', `Unknown tool: ${tool.value}`, { server: server.name });
+}
+
+const TOOLS = new WeakMap<ServerCatalog, ReadonlyMap<string, Capability>>();
+
+function toolOf(catalog: ServerCatalog, request: Message): Capability | null {
+  const name = namedParam(request, 'name');
+  if (name instanceof GatewayError) return null;
+  let tools = TOOLS.get(catalog);
+  if (tools === undefined) {
+    tools = new Map(catalog.lists.tools.items.map((tool) => [tool.key, tool]));
+    TOOLS.set(catalog, tools);
+  }
+  return tools.get(name.value) ?? null;
 }
 
 function filtered(outcome: Outcome, server: Server): Outcome {

@@ -56,7 +56,7 @@ export class TaskIds {
   #rewrite(message: Message, replace: (taskId: string) => string): Message {
     if (message.bodyStart < 0 || message.kind === 'error') return message;
     const edits: Edit[] = [];
-    for (const path of PLACES) {
+    for (const path of isAboutTask(message) ? PLACES : [RELATED]) {
       const range = textAt(message, path);
       if (range === null) continue;
       const taskId = stringValue(message.bytes, range)!;
@@ -70,6 +70,11 @@ export class TaskIds {
 /** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
 export function asksForTask(request: Message): boolean {
   return request.bodyStart >= 0 && field(request.bytes, request.bodyStart, request.bodyEnd, 'task') !== null;
+}
+
+/** Elsewhere a member `taskId` may be anything; the relation to a task has one place. */
+function isAboutTask({ kind, method }: Message): boolean {
+  return kind === 'result' || method.startsWith('notifications/tasks');
 }
 
 function textAt(message: Message, path: readonly string[]): Range | null {

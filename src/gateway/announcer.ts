@@ -1,0 +1,97 @@
+import type { Clock } from '../model/clock.ts';
+import type { ClientStreams } from '../model/ports.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import { notification } from '../protocol/compose.ts';
+import type { Catalogs } from './catalogs.ts';
+import { changedMethods, type ListChange, methodsDue } from './list-changes.ts';
+import type { Listens } from './listens.ts';
+import type { SeenSessions } from './seen-sessions.ts';
+
+/** Changes come in bursts (three lists of one server, servers starting together); they are told once. */
+const COALESCE_MS = 50;
+/** For so long after a session was told by its own connection it is not told the same by us. */
+const TOLD_MS = 2_000;
+
+export interface AnnouncerDeps {
+  readonly clock: Clock;
+  readonly streams: ClientStreams;
+  readonly catalogs: Catalogs;
+  readonly sessions: SeenSessions;
+  readonly listens: Listens;
+}
+
+/**
+ * Tells clients that a list of theirs has changed: each session and each listener once per notification and burst,
+ * and only where the list it would get did change.
+ */
+export class Announcer {
+  readonly #deps: AnnouncerDeps;
+  readonly #changes = new Map<string, { server: string; fingerprint: string; kinds: Set<ListKind> }>();
+  readonly #told = new Map<string, number>();
+  #disarm: (() => void) | null = null;
+
+  constructor(deps: AnnouncerDeps) {
+    this.#deps = deps;
+  }
+
+  /** The catalogues must have been invalidated before. */
+  changed(server: string, fingerprint: string, kinds: readonly ListKind[]): void {
+    const key = `${server} ${fingerprint}`;
+    const change = this.#changes.get(key);
+    if (change === undefined) this.#changes.set(key, { server, fingerprint, kinds: new Set(kinds) });
+    else for (const kind of kinds) change.kinds.add(kind);
+    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => this.#flush());
+  }
+
+  /** The session was told by its own connection. */
+  told(sessionId: string, method: string): void {
+    this.#told.set(`${sessionId} ${method}`, this.#deps.clock.now());
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#changes.clear();
+  }
+
+  #flush(): void {
+    this.#disarm = null;
+    const changes: ListChange[] = [...this.#changes.values()];
+    this.#changes.clear();
+    for (const [sessionId, concerning] of this.#concerned(changes)) {
+      const seen = this.#deps.sessions.get(sessionId);
+      // A session that was not heard of since the gateway started: what it was told last is not known.
+      const methods =
+        seen === null
+          ? changedMethods(concerning.flatMap(({ kinds }) => [...kinds]))
+          : methodsDue(seen, concerning, this.#deps.catalogs);
+      for (const method of methods) this.#tell(sessionId, method);
+    }
+    this.#deps.listens.announce(changes);
+    this.#forgetTold();
+  }
+
+  /** The sessions whose lists may be affected, each with the changes of servers it may use. */
+  #concerned(changes: readonly ListChange[]): Map<string, ListChange[]> {
+    const concerned = new Map<string, ListChange[]>();
+    for (const change of changes) {
+      for (const { sessionId } of this.#deps.streams.sessionsFor(change.server)) {
+        const known = concerned.get(sessionId);
+        if (known === undefined) concerned.set(sessionId, [change]);
+        else known.push(change);
+      }
+    }
+    return concerned;
+  }
+
+  #tell(sessionId: string, method: string): void {
+    const told = this.#told.get(`${sessionId} ${method}`);
+    if (told !== undefined && this.#deps.clock.now() - told < TOLD_MS) return;
+    this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
+  }
+
+  #forgetTold(): void {
+    const now = this.#deps.clock.now();
+    for (const [key, at] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(key);
+  }
+}

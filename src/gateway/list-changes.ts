@@ -1,0 +1,43 @@
+import { type Catalog, changedKinds } from '../catalog/catalog.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { mayUse } from '../model/principal.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import { listOf } from '../protocol/methods.ts';
+import type { Catalogs } from './catalogs.ts';
+
+/** Lists of one server that differ from before, for clients of one fingerprint. */
+export interface ListChange {
+  readonly server: string;
+  readonly fingerprint: string;
+  readonly kinds: ReadonlySet<ListKind>;
+}
+
+/** Somebody who is told of changed lists. */
+export interface Audience {
+  readonly client: ClientProfile;
+  readonly endpoint: Endpoint;
+  /** On the aggregate, the catalogue that was current when it was last told. */
+  announced: Catalog | null;
+}
+
+/** The notifications that the changes make due to this audience: only for lists of its that did change. */
+export function methodsDue(audience: Audience, changes: readonly ListChange[], catalogs: Catalogs): Set<string> {
+  const { client, endpoint } = audience;
+  if (endpoint.kind === 'server') {
+    const own = changes.filter(
+      ({ server, fingerprint }) =>
+        server === endpoint.server && fingerprint === client.fingerprint && mayUse(client.principal, server),
+    );
+    return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
+  }
+  const before = audience.announced;
+  const after = catalogs.of(client);
+  audience.announced = after;
+  return changedMethods(before === null ? changes.flatMap(({ kinds }) => [...kinds]) : changedKinds(before, after));
+}
+
+/** Resources and templates share one notification. */
+export function changedMethods(kinds: Iterable<ListKind>): Set<string> {
+  return new Set(Array.from(kinds, (kind) => listOf(kind).changed));
+}

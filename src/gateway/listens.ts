@@ -1,0 +1,126 @@
+import type { Endpoint, Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import { notification } from '../protocol/compose.ts';
+import type { Catalogs } from './catalogs.ts';
+import { type ListChange, methodsDue } from './list-changes.ts';
+import { Listen } from './listen.ts';
+import { LIST_FLAGS, type ListenFilter, listenFilter } from './listen-filter.ts';
+import type { ListenMirror } from './listen-mirror.ts';
+import type { ListenRelays } from './listen-relays.ts';
+
+/** Listens and watched resources one principal may have open at once. */
+const MAX_LISTENS = 64;
+const MAX_URIS = 1_000;
+/** How long the acknowledgement waits for a server of which nothing is known. */
+const CATALOG_WAIT_MS = 2_000;
+
+export interface ListensDeps {
+  readonly upstreams: Upstreams;
+  readonly catalogs: Catalogs;
+  readonly relays: ListenRelays;
+  readonly mirror: ListenMirror;
+}
+
+interface Usage {
+  listens: number;
+  uris: number;
+}
+
+/**
+ * The open `subscriptions/listen` streams of stateless clients, on either kind of endpoint. List changes come from
+ * what the gateway knows of its catalogues, so they outlive a server's restart; resources and tasks are relayed from
+ * the servers they are of.
+ */
+export class Listens {
+  readonly #deps: ListensDeps;
+  readonly #open = new Set<Listen>();
+  readonly #usage = new Map<string, Usage>();
+  #draining = false;
+
+  constructor(deps: ListensDeps) {
+    this.#deps = deps;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Runs until the client goes or the gateway ends it. Access to a server's endpoint was checked before. */
+  async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const filter = listenFilter(exchange.request);
+    if (filter instanceof GatewayError) return failure(filter);
+    const refused = this.#admit(exchange, filter);
+    if (refused !== null) return failure(refused);
+    const { catalogs, relays } = this.#deps;
+    const announced = endpoint.kind === 'aggregate' ? catalogs.of(exchange.client) : null;
+    const server = endpoint.kind === 'aggregate' ? null : await this.#catalogOf(endpoint.server, exchange);
+    const mirrored = server?.hello.era === 'stateless';
+    const flags = server === null ? filter.flags : relays.declaredFlags(server, filter);
+    const methods = new Set(mirrored ? [] : flags.map((flag) => LIST_FLAGS.get(flag)!));
+    const listen = new Listen(exchange, endpoint, methods, announced);
+    this.#open.add(listen);
+    listen.onEnd(() => this.#forget(listen, filter));
+    if (this.#draining) listen.complete();
+    else if (mirrored) this.#deps.mirror.open(listen, endpoint.server, filter);
+    else void this.#start(listen, filter, flags);
+    return listen.ended;
+  }
+
+  /** Tells each listener of the lists that changed for it. */
+  announce(changes: readonly ListChange[]): void {
+    for (const listen of [...this.#open]) {
+      for (const method of methodsDue(listen, changes, this.#deps.catalogs)) {
+        if (listen.methods.has(method)) listen.send(notification(method, null, 'stateless'));
+      }
+    }
+  }
+
+  /** Ends all of them gracefully, and every one that comes after. */
+  drain(): void {
+    this.#draining = true;
+    for (const listen of [...this.#open]) listen.complete();
+  }
+
+  async #catalogOf(server: string, { client }: Exchange): Promise<ServerCatalog | null> {
+    const { upstreams } = this.#deps;
+    return upstreams.knownCatalog(server, client) ?? upstreams.catalog(server, client, CATALOG_WAIT_MS);
+  }
+
+  async #start(listen: Listen, filter: ListenFilter, flags: readonly string[]): Promise<void> {
+    const honoured: Record<string, unknown> = Object.fromEntries(flags.map((flag) => [flag, true]));
+    try {
+      const relayed = await this.#deps.relays.open(listen, filter);
+      if (filter.uris.length > 0 && relayed.uris.length > 0) honoured['resourceSubscriptions'] = relayed.uris;
+      if (filter.taskIds.length > 0 && relayed.taskIds.length > 0) honoured['taskIds'] = relayed.taskIds;
+    } finally {
+      listen.acknowledge(JSON.stringify(honoured));
+    }
+  }
+
+  #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
+    const { id } = client.principal;
+    const usage = this.#usage.get(id) ?? { listens: 0, uris: 0 };
+    if (usage.listens >= MAX_LISTENS) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_LISTENS} subscriptions may be open at once`);
+    }
+    if (usage.uris + filter.uris.length > MAX_URIS) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS} resources may be subscribed to at once`);
+    }
+    usage.listens++;
+    usage.uris += filter.uris.length;
+    this.#usage.set(id, usage);
+    return null;
+  }
+
+  #forget(listen: Listen, filter: ListenFilter): void {
+    this.#open.delete(listen);
+    const { id } = listen.client.principal;
+    const usage = this.#usage.get(id)!;
+    usage.listens--;
+    usage.uris -= filter.uris.length;
+    if (usage.listens === 0) this.#usage.delete(id);
+  }
+}

@@ -1,0 +1,91 @@
+import { CursorCodec } from '../catalog/cursor.ts';
+import type { Clock } from '../model/clock.ts';
+import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { Aggregate } from './aggregate.ts';
+import { AggregateLists } from './aggregate-lists.ts';
+import { AggregateResources } from './aggregate-resources.ts';
+import { AggregateTasks } from './aggregate-tasks.ts';
+import { Announcer } from './announcer.ts';
+import { Catalogs } from './catalogs.ts';
+import { ListenMirror } from './listen-mirror.ts';
+import { ListenRelays } from './listen-relays.ts';
+import { Listens } from './listens.ts';
+import { LogLevels } from './log-levels.ts';
+import { ResourceWatches } from './resource-watches.ts';
+import { Sealer } from './sealer.ts';
+import { SeenSessions } from './seen-sessions.ts';
+import { ServerEndpoint } from './server-endpoint.ts';
+import { ServerEvents } from './server-events.ts';
+import { ServerIndex } from './server-index.ts';
+import { Subscriptions } from './subscriptions.ts';
+import { TaskIds } from './task-ids.ts';
+
+export interface GatewayDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Who the aggregate says it is. */
+  readonly info: { readonly name: string; readonly title: string; readonly version: string };
+  /** 32 random bytes of this installation; seals cursors and task ids. Kept over restarts, those stay valid. */
+  readonly key: Buffer;
+  /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
+  readonly firstListWaitMs: () => number;
+}
+
+/** What the gateway is made of, between the rooms on its two sides. */
+export interface Parts {
+  readonly upstreams: Upstreams;
+  readonly catalogs: Catalogs;
+  readonly sessions: SeenSessions;
+  readonly subscriptions: Subscriptions;
+  readonly logLevels: LogLevels;
+  readonly listens: Listens;
+  readonly announcer: Announcer;
+  readonly events: ServerEvents;
+  readonly aggregate: Aggregate;
+  readonly single: ServerEndpoint;
+}
+
+export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstreams, streams: ClientStreams): Parts {
+  const { clock, key, firstListWaitMs } = deps;
+  const cursors = new CursorCodec(key);
+  const tasks = new TaskIds(new Sealer(key));
+  const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
+  const logLevels = new LogLevels(upstreams, catalogs);
+  const sessions = new SeenSessions(catalogs);
+  const subscriptions = new Subscriptions(upstreams);
+  const watches = new ResourceWatches(upstreams);
+  const resources = new AggregateResources({ upstreams, catalogs, subscriptions, firstListWaitMs });
+  const relays = new ListenRelays({ upstreams, clock, resources, watches, tasks });
+  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock) });
+  const announcer = new Announcer({ clock, streams, catalogs, sessions, listens });
+  return {
+    upstreams,
+    catalogs,
+    sessions,
+    subscriptions,
+    logLevels,
+    listens,
+    announcer,
+    events: new ServerEvents({
+      streams,
+      catalogs,
+      sessions,
+      subscriptions,
+      watches,
+      announcer,
+      logLevels,
+      tasks,
+    }),
+    aggregate: new Aggregate({
+      upstreams,
+      catalogs,
+      lists: new AggregateLists({ catalogs, cursors, clock, firstListWaitMs }),
+      resources,
+      tasks: new AggregateTasks(upstreams, tasks),
+      logLevels,
+      firstListWaitMs,
+    }),
+    single: new ServerEndpoint({ upstreams, servers: new ServerIndex(upstreams), subscriptions, clock }),
+  };
+}

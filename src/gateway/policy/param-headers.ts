@@ -1,0 +1,19 @@
+import { toolFacts } from '../../catalog/tool-facts.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Capability } from '../../model/server-catalog.ts';
+import { field } from '../../protocol/fields.ts';
+import { paramHeadersFault } from '../../protocol/param-headers.ts';
+
+/**
+ * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (protocol.md H1): whoever routes or
+ * decides on headers must be able to rely on that. Nothing to check where the wire has no headers.
+ */
+export function refuseParamHeaders(tool: Capability, { request, paramHeaders }: Exchange): GatewayError | null {
+  if (paramHeaders === undefined || paramHeaders === null) return null;
+  const { headers } = toolFacts(tool);
+  if (!headers.ok || headers.declared.length === 0) return null;
+  const args = field(request.bytes, request.bodyStart, request.bodyEnd, 'arguments');
+  const fault = paramHeadersFault(headers.declared, paramHeaders, request.bytes, args);
+  return fault === null ? null : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
+}

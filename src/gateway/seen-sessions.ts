@@ -1,0 +1,46 @@
+import type { Catalog } from '../catalog/catalog.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import type { Catalogs } from './catalogs.ts';
+import type { Audience } from './list-changes.ts';
+
+export class SeenSession implements Audience {
+  readonly client: ClientProfile;
+  readonly endpoint: Endpoint;
+  announced: Catalog | null;
+
+  constructor(client: ClientProfile, endpoint: Endpoint, announced: Catalog | null) {
+    this.client = client;
+    this.endpoint = endpoint;
+    this.announced = announced;
+  }
+}
+
+/**
+ * The stateful sessions that spoke to this gateway since it started, with whom they belong to. What a server says
+ * outside any call names only the session; this says in whose words and with whose rights it goes on.
+ */
+export class SeenSessions {
+  readonly #catalogs: Catalogs;
+  readonly #sessions = new Map<string, SeenSession>();
+
+  constructor(catalogs: Catalogs) {
+    this.#catalogs = catalogs;
+  }
+
+  see(client: ClientProfile, endpoint: Endpoint): void {
+    if (client.sessionId === null) return;
+    const known = this.#sessions.get(client.sessionId);
+    if (known?.client === client && known.endpoint === endpoint) return;
+    const announced = known?.announced ?? (endpoint.kind === 'aggregate' ? this.#catalogs.of(client) : null);
+    this.#sessions.set(client.sessionId, new SeenSession(client, endpoint, announced));
+  }
+
+  get(sessionId: string): SeenSession | null {
+    return this.#sessions.get(sessionId) ?? null;
+  }
+
+  delete(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+  }
+}

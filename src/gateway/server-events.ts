@@ -1,0 +1,136 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { ClientStreams } from '../model/ports.ts';
+import { mayUse } from '../model/principal.ts';
+import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
+import { listsChangedBy } from '../protocol/methods.ts';
+import type { Announcer } from './announcer.ts';
+import type { Catalogs } from './catalogs.ts';
+import { exposedUpdate, updatedUri } from './exposed-update.ts';
+import type { LogLevels } from './log-levels.ts';
+import type { ResourceWatches } from './resource-watches.ts';
+import type { SeenSession, SeenSessions } from './seen-sessions.ts';
+import type { Subscriptions } from './subscriptions.ts';
+import type { TaskIds } from './task-ids.ts';
+
+export interface ServerEventsDeps {
+  readonly streams: ClientStreams;
+  readonly catalogs: Catalogs;
+  readonly sessions: SeenSessions;
+  readonly subscriptions: Subscriptions;
+  readonly watches: ResourceWatches;
+  readonly announcer: Announcer;
+  readonly logLevels: LogLevels;
+  readonly tasks: TaskIds;
+}
+
+const METHOD_NOT_FOUND = -32601;
+
+/**
+ * What servers say and ask outside any call. It goes to the one session whose connection it came on, in that
+ * session's names, and to nobody when there is none: nothing is ever broadcast. Only updates of resources are given
+ * to whoever subscribed to them.
+ */
+export class ServerEvents {
+  readonly #deps: ServerEventsDeps;
+
+  constructor(deps: ServerEventsDeps) {
+    this.#deps = deps;
+  }
+
+  notification(server: string, sessionId: string | null, message: Message): void {
+    if (message.method === 'notifications/resources/updated') {
+      this.#updated(server, sessionId, message);
+      return;
+    }
+    if (sessionId === null || !this.#mayHear(sessionId, server)) return;
+    const seen = this.#deps.sessions.get(sessionId);
+    if (listsChangedBy(message.method).length > 0) this.#listChanged(sessionId, seen, message);
+    else this.#deps.streams.deliver(sessionId, this.#outward(server, seen, message));
+  }
+
+  async request(server: string, sessionId: string | null, message: Message): Promise<Message> {
+    if (sessionId === null) return refusal(message, 'this connection belongs to no single client that could be asked');
+    const seen = this.#deps.sessions.get(sessionId);
+    if (seen !== null && !mayUse(seen.client.principal, server))
+      return refusal(message, 'the client may not use this server');
+    try {
+      const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message));
+      return seen === null || !isAggregate(seen)
+        ? reply
+        : this.#deps.tasks.inward(reply, server, seen.client.principal);
+    } catch (cause) {
+      if (!(cause instanceof GatewayError)) return refusal(message, 'the client could not be asked');
+      if (cause.code === 'MISSING_CAPABILITY') return refusal(message, cause.message);
+      return failureAnswer(message.id, cause, message.era);
+    }
+  }
+
+  /** The session's server began anew: what the session had built up in it is gone. */
+  stateLost(server: string, sessionId: string): void {
+    const { logLevels, streams } = this.#deps;
+    logLevels.forgetServer(sessionId, server);
+    if (!logLevels.wants(sessionId, 'warning')) return;
+    const data = `The server '${server}' was restarted; what it kept for this session is lost.`;
+    const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data });
+    streams.deliver(sessionId, notification('notifications/message', params, 'stateful'));
+  }
+
+  /**
+   * On a server's own endpoint the session's connection speaks for itself, and its lists are asked live. On the
+   * aggregate the gateway tells, once it knows that the merged list is another.
+   */
+  #listChanged(sessionId: string, seen: SeenSession | null, message: Message): void {
+    if (seen === null || isAggregate(seen)) return;
+    this.#deps.announcer.told(sessionId, message.method);
+    this.#deps.streams.deliver(sessionId, message);
+  }
+
+  #updated(server: string, sessionId: string | null, message: Message): void {
+    const { streams, sessions, subscriptions, watches } = this.#deps;
+    const uri = updatedUri(message)?.uri;
+    if (uri === undefined) return;
+    const subscribers = subscriptions.of(server, uri);
+    if (sessionId === null) {
+      for (const [subscriber, exposed] of subscribers) {
+        if (!this.#mayHear(subscriber, server)) continue;
+        streams.deliver(
+          subscriber,
+          exposedUpdate(message, () => exposed),
+        );
+      }
+      watches.updated(server, uri, message);
+      return;
+    }
+    if (!this.#mayHear(sessionId, server)) return;
+    const seen = sessions.get(sessionId);
+    // Servers may tell of a part of what was subscribed to, under a URI of its own.
+    const named = subscribers.get(sessionId) ?? (seen === null ? uri : this.#nameOf(seen, server, uri));
+    streams.deliver(
+      sessionId,
+      exposedUpdate(message, () => named),
+    );
+  }
+
+  #nameOf(seen: SeenSession, server: string, uri: string): string {
+    return isAggregate(seen) ? this.#deps.catalogs.of(seen.client).exposedUri(server, uri) : uri;
+  }
+
+  #mayHear(sessionId: string, server: string): boolean {
+    const seen = this.#deps.sessions.get(sessionId);
+    return seen === null || mayUse(seen.client.principal, server);
+  }
+
+  #outward(server: string, seen: SeenSession | null, message: Message): Message {
+    if (seen === null || !isAggregate(seen)) return message;
+    return this.#deps.tasks.outward(message, server, seen.client.principal);
+  }
+}
+
+function isAggregate(seen: SeenSession): boolean {
+  return seen.endpoint.kind === 'aggregate';
+}
+
+function refusal(request: Message, text: string): Message {
+  return errorAnswer(request.id, METHOD_NOT_FOUND, text, null, request.era);
+}

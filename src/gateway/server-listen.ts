@@ -1,0 +1,77 @@
+import type { Clock } from '../model/clock.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { Listen } from './listen.ts';
+import { OwnExchange } from './own-exchange.ts';
+
+const REOPEN_MIN_MS = 1_000;
+const REOPEN_MAX_MS = 30_000;
+
+export interface ServerListenHandlers {
+  /** The server's acknowledgement, at each opening. */
+  acknowledged(message: Message): void;
+  /** Any other notification on the stream. */
+  received(message: Message): void;
+  /** The server answered: it refused, or ended the subscription gracefully. It is not opened again. */
+  answered(outcome: Outcome): void;
+}
+
+/**
+ * A `subscriptions/listen` of ours at one stateless server, on behalf of a client's. It lives as long as that one:
+ * when the stream breaks it is opened again, with growing pauses.
+ */
+export class ServerListen {
+  readonly #upstreams: Upstreams;
+  readonly #clock: Clock;
+  readonly #listen: Listen;
+  readonly #server: string;
+  readonly #request: Message;
+  readonly #handlers: ServerListenHandlers;
+  #exchange: OwnExchange | null = null;
+  #disarm: (() => void) | null = null;
+  #pauseMs = REOPEN_MIN_MS;
+
+  /** `request` bears the id of the client's own listen, so that what comes back is tagged with that. */
+  constructor(
+    deps: { readonly upstreams: Upstreams; readonly clock: Clock },
+    listen: Listen,
+    server: string,
+    request: Message,
+    handlers: ServerListenHandlers,
+  ) {
+    this.#upstreams = deps.upstreams;
+    this.#clock = deps.clock;
+    this.#listen = listen;
+    this.#server = server;
+    this.#request = request;
+    this.#handlers = handlers;
+    listen.onEnd(() => {
+      this.#disarm?.();
+      this.#exchange?.cancel('the subscription has ended');
+    });
+    if (listen.open) this.#open();
+  }
+
+  #open(): void {
+    const { exchange, client } = this.#listen;
+    this.#exchange = new OwnExchange(exchange.id, this.#request, client, (message) => {
+      if (message.method !== 'notifications/subscriptions/acknowledged') {
+        this.#handlers.received(message);
+        return;
+      }
+      this.#pauseMs = REOPEN_MIN_MS;
+      this.#handlers.acknowledged(message);
+    });
+    void this.#upstreams.call(this.#server, this.#request, this.#exchange).then((outcome) => {
+      this.#exchange = null;
+      if (!this.#listen.open) return;
+      if (outcome.kind === 'answer') {
+        this.#handlers.answered(outcome);
+        return;
+      }
+      this.#disarm = this.#clock.after(this.#pauseMs, () => this.#open());
+      this.#pauseMs = Math.min(this.#pauseMs * 2, REOPEN_MAX_MS);
+    });
+  }
+}

@@ -1,0 +1,23 @@
+import { toolFacts } from '../catalog/tool-facts.ts';
+import type { Era, Message } from '../model/message.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
+import type { Capability } from '../model/server-catalog.ts';
+import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
+
+/**
+ * A tool's result in stateful words where its server is stateless. The edge could not do it alone: whether the
+ * structured content is wrapped depends on the tool's schema. In one era nothing is done, and nothing is waited for.
+ */
+export function toolResult(
+  outcome: Promise<Outcome>,
+  request: Message,
+  serverEra: Era | undefined,
+  tool: Capability,
+): Promise<Outcome> {
+  if (request.era === 'stateless' || serverEra !== 'stateless') return outcome;
+  const { wrapped } = toolFacts(tool);
+  return outcome.then((ended) => {
+    if (ended.kind !== 'answer' || ended.message.kind !== 'result') return ended;
+    return answer(resultToStateful(ended.message, 'tools/call', wrapped));
+  });
+}
