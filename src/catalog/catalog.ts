@@ -96,6 +96,21 @@ export class Catalog {
     return this.#parts.resources.exposed(server, uri);
   }
 
+  /** All that is offered, in order, as the servers wrote it. */
+  items(kind: ListKind): readonly ExposedItem[] {
+    const { tools, prompts, resources } = this.#parts;
+    switch (kind) {
+      case 'tools':
+        return tools.targets;
+      case 'prompts':
+        return prompts.targets;
+      case 'resources':
+        return resources.resources;
+      case 'resourceTemplates':
+        return resources.templates;
+    }
+  }
+
   /** One page of a list, with an id to be replaced; null where there is no such page. `wall` is the time now. */
   page(kind: ListKind, era: Era, index: number, wall: number): Message | null {
     return this.#pagesOf(kind, era).page(index, era === 'stateful' ? 0 : this.#ttlMs(kind, wall));
@@ -103,7 +118,7 @@ export class Catalog {
 
   /** The items of a list in its order, with the names they have here. */
   items(kind: ListKind): readonly ExposedItem[] {
-    return this.#items(kind);
+    return this.items(kind);
   }
 
   /** Digest of the whole list as clients see it. */
@@ -111,7 +126,7 @@ export class Catalog {
     let digest = this.#digests.get(kind);
     if (digest === undefined) {
       const hash = createHash('sha256');
-      for (const { exposed, server, item } of this.#items(kind))
+      for (const { exposed, server, item } of this.items(kind))
         hash.update(`${server}\0${exposed}\0`).update(item.bytes);
       digest = hash.digest('base64url');
       this.#digests.set(kind, digest);
@@ -125,7 +140,7 @@ export class Catalog {
     if (pages === undefined) {
       const { resultKey } = listOf(kind);
       const { cursors, serverInfo, version } = this.#parts;
-      pages = new ListPages(writeItems(kind, this.#items(kind), this.members, era), {
+      pages = new ListPages(writeItems(kind, this.items(kind), this.members, era), {
         era,
         resultKey,
         cacheScope: this.#cacheScope(kind),
@@ -135,20 +150,6 @@ export class Catalog {
       this.#pages.set(key, pages);
     }
     return pages;
-  }
-
-  #items(kind: ListKind): readonly ExposedItem[] {
-    const { tools, prompts, resources } = this.#parts;
-    switch (kind) {
-      case 'tools':
-        return tools.targets;
-      case 'prompts':
-        return prompts.targets;
-      case 'resources':
-        return resources.resources;
-      case 'resourceTemplates':
-        return resources.templates;
-    }
   }
 
   /** What is left of the shortest time to live of those who have such a list, in whole seconds (C3, C9). */

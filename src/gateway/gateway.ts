@@ -1,4 +1,5 @@
 import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
+import type { Catalog, Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
@@ -64,6 +65,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
       ttlMs: 0,
       cacheScope: 'private',
     };
+  }
+
+  /** The aggregate's catalogue for this client; waits at most `waitMs` for servers that were never listed. */
+  catalog(client: ClientProfile, waitMs: number): Promise<Catalog> {
+    return this.#parts.catalogs.ready(client, waitMs);
   }
 
   /** A notification of the client that belongs to no exchange in flight. Goes to connections of its own only. */

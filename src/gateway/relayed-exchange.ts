@@ -34,6 +34,10 @@ export class RelayedExchange implements Exchange {
     return this.#outer.takesInputRequired;
   }
 
+  get paramHeaders(): Readonly<Record<string, string>> | null {
+    return this.#outer.paramHeaders ?? null;
+  }
+
   get cancelled(): string | null {
     return this.#outer.cancelled;
   }

@@ -91,13 +91,11 @@ export class ServerEndpoint {
   /** The tool's definition, where it is known, says how its headers are checked and its result is translated. */
   #callTool(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
-    const { request, client, paramHeaders } = exchange;
+    const { request, client } = exchange;
     const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
-    const checked = paramHeaders !== undefined && paramHeaders !== null && request.era === 'stateless';
-    if (!checked && request.era === 'stateless') return upstreams.call(server.name, request, exchange);
     const known = upstreams.knownCatalog(server.name, client);
-    if (known === null || (!checked && known.hello.era === 'stateful')) {
+    if (known === null || (request.era === 'stateful' && known.hello.era === 'stateful')) {
       return upstreams.call(server.name, request, exchange);
     }
     const tool = toolOf(known, request);
