@@ -20,3 +20,11 @@ test('the fingerprint of capabilities is that of their meaning', () => {
   assert.equal(fingerprint('{"roots":{},"sampling":{}}'), fingerprint('{"sampling":{ },"roots":{}}'));
   assert.notEqual(fingerprint('{"roots":{}}'), fingerprint('{"roots":{"listChanged":true}}'));
 });
+
+test('nesting without end neither overflows nor takes for ever', () => {
+  const deep = `${'[{"a":'.repeat(5_000)}"${'x'.repeat(4 << 20)}"${'}]'.repeat(5_000)}`;
+  const started = performance.now();
+  assert.equal(canonical(deep).length, deep.length);
+  assert.ok(performance.now() - started < 5_000);
+  assert.doesNotThrow(() => canonical('['.repeat(100_000)));
+});

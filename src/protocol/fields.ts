@@ -26,7 +26,12 @@ export function keyIs(bytes: Buffer, keyStart: number, keyEnd: number, key: stri
     if (i === length) return true;
   }
   // A longer lexeme may still be the same name, written with escapes or beyond ASCII.
-  return length > key.length && length <= 6 * key.length && decodeString(bytes, keyStart, keyEnd) === key;
+  if (length <= key.length || length > 6 * key.length) return false;
+  for (let i = keyStart + 1; i < keyEnd - 1; i++) {
+    const c = bytes[i]!;
+    if (c === 0x5c || c >= 0x80) return decodeString(bytes, keyStart, keyEnd) === key;
+  }
+  return false;
 }
 
 /** The value of the object's top-level member `key`. */
@@ -59,13 +64,18 @@ export function fieldAt(bytes: Buffer, start: number, end: number, path: readonl
 export function fields(bytes: Buffer, start: number, end: number, keys: readonly string[]): (Range | null)[] {
   const found: (Range | null)[] = keys.map(() => null);
   let missing = keys.length;
-  for (const entry of entries(bytes, start, end)) {
+  let at = firstMember(bytes, start, end);
+  while (at >= 0 && missing > 0) {
+    const keyEnd = skipString(bytes, at, end);
+    const value = keyEnd < 0 ? -1 : valueAfter(bytes, keyEnd, end);
+    const valueEnd = value < 0 ? -1 : skipValue(bytes, value, end);
+    if (valueEnd < 0) break;
     for (let i = 0; i < keys.length; i++) {
-      if (found[i] !== null || !keyIs(bytes, entry.keyStart, entry.keyEnd, keys[i]!)) continue;
-      found[i] = { start: entry.valueStart, end: entry.valueEnd };
+      if (found[i] !== null || !keyIs(bytes, at, keyEnd, keys[i]!)) continue;
+      found[i] = { start: value, end: valueEnd };
       missing--;
     }
-    if (missing === 0) break;
+    at = nextMember(bytes, valueEnd, end);
   }
   return found;
 }

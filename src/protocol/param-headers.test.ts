@@ -77,6 +77,8 @@ test('proto:H6 a tool with an invalid annotation is named as such', () => {
   let deep: unknown = one(annotated);
   for (let i = 0; i < 100; i++) deep = one(deep);
   assert.equal(scan(deep).ok, false);
+  const bottomless = `{"inputSchema":${'{"not":'.repeat(9_000)}{"x-mcp-header":"A"}${'}'.repeat(9_000)}}`;
+  assert.equal(scanHeaderParams(Buffer.from(bottomless)).ok, false);
 });
 
 test('proto:H6 headers carry what is there, and nothing for null and absent values', () => {

@@ -37,15 +37,14 @@ export function scanHeaderParams(tool: Buffer): HeaderParams {
   if (!tool.includes(ANNOTATION) && !tool.includes('\\u')) return NONE;
   const range = field(tool, 0, tool.length, 'inputSchema');
   if (range === null) return NONE;
-  let schema: unknown;
-  try {
-    schema = JSON.parse(tool.toString('utf8', range.start, range.end));
-  } catch {
-    return { ok: false, reason: 'inputSchema is not JSON' };
-  }
   const declared: HeaderParam[] = [];
-  const reason = visit(schema, [], true, 0, declared);
-  return reason === null ? { ok: true, declared } : { ok: false, reason };
+  try {
+    const schema: unknown = JSON.parse(tool.toString('utf8', range.start, range.end));
+    const reason = visit(schema, [], true, 0, declared);
+    return reason === null ? { ok: true, declared } : { ok: false, reason };
+  } catch {
+    return { ok: false, reason: 'inputSchema is not JSON, or nested beyond measure' };
+  }
 }
 
 /** The headers of a call, name and value alternating. Absent and null parameters have none. */

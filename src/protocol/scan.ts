@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
-import { decodeString, duplicateKey, elements, keyIs } from './fields.ts';
+import { decodeString, elements, keyIs } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
+import { repeatedParam, validParams } from './params-grammar.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
 /** Why bytes are no message. `id` is the request's id lexeme where it could be read and is usable, else empty. */
@@ -79,7 +80,8 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
       if (!strict) valueEnd = skipValue(bytes, at, end);
       else if (member === PARAMS && bytes[at] === 0x7b) {
         valueEnd = validParams(bytes, at);
-        if (repeatedParam !== '') repeated = repeatedParam;
+        const twice = repeatedParam();
+        if (twice !== '') repeated = twice;
       } else valueEnd = validValue(bytes, at, 1);
       if (valueEnd < 0) return malformed('a value is broken or nested too deep');
       if ((seen & member) !== 0) repeated = nameOf(member);
@@ -227,56 +229,6 @@ function faultOfId(bytes: Buffer, start: number, end: number): string {
 
 function isDigit(c: number | undefined): boolean {
   return c !== undefined && c >= 0x30 && c <= 0x39;
-}
-
-/** Set by `validParams`: the key that `params` or its `_meta` holds twice, else empty. */
-let repeatedParam = '';
-
-/**
- * Validates `params`, and sees to it that neither it nor its `_meta` repeats a key: the gateway would decide by one
- * of them and the server by the other.
- */
-function validParams(bytes: Buffer, start: number): number {
-  repeatedParam = '';
-  return validMembers(bytes, start, 2, true);
-}
-
-function validMembers(bytes: Buffer, start: number, level: number, isParams: boolean): number {
-  // Two keys of equal signature may be the same; then the slow comparison decides. 32 signatures fit into the mask.
-  let signatures = 0;
-  let suspicious = false;
-  let at = skipSpace(bytes, start + 1);
-  if (bytes[at] === 0x7d) return at + 1;
-  for (;;) {
-    const keyStart = skipSpace(bytes, at);
-    if (bytes[keyStart] !== 0x22) return -1;
-    const keyEnd = validString(bytes, keyStart);
-    if (keyEnd < 0) return -1;
-    at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== 0x3a) return -1;
-    const signature = 1 << ((bytes[keyStart + 1]! ^ (keyEnd - keyStart)) & 31);
-    // An escape in a key can hide what it names.
-    if ((signatures & signature) !== 0 || hasEscape(bytes, keyStart, keyEnd)) suspicious = true;
-    signatures |= signature;
-    const value = skipSpace(bytes, at + 1);
-    at =
-      isParams && bytes[value] === 0x7b && keyIs(bytes, keyStart, keyEnd, '_meta')
-        ? validMembers(bytes, value, level + 1, false)
-        : validValue(bytes, value, level);
-    if (at < 0) return -1;
-    at = skipSpace(bytes, at);
-    if (bytes[at] === 0x2c) at++;
-    else if (bytes[at] === 0x7d) break;
-    else return -1;
-  }
-  at++;
-  if (suspicious) repeatedParam ||= duplicateKey(bytes, start, at) ?? '';
-  return at;
-}
-
-function hasEscape(bytes: Buffer, start: number, end: number): boolean {
-  for (let i = start; i < end; i++) if (bytes[i] === 0x5c) return true;
-  return false;
 }
 
 function noObject(bytes: Buffer, at: number, strict: boolean): ScanFailure {

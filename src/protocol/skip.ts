@@ -11,30 +11,27 @@ export const RELAXED_MAX_DEPTH = 10_000;
 /** Strings up to this length are walked; a native search costs more than it saves below it. */
 const WALK = 48;
 
-const PLAIN = 0;
-const QUOTE = 1;
-const OPEN = 2;
-const CLOSE = 3;
-
-const STRUCTURE = new Uint8Array(256);
-STRUCTURE[0x22] = QUOTE;
-STRUCTURE[0x7b] = OPEN;
-STRUCTURE[0x5b] = OPEN;
-STRUCTURE[0x7d] = CLOSE;
-STRUCTURE[0x5d] = CLOSE;
-
 /** Shared by all calls: skipping is synchronous and never re-entered. Holds the closing bracket awaited per level. */
 const awaited = new Uint8Array(RELAXED_MAX_DEPTH + 1);
 
+/** Never reads beyond the end: a single such read would make this, the busiest loop, slower for good. */
 export function skipSpace(bytes: Buffer, at: number): number {
-  let c = bytes[at];
-  while (c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09) c = bytes[++at];
+  const end = bytes.length;
+  while (at < end) {
+    const c = bytes[at]!;
+    if (c > 0x20 || (c !== 0x20 && c !== 0x0a && c !== 0x0d && c !== 0x09)) return at;
+    at++;
+  }
   return at;
 }
 
 /** `at` stands on the opening quote. */
 export function skipString(bytes: Buffer, at: number, end: number): number {
-  at++;
+  return endOfString(bytes, at + 1, end);
+}
+
+/** `at` stands inside a string, and not inside an escape. */
+function endOfString(bytes: Buffer, at: number, end: number): number {
   for (;;) {
     const walkEnd = Math.min(at + WALK, end);
     while (at < walkEnd) {
@@ -43,9 +40,9 @@ export function skipString(bytes: Buffer, at: number, end: number): number {
       if (c === 0x5c) at++;
     }
     if (at >= end) return -1;
-    // Here `at` never stands inside an escape, so the parity of the backslashes since then decides.
     const quote = bytes.indexOf(0x22, at);
     if (quote < 0 || quote >= end) return -1;
+    // `at` is not inside an escape, so the parity of the backslashes since then decides.
     let back = quote;
     while (back > at && bytes[back - 1] === 0x5c) back--;
     at = quote + 1;
@@ -64,29 +61,29 @@ export function skipValue(bytes: Buffer, at: number, end: number): number {
 
 function skipContainer(bytes: Buffer, at: number, end: number): number {
   let depth = 0;
-  while (at < end) {
-    const c = bytes[at]!;
-    switch (STRUCTURE[c]) {
-      case PLAIN:
-        at++;
-        break;
-      case QUOTE:
-        at = skipString(bytes, at, end);
-        if (at < 0) return -1;
-        break;
-      case OPEN:
-        if (depth === RELAXED_MAX_DEPTH) return -1;
-        // `{` and `}`, `[` and `]` are two apart in ASCII.
-        awaited[depth++] = c + 2;
-        at++;
-        break;
-      default:
-        if (awaited[--depth] !== c) return -1;
-        at++;
-        if (depth === 0) return at;
+  for (;;) {
+    let c = 0;
+    // Brackets and braces lie at and above 0x5b, digits, commas, colons and spaces below.
+    while (at < end && (c = bytes[at]!) < 0x5b && c !== 0x22) at++;
+    if (at >= end) return -1;
+    if (c === 0x22) {
+      // Most strings are short and without escapes: those end here, without a call.
+      const walkEnd = Math.min(++at + WALK, end);
+      while (at < walkEnd && (c = bytes[at]!) !== 0x22 && c !== 0x5c) at++;
+      if (at < walkEnd && c === 0x22) at++;
+      else if ((at = endOfString(bytes, at, end)) < 0) return -1;
+    } else if (c === 0x7b || c === 0x5b) {
+      if (depth === RELAXED_MAX_DEPTH) return -1;
+      // `{` and `}`, `[` and `]` are two apart in ASCII.
+      awaited[depth++] = c + 2;
+      at++;
+    } else {
+      at++;
+      if (c !== 0x7d && c !== 0x5d) continue;
+      if (awaited[--depth] !== c) return -1;
+      if (depth === 0) return at;
     }
   }
-  return -1;
 }
 
 /** A number or literal: everything up to a delimiter, at least one byte, of the characters such lexemes have. */
