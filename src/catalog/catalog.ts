@@ -116,11 +116,6 @@ export class Catalog {
     return this.#pagesOf(kind, era).page(index, era === 'stateful' ? 0 : this.#ttlMs(kind, wall));
   }
 
-  /** The items of a list in its order, with the names they have here. */
-  items(kind: ListKind): readonly ExposedItem[] {
-    return this.items(kind);
-  }
-
   /** Digest of the whole list as clients see it. */
   digest(kind: ListKind): string {
     let digest = this.#digests.get(kind);

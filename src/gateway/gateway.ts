@@ -1,5 +1,5 @@
 import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
-import type { Catalog, Catalog } from '../catalog/catalog.ts';
+import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
