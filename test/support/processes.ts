@@ -19,6 +19,16 @@ export function markedProcesses(mark: string): number[] {
     });
 }
 
+/** Waits until so many marked processes are there, and says how many were at the end. */
+export async function processCount(mark: string, expected: number, waitMs: number): Promise<number> {
+  const until = performance.now() + waitMs;
+  for (;;) {
+    const count = markedProcesses(mark).length;
+    if (count === expected || performance.now() > until) return count;
+    await sleep(20);
+  }
+}
+
 /** Waits until no marked process is left, or gives back those that are still there. */
 export async function survivors(mark: string, waitMs: number): Promise<number[]> {
   const until = performance.now() + waitMs;

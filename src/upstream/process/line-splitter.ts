@@ -2,6 +2,8 @@
 export interface LineSink {
   /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
   line(bytes: Buffer): void;
+  /** An empty line. */
+  blank(): void;
   /** The line under way has grown beyond the cap; `head` is its first KiB. The rest of it will be skipped. */
   overflow(head: Buffer): void;
   /** So many bytes of an overlong line were dropped. */
@@ -60,7 +62,10 @@ export class LineSplitter {
   #finish(chunk: Buffer, start: number, newline: number): void {
     if (this.#head === null && this.#heldBytes === 0) {
       const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
-      if (end === start) return;
+      if (end === start) {
+        this.#sink.blank();
+        return;
+      }
       if (end - start <= this.#maxLineBytes) {
         // A short line must not keep a large chunk alive for as long as the message lives.
         const line = chunk.subarray(start, end);
@@ -81,6 +86,7 @@ export class LineSplitter {
     this.#release();
     if (line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
+    else this.#sink.blank();
   }
 
   #continue(part: Buffer): void {

@@ -6,14 +6,13 @@ export interface ProcessLog {
   warn(event: string, fields?: Record<string, unknown>): void;
 }
 
-/** Lets at most `count` through per interval and says with the next how many were held back. */
+/** Lets at most `count` through per interval. */
 export class LogLimit {
   readonly #clock: Clock;
   readonly #count: number;
   readonly #intervalMs: number;
   #windowEnds = Number.NEGATIVE_INFINITY;
   #left = 0;
-  #heldBack = 0;
 
   constructor(clock: Clock, count: number, intervalMs: number) {
     this.#clock = clock;
@@ -21,20 +20,20 @@ export class LogLimit {
     this.#intervalMs = intervalMs;
   }
 
-  /** The number held back since the last one let through, or null when this one is held back. */
-  take(): number | null {
+  /** Whether nothing more is let through for now. */
+  get exhausted(): boolean {
+    return this.#left === 0 && this.#clock.now() < this.#windowEnds;
+  }
+
+  /** Whether this one is let through. */
+  take(): boolean {
     const now = this.#clock.now();
     if (now >= this.#windowEnds) {
       this.#windowEnds = now + this.#intervalMs;
       this.#left = this.#count;
     }
-    if (this.#left === 0) {
-      this.#heldBack++;
-      return null;
-    }
+    if (this.#left === 0) return false;
     this.#left--;
-    const heldBack = this.#heldBack;
-    this.#heldBack = 0;
-    return heldBack;
+    return true;
   }
 }

@@ -26,6 +26,8 @@ export interface MessageReaderDeps {
 export const MAX_JUNK_BYTES_PER_MINUTE = 64 * 1024 * 1024;
 /** An overlong line that looks like an answer is given this much to end before it counts as junk. */
 const PATIENCE_BYTES = 64 * 1024 * 1024;
+/** What the shortest line of junk counts: lines cost time, not only bytes. */
+const LINE_WEIGHT = 64;
 const SHOWN_BYTES = 200;
 const NOTHING = Buffer.alloc(0);
 const BLANK = -1;
@@ -53,6 +55,7 @@ export class MessageReader {
     this.#limit = new LogLimit(deps.clock, 1, 1000);
     this.#lines = new LineSplitter(deps.maxMessageBytes, {
       line: (bytes) => this.#line(bytes),
+      blank: () => this.#countJunk(LINE_WEIGHT),
       overflow: (head) => this.#overflow(head),
       skipped: (count) => this.#skipped(count),
       overflowEnd: (head, tail) => this.#overflowEnd(head, tail),
@@ -78,13 +81,14 @@ export class MessageReader {
       this.#sink.message(bytes);
       return;
     }
-    if (firstByte(bytes) === BLANK) return;
-    this.#report(
-      'upstream.not_a_message',
-      bytes,
-      'Standard output is for messages only; logs belong to standard error.',
-    );
-    this.#countJunk(bytes.length);
+    if (firstByte(bytes) !== BLANK) {
+      this.#report(
+        'upstream.not_a_message',
+        bytes,
+        'Standard output is for messages only; logs belong to standard error.',
+      );
+    }
+    this.#countJunk(Math.max(bytes.length, LINE_WEIGHT));
   }
 
   #overflow(head: Buffer): void {
@@ -123,8 +127,7 @@ export class MessageReader {
 
   #report(event: string, bytes: Buffer, hint: string): void {
     this.#skippedLines++;
-    const heldBack = this.#limit.take();
-    if (heldBack === null) return;
+    if (!this.#limit.take()) return;
     const begins = printable(this.#deps.redact(bytes.toString('utf8', 0, 4 * SHOWN_BYTES))).slice(0, SHOWN_BYTES);
     this.#deps.logger.warn(event, { begins, hint, skippedLines: this.#skippedLines });
   }

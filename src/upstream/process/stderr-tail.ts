@@ -4,6 +4,7 @@ import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type ProcessLog } from './log-limit.ts';
 import { printable } from './printable.ts';
 
+const LF = 0x0a;
 const KEEP_BYTES = 64 * 1024;
 /** A line is redacted in this length and logged in the shorter one: a secret that the cut would halve is found. */
 const LINE_BYTES = 8 * 1024;
@@ -25,22 +26,28 @@ export class StderrTail {
   readonly #deps: StderrTailDeps;
   readonly #ring = new ByteRing(KEEP_BYTES);
   readonly #limit: LogLimit;
-  readonly #lines: LineSplitter;
+  #lines: LineSplitter;
+  /** Output was passed over: the next line that is whole begins after a newline. */
+  #cut = false;
 
   constructor(deps: StderrTailDeps) {
     this.#deps = deps;
     this.#limit = new LogLimit(deps.clock, LINES_PER_SECOND, 1000);
-    this.#lines = new LineSplitter(LINE_BYTES, {
-      line: (bytes) => this.#log(bytes),
-      overflow: (head) => this.#log(head),
-      skipped: () => {},
-      overflowEnd: () => {},
-    });
+    this.#lines = this.#splitter();
   }
 
   push(chunk: Buffer): void {
     this.#ring.push(chunk);
-    this.#lines.push(chunk);
+    // A flood is not even cut into lines while none of them would be logged.
+    if (this.#limit.exhausted) {
+      this.#cut = true;
+      this.#lines = this.#splitter();
+      return;
+    }
+    const start = this.#cut ? chunk.indexOf(LF) + 1 : 0;
+    if (this.#cut && start === 0) return;
+    this.#cut = false;
+    this.#lines.push(chunk.subarray(start));
   }
 
   /** The end of what was written, at most about `maxCharacters` long. */
@@ -51,10 +58,19 @@ export class StderrTail {
     return printable(this.#deps.redact(whole)).slice(-maxCharacters);
   }
 
+  #splitter(): LineSplitter {
+    return new LineSplitter(LINE_BYTES, {
+      line: (bytes) => this.#log(bytes),
+      blank: () => {},
+      overflow: (head) => this.#log(head),
+      skipped: () => {},
+      overflowEnd: () => {},
+    });
+  }
+
   #log(line: Buffer): void {
-    const heldBack = this.#limit.take();
-    if (heldBack === null) return;
+    if (!this.#limit.take()) return;
     const text = printable(this.#deps.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
-    this.#deps.logger.info('upstream.stderr', heldBack === 0 ? { line: text } : { line: text, heldBack });
+    this.#deps.logger.info('upstream.stderr', { line: text });
   }
 }

@@ -26,6 +26,7 @@ transportContract({
     const waiting: ((message: Buffer) => void)[] = [];
     const lines = new LineSplitter(64 * 1024 * 1024, {
       line: (message) => (waiting.shift() ?? ((late) => arrived.push(late)))(message),
+      blank: () => {},
       overflow: () => {},
       skipped: () => {},
       overflowEnd: () => {},

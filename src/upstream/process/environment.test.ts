@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
+import { childEnvironment } from './environment.ts';
+
+const OURS = {
+  PATH: '/bin',
+  HOME: '/home/me',
+  LC_ALL: 'C',
+  XDG_STATE_HOME: '/state',
+  https_proxy: 'http://proxy',
+  NO_PROXY: 'localhost',
+  DOCKER_HOST: 'unix:///x',
+  EDITOR: 'vi',
+  NPM_CONFIG_REGISTRY: 'http://r',
+  GITHUB_TOKEN: 't',
+  My_Client_Secret: 's',
+  PGPASSWORD: 'p',
+  XDG_SECRET: 'x',
+  TRUNKLINE_INPUT_KEY: 'k',
+  ABSENT: undefined,
+};
+
+test('S2.9 check:B1 a server inherits the minimal set, and what is declared', () => {
+  assert.deepEqual(childEnvironment({ env: { API_TOKEN: 'mine', HOME: '/other' }, inheritEnv: false }, OURS), {
+    PATH: '/bin',
+    HOME: '/other',
+    LC_ALL: 'C',
+    XDG_STATE_HOME: '/state',
+    https_proxy: 'http://proxy',
+    NO_PROXY: 'localhost',
+    DOCKER_HOST: 'unix:///x',
+    API_TOKEN: 'mine',
+  });
+});
+
+test('inheritEnv: true gives everything but what looks like a secret', () => {
+  const environment = childEnvironment({ env: {}, inheritEnv: true }, OURS);
+  assert.equal(environment['EDITOR'], 'vi');
+  assert.equal(environment['NPM_CONFIG_REGISTRY'], 'http://r');
+  for (const name of [
+    'GITHUB_TOKEN',
+    'My_Client_Secret',
+    'PGPASSWORD',
+    'XDG_SECRET',
+    'TRUNKLINE_INPUT_KEY',
+    'ABSENT',
+  ]) {
+    assert.ok(!(name in environment), name);
+  }
+});
+
+test('a listed name is inherited, be it a secret', () => {
+  const environment = childEnvironment({ env: {}, inheritEnv: ['GITHUB_TOKEN', 'ABSENT'] }, OURS);
+  assert.equal(environment['GITHUB_TOKEN'], 't');
+  assert.ok(!('EDITOR' in environment) && !('ABSENT' in environment));
+});
+
+test('S2.9 the process really has that environment and no other', { timeout: 20_000 }, async () => {
+  const script = `echo "{\\"seen\\":\\"$HOME $GREETING $EDITOR $GITHUB_TOKEN\\"}"; read line`;
+  const bench = stdioBench(shellSpec(script, { env: { GREETING: 'hello' } }), {
+    environment: { ...OURS, PATH: process.env['PATH'] },
+  });
+  await bench.transport.open(bench.receiver);
+  await bench.receiver.until(() => bench.receiver.messages.length > 0);
+  assert.equal(bench.receiver.messages[0]!.bytes.toString(), '{"seen":"/home/me hello  "}');
+  await bench.transport.close('remove');
+});

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { MARK, markedProcesses, processCount, survivors } from '../../../test/support/processes.ts';
+import { RecordingLog } from '../../../test/support/stdio-bench.ts';
+import { statOf } from './process-group.ts';
+import { sweep } from './process-record.ts';
+import { Reaper } from './reaper.ts';
+
+const LIMIT = { timeout: 40_000 };
+const WAIT_MS = 10_000;
+const STAND_IN = fileURLToPath(new URL('../../../test/support/stand-in-gateway.ts', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'trunkline-reaper-'));
+const started: ChildProcess[] = [];
+after(() => {
+  for (const child of started) child.kill('SIGKILL');
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface StandIn {
+  readonly pid: number;
+  readonly mark: string;
+  /** Process id of the next reaper that is ready. */
+  reaper(): Promise<number>;
+  kill(): Promise<void>;
+}
+
+async function standIn(servers: number, recordFile?: string): Promise<StandIn> {
+  const mark = randomUUID();
+  const args = [STAND_IN, String(servers), mark, ...(recordFile === undefined ? [] : [recordFile])];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  started.push(child);
+  const lines = createInterface(child.stdout)[Symbol.asyncIterator]();
+  return {
+    pid: child.pid!,
+    mark,
+    reaper: async () => Number((await lines.next()).value),
+    async kill() {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** A process group of the test's own. */
+function family(mark: string): ChildProcess {
+  const child = spawn('sh', ['-c', 'sleep 600 & sleep 600; :'], {
+    detached: true,
+    stdio: 'ignore',
+    env: { ...process.env, [MARK]: mark },
+  });
+  started.push(child);
+  return child;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const end = performance.now() + WAIT_MS;
+  while (!condition() && performance.now() < end) await sleep(10);
+  assert.ok(condition());
+}
+
+function gone(pid: number): boolean {
+  const stat = statOf(pid);
+  return stat === null || stat.state === 'Z';
+}
+
+test(
+  'check:A12 check:B1 a gateway killed with -9 leaves no process: not a server, not a grandchild, not the reaper',
+  LIMIT,
+  async () => {
+    const gateway = await standIn(4);
+    const reaper = await gateway.reaper();
+    assert.equal(await processCount(gateway.mark, 4 * 3, WAIT_MS), 4 * 3);
+    await gateway.kill();
+    assert.deepEqual(await survivors(gateway.mark, WAIT_MS), []);
+    await until(() => gone(reaper));
+  },
+);
+
+test(
+  'check:A12 the reaper withstands the signals that end a gateway, and a killed one is replaced and told everything',
+  LIMIT,
+  async () => {
+    const gateway = await standIn(2);
+    const first = await gateway.reaper();
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.kill(first, signal);
+    await sleep(100);
+    assert.ok(!gone(first));
+    process.kill(first, 'SIGKILL');
+    const second = await gateway.reaper();
+    assert.notEqual(second, first);
+    assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
+    await gateway.kill();
+    assert.deepEqual(await survivors(gateway.mark, WAIT_MS), []);
+  },
+);
+
+test('closing the reaper kills what is registered and leaves alone what no longer is', LIMIT, async () => {
+  const reaper = new Reaper({ logger: new RecordingLog() });
+  await reaper.ready();
+  const pid = reaper.pid!;
+  const [kept, freed] = [randomUUID(), randomUUID()];
+  const keptFamily = family(kept);
+  const freedFamily = family(freed);
+  reaper.register(keptFamily.pid!);
+  reaper.register(freedFamily.pid!);
+  reaper.unregister(freedFamily.pid!);
+  await until(() => markedProcesses(kept).length === 3 && markedProcesses(freed).length === 3);
+  await reaper.close();
+  await reaper.close();
+  assert.ok(gone(pid));
+  assert.deepEqual(await survivors(kept, WAIT_MS), []);
+  assert.equal(markedProcesses(freed).length, 3);
+  process.kill(-freedFamily.pid!, 'SIGKILL');
+});
+
+test('the reaper is found beside its class in the built package, as .js', LIMIT, async () => {
+  for (const name of ['reaper', 'reaper-program']) {
+    const source = readFileSync(new URL(`./${name}.ts`, import.meta.url), 'utf8');
+    writeFileSync(join(folder, `${name}.js`), stripTypeScriptTypes(source));
+  }
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}');
+  const built: typeof import('./reaper.ts') = await import(pathToFileURL(join(folder, 'reaper.js')).href);
+  const log = new RecordingLog();
+  const reaper = new built.Reaper({ logger: log });
+  await reaper.ready();
+  assert.deepEqual(log.entries, []);
+  assert.ok(reaper.pid !== null && !gone(reaper.pid));
+  await reaper.close();
+});
+
+test('check:A12 the boot sweep stops what a dead instance left when its reaper was killed too', LIMIT, async () => {
+  const file = join(folder, 'processes.json');
+  const gateway = await standIn(2, file);
+  const reaper = await gateway.reaper();
+  assert.deepEqual(await sweep(file), [], 'the recording gateway lives');
+  // Stopped, the gateway cannot start another reaper.
+  process.kill(gateway.pid, 'SIGSTOP');
+  process.kill(reaper, 'SIGKILL');
+  await gateway.kill();
+  assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
+
+  const record = JSON.parse(readFileSync(file, 'utf8'));
+  const other = join(folder, 'other.json');
+  const later = record.groups.map((group: { pid: number }) => ({ ...group, started: '1@another-boot' }));
+  writeFileSync(other, JSON.stringify({ ...record, groups: later }));
+  assert.deepEqual(await sweep(other), [], 'same pids, other processes');
+  assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
+
+  assert.equal((await sweep(file, 200)).length, 2);
+  assert.deepEqual(await survivors(gateway.mark, WAIT_MS), []);
+  assert.deepEqual(await sweep(file), []);
+});
+
+for (const content of [
+  '',
+  'not json',
+  '{}',
+  '{"gateway":{"pid":0,"started":null},"groups":[{"pid":1,"started":null}]}',
+]) {
+  test(`a record file that is not one (${content.slice(0, 12)}) sweeps nothing`, async () => {
+    const file = join(folder, 'odd.json');
+    writeFileSync(file, content);
+    assert.deepEqual(await sweep(file), []);
+  });
+}

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { RecordingLog } from '../../../test/support/stdio-bench.ts';
+import { StderrTail } from './stderr-tail.ts';
+
+const SECRET = 'top-secret-value';
+
+function tail(): { readonly stderr: StderrTail; readonly log: RecordingLog; readonly clock: FakeClock } {
+  const log = new RecordingLog();
+  const clock = new FakeClock();
+  const stderr = new StderrTail({ logger: log, clock, redact: (text) => text.replaceAll(SECRET, '[redacted]') });
+  return { stderr, log, clock };
+}
+
+test('fault:F14 a secret that is cut between two reads, or by the ring, is masked or gone', () => {
+  const { stderr, log } = tail();
+  stderr.push(Buffer.from('key top-sec'));
+  stderr.push(Buffer.from('ret-value used\n'));
+  assert.equal(stderr.text(4096), 'key [redacted] used\n');
+  assert.deepEqual(log.of('upstream.stderr'), [{ line: 'key [redacted] used' }]);
+  // The ring now begins in the middle of the first secret.
+  stderr.push(Buffer.from(`${SECRET}\n`));
+  stderr.push(Buffer.from(`${'x'.repeat(1023)}\n`.repeat(64)).subarray(0, 64 * 1024 - 10));
+  const text = stderr.text(Number.MAX_SAFE_INTEGER);
+  assert.ok(!text.includes('value') && text.startsWith('x'));
+});
+
+test('fault:F14 the log takes up again after a flood, with a whole line', async () => {
+  const { stderr, log, clock } = tail();
+  stderr.push(Buffer.from('flood\n'.repeat(1000)));
+  stderr.push(Buffer.from('flood and the beginning of'));
+  assert.equal(log.of('upstream.stderr').length, 10);
+  await clock.advance(1000);
+  stderr.push(Buffer.from(' a line\nwhole\n'));
+  assert.deepEqual(log.of('upstream.stderr').slice(10), [{ line: 'whole' }]);
+});
