@@ -1,0 +1,18 @@
+import type { LoadOptions } from '../config/load-config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
+
+export interface AppOptions {
+  /** Where desired state comes from; `files` resolved, or a command line. */
+  readonly load: LoadOptions;
+  readonly logger: Logger;
+  /**
+   * Where state outlives the process. `data`: in the data folder, which one gateway holds. `instance`: in a folder of its
+   * own beside it, one for each set of files, if that is free. `none`: nowhere (embedding, one-off commands).
+   */
+  readonly state: 'data' | 'instance' | 'none';
+  /** Reads the configuration again when a file changes. */
+  readonly follow: boolean;
+  /** In-process servers by key, for definitions of type `memory`. */
+  readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
+}

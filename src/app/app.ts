@@ -1,0 +1,203 @@
+import { renderProblem } from '../config/problem.ts';
+import { ControlApi } from '../control/control-api.ts';
+import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
+import { Listener } from '../http/listener.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { Reload } from '../registry/config-follower.ts';
+import { ConfigFollower } from '../registry/config-follower.ts';
+import type { RegistryChange } from '../registry/registry.ts';
+import type { CloseReason } from '../upstream/transport/transport.ts';
+import { listenerSettings } from './listener-settings.ts';
+import { controlPlane } from './plane.ts';
+import { registerProbes } from './probes.ts';
+import type { Rooms } from './rooms.ts';
+import { productVersion } from './version.ts';
+
+/** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */
+const NOT_READY_LEAD_MS = 2_000;
+const DRAIN_MS = 30_000;
+const DRAIN_POLL_MS = 20;
+
+export interface Addresses {
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+}
+
+/**
+ * One gateway: its rooms, joined, with its listeners. `listen` opens the ports and returns before any server was
+ * started; `startServers` begins them; `close` ends all of it, always in the same order.
+ */
+export class App {
+  readonly rooms: Rooms;
+  readonly #follower: ConfigFollower;
+  readonly #startedAt = new Date();
+  #mcp: Listener | null = null;
+  #control: Listener | null = null;
+  #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
+  #stopping: string | null = null;
+  #closed: Promise<void> | null = null;
+
+  constructor(rooms: Rooms) {
+    this.rooms = rooms;
+    this.#follower = new ConfigFollower({
+      options: rooms.options.load,
+      initial: rooms.loaded,
+      onReload: (reload) => this.#reloaded(reload),
+    });
+    if (!rooms.options.follow) this.#follower.close();
+    this.#follower.registry.onChange((change) => this.#apply(change));
+  }
+
+  get state(): DesiredState {
+    return this.#follower.state;
+  }
+
+  get addresses(): Addresses {
+    return this.#addresses;
+  }
+
+  /** Reads the configuration now, as a change of a file would make it. */
+  reload(): Promise<Reload> {
+    return this.#follower.reload();
+  }
+
+  /** Opens both listeners. Rejects with ListenError; what was opened is closed again. */
+  async listen(): Promise<Addresses> {
+    const { downstream, logger, metrics } = this.rooms;
+    const { state } = this;
+    const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
+    const mcp = new Listener({
+      settings: listenerSettings(state),
+      log: logger,
+      onRefused: (code) => refused.of(code).add(),
+    });
+    downstream.register(mcp.routes);
+    registerProbes(mcp, {
+      version: productVersion(),
+      readiness: () => this.readiness(),
+      upstreams: this.rooms.upstreams,
+    });
+    const control = new Listener({
+      settings: listenerSettings(state, state.control),
+      log: logger,
+      portFlag: '--control-port',
+    });
+    new ControlApi({ plane: controlPlane(this.rooms, this), token: this.rooms.controlToken, logger }).register(control);
+    this.#mcp = mcp;
+    this.#control = control;
+    try {
+      const [main, side] = [await mcp.listen(), await control.listen()];
+      const scheme = state.listen.tls === null ? 'http' : 'https';
+      this.#addresses = {
+        mcpUrl: `${scheme}://${authority(main.host, main.port)}/mcp`,
+        controlUrl: `http://${authority(side.host, side.port)}`,
+      };
+    } catch (error) {
+      await this.close('shutdown', 0);
+      throw error;
+    }
+    this.rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });
+    return this.#addresses;
+  }
+
+  startServers(): void {
+    this.rooms.upstreams.start();
+    void this.rooms.downstream.sessions.clean();
+  }
+
+  facts(): GatewayFacts {
+    const problems = this.#follower.problems;
+    return {
+      version: productVersion(),
+      pid: process.pid,
+      startedAt: this.#startedAt.toISOString(),
+      ...this.#addresses,
+      files: this.state.files,
+      configVersion: this.#follower.registry.version,
+      configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
+    };
+  }
+
+  readiness(): Readiness {
+    return { ready: this.#stopping === null, reason: this.#stopping ?? '' };
+  }
+
+  /** Not ready from now on; everything else goes on. For a defect after which the process must not live long. */
+  failReadiness(reason: string): void {
+    this.#stopping ??= reason;
+  }
+
+  /**
+   * The end in good order (F33): not ready, no new sessions, calls in flight finish within `drainMs`, listening streams
+   * get their completion, servers stop, state is written.
+   */
+  async drain(drainMs = DRAIN_MS): Promise<void> {
+    this.failReadiness('draining');
+    const { downstream } = this.rooms;
+    // On loopback nobody balances load: there is nobody to wait for.
+    if (this.#mcp !== null && !isLoopback(this.state.listen.host)) await pause(NOT_READY_LEAD_MS);
+    this.#mcp?.stopAccepting();
+    downstream.drain();
+    const end = performance.now() + drainMs;
+    while (downstream.inFlight > 0 && performance.now() < end) await pause(DRAIN_POLL_MS);
+    await this.close('shutdown', 1_000);
+  }
+
+  /** Calls in flight are cancelled; answers already under way get `graceMs` to leave. */
+  close(how: CloseReason, graceMs = 0): Promise<void> {
+    this.#closed ??= this.#close(how, graceMs);
+    return this.#closed;
+  }
+
+  async #close(how: CloseReason, graceMs: number): Promise<void> {
+    this.failReadiness('stopping');
+    this.#follower.close();
+    const { rooms } = this;
+    rooms.downstream.close();
+    await Promise.all([this.#mcp?.close(graceMs), this.#control?.close(graceMs), rooms.upstreams.close(how)]);
+    await rooms.close();
+  }
+
+  #reloaded(reload: Reload): void {
+    const { logger, metrics } = this.rooms;
+    for (const secret of reload.secrets) logger.addSecret(secret);
+    metrics
+      .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
+      .of(reload.kind)
+      .add();
+    if (reload.kind === 'refused') {
+      for (const problem of reload.problems)
+        logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
+      logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
+    } else {
+      for (const warning of reload.warnings)
+        logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+    }
+  }
+
+  #apply(change: RegistryChange): void {
+    const { logger, upstreams, authenticator } = this.rooms;
+    const { added, removed, changed } = change.servers;
+    logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
+    this.rooms.desired.state = change.state;
+    logger.level = change.state.logLevel;
+    authenticator.replace(change.state);
+    this.#mcp?.update(listenerSettings(change.state));
+    const fixed = change.settings.filter((name) => name === 'control' || name === 'dataDir');
+    if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
+    upstreams.apply(change.state.servers).catch((error: unknown) => logger.error('apply_failed', { error }));
+  }
+}
+
+function authority(host: string, port: number): string {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

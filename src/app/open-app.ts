@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { loadConfig } from '../config/load-config.ts';
+import { bindProblem } from '../http/bind-problem.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import { App } from './app.ts';
+import type { AppOptions } from './app-options.ts';
+import type { OpenProblem } from './open-problem.ts';
+import { buildRooms } from './rooms.ts';
+
+export type OpenResult =
+  | { readonly ok: true; readonly app: App }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/** Reads the configuration, takes the data folder and builds the gateway. Starts nothing and opens no port. */
+export async function openApp(options: AppOptions): Promise<OpenResult> {
+  const loaded = await loadConfig(options.load);
+  for (const secret of loaded.secrets) options.logger.addSecret(secret);
+  if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } };
+  const { state } = loaded;
+  const message = bindProblem(state.listen, state.agents.size > 0);
+  if (message !== null) return { ok: false, problem: { kind: 'bind', message } };
+
+  const folder = takeFolder(options, state);
+  if (folder !== null && !folder.held) {
+    return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
+  }
+  try {
+    return { ok: true, app: new App(await buildRooms(options, loaded, folder)) };
+  } catch (error) {
+    folder?.release();
+    throw error;
+  }
+}
+
+function takeFolder(options: AppOptions, state: DesiredState): DataFolder | null {
+  if (options.state === 'none') return null;
+  const dataDir = state.dataDir ?? defaultDataDir(options.load.env);
+  if (options.state === 'data') {
+    const folder = new DataFolder(dataDir);
+    folder.acquire();
+    return folder;
+  }
+  const name = createHash('sha256')
+    .update(state.files.join('\n') || JSON.stringify(options.load.argvCommand))
+    .digest('hex')
+    .slice(0, 16);
+  const folder = new DataFolder(join(dataDir, 'instances', name));
+  // A second one for the same files, started by another client, does without remembered state.
+  return folder.acquire() ? folder : null;
+}

@@ -1,0 +1,9 @@
+import type { ConfigProblem } from '../config/problem.ts';
+import type { Instance } from '../store/data-folder.ts';
+
+/** Why a gateway could not be built. Expected, all of it: the reader is a person who can mend it. */
+export type OpenProblem =
+  | { readonly kind: 'config'; readonly problems: readonly ConfigProblem[] }
+  | { readonly kind: 'bind'; readonly message: string }
+  /** Another gateway has the data folder. */
+  | { readonly kind: 'held'; readonly dataDir: string; readonly holder: Instance | null };

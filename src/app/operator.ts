@@ -1,0 +1,54 @@
+import { OwnExchange } from '../gateway/own-exchange.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Endpoint, Exchanges } from '../model/exchange.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Principal } from '../model/principal.ts';
+import type { Random } from '../model/random.ts';
+import { LATEST_STATEFUL } from '../model/revision.ts';
+import { fingerprint } from '../protocol/canonical.ts';
+import { request } from '../protocol/compose.ts';
+
+const NO_CAPABILITIES = '{}';
+
+/**
+ * The person at the machine, as a caller: through the control API, a command or an embedding program. May use every
+ * server, and cannot be asked anything.
+ */
+export class Operator {
+  readonly profile: ClientProfile;
+  readonly #exchanges: Exchanges;
+  readonly #random: Random;
+
+  constructor(exchanges: Exchanges, random: Random, info: string, principal: Principal = OPERATOR) {
+    this.#exchanges = exchanges;
+    this.#random = random;
+    this.profile = {
+      principal,
+      sessionId: null,
+      revision: LATEST_STATEFUL,
+      capabilities: NO_CAPABILITIES,
+      fingerprint: fingerprint(NO_CAPABILITIES),
+      info,
+      handle: null,
+    };
+  }
+
+  /** Sends one request to an endpoint. `cancel` of the returned exchange calls it off. */
+  send(
+    endpoint: Endpoint,
+    method: string,
+    paramsJson: string,
+  ): { readonly exchange: OwnExchange; readonly outcome: Promise<Outcome> } {
+    const message = request(method, '1', paramsJson, 'stateful');
+    const exchange = new OwnExchange(`operator-${this.#random.hex(6)}`, message, this.profile);
+    return { exchange, outcome: this.#exchanges.run(exchange, endpoint) };
+  }
+}
+
+const OPERATOR: Principal = { id: 'operator', name: 'operator', servers: null };
+
+export const AGGREGATE: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
+
+export function serverEndpoint(server: string): Endpoint {
+  return { kind: 'server', server, path: `/servers/${server}/mcp` };
+}

@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import type { ControlPlane, SessionView } from '../control/control-plane.ts';
+import type { SessionRecord } from '../model/ports.ts';
+import type { App } from './app.ts';
+import { serverEndpoint } from './operator.ts';
+import { outcomeJson } from './outcome-json.ts';
+import type { Rooms } from './rooms.ts';
+
+/** What the control API works on, of this gateway. */
+export function controlPlane(rooms: Rooms, app: App): ControlPlane {
+  const { upstreams, metrics, downstream, gateway, operator, records } = rooms;
+  return {
+    upstreams,
+    metrics,
+    facts: () => app.facts(),
+    readiness: () => app.readiness(),
+    sessions: async () => (await records.all()).map(sessionView),
+    async endSession(label) {
+      const record = (await records.all()).find(({ id }) => labelOf(id) === label);
+      if (record === undefined) return false;
+      const session = downstream.sessions.get(record.id);
+      if (session !== undefined) downstream.sessions.end(session, 'ended by the operator');
+      records.delete(record.id);
+      gateway.sessionEnded(record.id);
+      return true;
+    },
+    async tools(server) {
+      const catalog = await gateway.catalog(operator.profile, rooms.desired.state.firstListWaitMs);
+      return catalog
+        .items('tools')
+        .filter((tool) => server === null || tool.server === server)
+        .map(({ exposed, server: owner, item }) => ({
+          exposedName: exposed,
+          server: owner,
+          name: item.key,
+          definition: item.bytes.toString(),
+        }));
+    },
+    async callTool(server, tool, argumentsJson) {
+      const params = `{"name":${JSON.stringify(tool)},"arguments":${argumentsJson.toString()}}`;
+      return outcomeJson(await operator.send(serverEndpoint(server), 'tools/call', params).outcome);
+    },
+  };
+}
+
+function sessionView(record: SessionRecord): SessionView {
+  return {
+    label: labelOf(record.id),
+    principal: record.principal,
+    endpoint: record.endpoint,
+    revision: record.revision,
+    clientInfo: record.info === null ? null : JSON.parse(record.info),
+    createdAt: new Date(record.createdAt).toISOString(),
+    lastSeenAt: new Date(record.lastSeenAt).toISOString(),
+  };
+}
+
+function labelOf(sessionId: string): string {
+  return createHash('sha256').update(sessionId).digest('hex').slice(0, 12);
+}

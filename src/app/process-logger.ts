@@ -1,0 +1,13 @@
+import type { LogLevel } from '../telemetry/log-entry.ts';
+import { formatJson, formatPretty } from '../telemetry/log-format.ts';
+import { Logger } from '../telemetry/logger.ts';
+
+/** The log of a process: lines for people on a terminal, JSON anywhere else. */
+export function processLogger(options: {
+  readonly level: LogLevel;
+  readonly json: boolean;
+  readonly write: (line: string) => void;
+}): Logger {
+  const pretty = !options.json && process.stderr.isTTY === true;
+  return new Logger({ level: options.level, write: options.write, format: pretty ? formatPretty : formatJson });
+}

@@ -1,0 +1,148 @@
+import type { ConfigResult } from '../config/load-config.ts';
+import { KeyAuthenticator } from '../downstream/auth.ts';
+import { Downstream } from '../downstream/downstream.ts';
+import { Gateway } from '../gateway/gateway.ts';
+import { type Clock, systemClock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { SessionRecords } from '../model/ports.ts';
+import { type Random, systemRandom } from '../model/random.ts';
+import type { DataFolder } from '../store/data-folder.ts';
+import { SqliteEventLog } from '../store/event-log.ts';
+import { SqliteKnownCatalogs } from '../store/known-catalogs.ts';
+import { SqliteEraVerdicts, SqliteUpstreamSessions } from '../store/remembered.ts';
+import { SqliteSessionRecords } from '../store/session-records.ts';
+import { StateFile } from '../store/state-file.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { Metrics } from '../telemetry/metrics.ts';
+import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
+import { Reaper } from '../upstream/process/reaper.ts';
+import { UpstreamSet } from '../upstream/upstream-set.ts';
+import type { AppOptions } from './app-options.ts';
+import { Operator } from './operator.ts';
+import { transports } from './transports.ts';
+import { productVersion } from './version.ts';
+
+/** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */
+export interface Rooms {
+  readonly options: AppOptions;
+  readonly loaded: Extract<ConfigResult, { ok: true }>;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly folder: DataFolder | null;
+  readonly controlToken: string;
+  /** The desired state in force, replaced by a reload. */
+  readonly desired: { state: DesiredState };
+  readonly authenticator: KeyAuthenticator;
+  readonly records: SessionRecords;
+  readonly upstreams: UpstreamSet;
+  readonly gateway: Gateway;
+  readonly downstream: Downstream;
+  readonly operator: Operator;
+  /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
+  close(): Promise<void>;
+}
+
+const KEY_BYTES = 32;
+
+/** Builds everything and joins it. `folder` is held already; null keeps state in memory only. */
+export async function buildRooms(
+  options: AppOptions,
+  loaded: Rooms['loaded'],
+  folder: DataFolder | null,
+): Promise<Rooms> {
+  const { logger } = options;
+  const clock = systemClock;
+  const random = systemRandom;
+  const metrics = new Metrics();
+  const desired = { state: loaded.state };
+  const env = options.load.env;
+
+  const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
+  const events = new SqliteEventLog(stateFile, clock);
+  const processFile = folder?.file('processes.json') ?? null;
+  if (processFile !== null) {
+    const stopped = await sweep(processFile);
+    if (stopped.length > 0) logger.warn('leftover_processes_stopped', { groups: stopped });
+  }
+  const record = processFile === null ? null : new ProcessRecord(processFile);
+  const reaper = new Reaper({ logger, record });
+
+  const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
+  const gateway = new Gateway({
+    clock,
+    logger,
+    info,
+    key: installationKey(stateFile, random),
+    firstListWaitMs: () => desired.state.firstListWaitMs,
+  });
+  const upstreams = new UpstreamSet({
+    clock,
+    random,
+    logger,
+    metrics,
+    events: gateway,
+    knownCatalogs: new SqliteKnownCatalogs(stateFile),
+    eraVerdicts: new SqliteEraVerdicts(stateFile),
+    upstreamSessions: new SqliteUpstreamSessions(stateFile),
+    openTransport: transports({
+      clock,
+      random,
+      logger,
+      guard: reaper,
+      env,
+      memoryServers: options.memoryServers ?? new Map(),
+    }),
+    maxProcesses: loaded.state.maxProcesses,
+    clientInfo: JSON.stringify(info),
+  });
+  const records = new SqliteSessionRecords(stateFile);
+  const authenticator = new KeyAuthenticator(loaded.state);
+  const downstream = new Downstream({
+    clock,
+    random,
+    logger,
+    core: gateway,
+    authenticator,
+    records,
+    events,
+    state: () => desired.state,
+  });
+  gateway.attach(upstreams, downstream);
+  await upstreams.apply(loaded.state.servers);
+
+  return {
+    options,
+    loaded,
+    clock,
+    random,
+    logger,
+    metrics,
+    folder,
+    controlToken: folder?.controlToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
+    desired,
+    authenticator,
+    records,
+    upstreams,
+    gateway,
+    downstream,
+    operator: new Operator(gateway, random, JSON.stringify(info)),
+    async close() {
+      await reaper.close();
+      events.close();
+      stateFile.close();
+      record?.close();
+      folder?.release();
+    },
+  };
+}
+
+/** Seals cursors and task ids; kept, so that they stay good over a restart. Lost with the state file, and no harm done. */
+function installationKey(state: StateFile, random: Random): Buffer {
+  const known = state.get('key', 'seal');
+  if (known !== null && known.length === KEY_BYTES) return known;
+  const key = Buffer.from(random.hex(KEY_BYTES), 'hex');
+  state.put('key', 'seal', key);
+  return key;
+}

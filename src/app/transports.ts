@@ -1,0 +1,65 @@
+import type { HttpClientPort } from '../http/client-port.ts';
+import { openHttpClient } from '../http/open-http-client.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Random } from '../model/random.ts';
+import type { HttpSpec, Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { OpenTransport } from '../upstream/open-transport.ts';
+import type { ProcessGuard } from '../upstream/process/process-guard.ts';
+import { HttpTransport } from '../upstream/transport/http-transport.ts';
+import { JsonTransport } from '../upstream/transport/json-transport.ts';
+import { type MemoryServerFactory, MemoryTransport } from '../upstream/transport/memory-transport.ts';
+import { SseTransport } from '../upstream/transport/sse-transport.ts';
+import { StdioTransport } from '../upstream/transport/stdio-transport.ts';
+import type { Transport } from '../upstream/transport/transport.ts';
+
+export interface TransportsDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly guard: ProcessGuard;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** In-process servers by the key of their definition. */
+  readonly memoryServers: ReadonlyMap<string, MemoryServerFactory>;
+}
+
+/** Makes the transport a definition asks for: the one place that knows which class serves which type. */
+export function transports(deps: TransportsDeps): OpenTransport {
+  return (server, { kind, label }): Transport => {
+    const logger = deps.logger.child({ server: server.name, connection: label });
+    const spec = server.transport;
+    switch (spec.type) {
+      case 'stdio':
+        return new StdioTransport({
+          server: server.name,
+          spec,
+          maxMessageBytes: server.limits.maxMessageBytes,
+          guard: deps.guard,
+          logger,
+          redact: (text) => deps.logger.redact(text),
+          clock: deps.clock,
+          environment: deps.env,
+        });
+      case 'memory': {
+        const factory = deps.memoryServers.get(spec.key);
+        if (factory === undefined) throw new Error(`no in-process server under the key ${JSON.stringify(spec.key)}`);
+        return new MemoryTransport(server.name, factory);
+      }
+      default:
+        return overHttp(server, spec, kind, deps);
+    }
+  };
+}
+
+function overHttp(server: Server, spec: HttpSpec, kind: Transport['kind'], deps: TransportsDeps): Transport {
+  const options = {
+    server: server.name,
+    spec,
+    maxMessageBytes: server.limits.maxMessageBytes,
+    clock: deps.clock,
+    random: deps.random,
+    openClient: (url: URL): HttpClientPort => openHttpClient(url, { tls: spec.tls, env: deps.env }),
+  };
+  if (kind === 'sse') return new SseTransport(options);
+  return kind === 'json' ? new JsonTransport(options) : new HttpTransport(options);
+}

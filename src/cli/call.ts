@@ -1,0 +1,92 @@
+import { suggest } from '../config/suggest.ts';
+import type { CommandInput } from './command-input.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { accessGateway, type ListedTool } from './gateway-access.ts';
+import { argumentsFromWords, type ParameterTypes } from './tool-arguments.ts';
+
+export interface CallInput extends CommandInput {
+  /** `server.tool`, or an exposed name. */
+  readonly tool: string;
+  readonly words: readonly string[];
+  /** All arguments as one JSON object, instead of words. */
+  readonly argumentsJson: string | null;
+}
+
+interface CallAnswer {
+  readonly outcome: string;
+  readonly result?: {
+    readonly content?: readonly ContentBlock[];
+    readonly structuredContent?: unknown;
+    readonly isError?: boolean;
+  };
+  readonly error?: { readonly name?: string; readonly code: number; readonly message: string };
+}
+
+interface ContentBlock {
+  readonly type: string;
+  readonly text?: string;
+  readonly mimeType?: string;
+  readonly uri?: string;
+}
+
+/** `trunkline call server.tool key=value …`: prints the text of the result, or with --json the whole of it. */
+export async function call(input: CallInput): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const gateway = await accessGateway(input);
+  try {
+    const tool = find(input.tool, await gateway.tools());
+    const json = input.argumentsJson ?? argumentsFromWords(input.words, parameterTypes(tool.definition));
+    if (input.argumentsJson !== null) checkObject(json);
+    const text = await gateway.call(tool.server, tool.name, json);
+    const answer = JSON.parse(text) as CallAnswer;
+    if (flags.json === true) terminal.out(`${text}\n`);
+    else if (answer.error !== undefined) terminal.err(`${answer.outcome}: ${answer.error.message}\n`);
+    else terminal.out(`${readable(answer.result)}\n`);
+    return exitCode(answer);
+  } finally {
+    await gateway.close();
+  }
+}
+
+function find(wanted: string, tools: readonly ListedTool[]): ListedTool {
+  const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}` || wanted === tool.exposedName);
+  if (found !== undefined) return found;
+  const close = suggest(
+    wanted,
+    tools.map((tool) => `${tool.server}.${tool.name}`),
+  );
+  throw new CommandError(
+    EXIT.usage,
+    `there is no tool "${wanted}"${close === null ? '; trunkline tools lists them' : `; did you mean "${close}"?`}`,
+  );
+}
+
+function parameterTypes(definition: string): ParameterTypes {
+  return (JSON.parse(definition) as { inputSchema?: { properties?: ParameterTypes } }).inputSchema?.properties ?? {};
+}
+
+function checkObject(json: string): void {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (error) {
+    throw new CommandError(EXIT.usage, `the arguments are not JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new CommandError(EXIT.usage, 'the arguments have to be one JSON object');
+  }
+}
+
+function readable(result: CallAnswer['result']): string {
+  const blocks = (result?.content ?? []).map(
+    (block) => block.text ?? `[${block.type} ${block.mimeType ?? block.uri ?? ''}]`,
+  );
+  if (blocks.length > 0) return blocks.join('\n');
+  return JSON.stringify(result?.structuredContent ?? result ?? {}, null, 2);
+}
+
+function exitCode({ outcome, result, error }: CallAnswer): ExitCode {
+  if (outcome === 'NOT_SENT') return EXIT.unreachable;
+  if (error?.name === 'AUTH_REQUIRED') return EXIT.authRequired;
+  return error !== undefined || result?.isError === true || outcome !== 'RESULT' ? EXIT.toolError : EXIT.ok;
+}

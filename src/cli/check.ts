@@ -1,0 +1,27 @@
+import { loadConfig } from '../config/load-config.ts';
+import { renderProblem } from '../config/problem.ts';
+import { bindProblem } from '../http/bind-problem.ts';
+import type { CommandInput } from './command-input.ts';
+import { EXIT, type ExitCode } from './exit-code.ts';
+import { loadOptions, sourceLabel } from './sources.ts';
+
+/** `trunkline check`: every problem at once, exit code 0 or 1. Starts nothing. */
+export async function check(input: CommandInput): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const options = loadOptions(input);
+  const result = await loadConfig(options);
+  const bind = result.ok ? bindProblem(result.state.listen, result.state.agents.size > 0) : null;
+  const problems = result.ok ? [] : result.problems;
+  const good = result.ok && bind === null;
+  if (flags.json === true) {
+    const servers = result.ok ? [...result.state.servers.keys()] : [];
+    terminal.out(`${JSON.stringify({ ok: good, servers, problems, warnings: result.warnings, bind })}\n`);
+    return good ? EXIT.ok : EXIT.usage;
+  }
+  for (const warning of result.warnings) terminal.err(`warning ${renderProblem(warning, terminal.cwd)}\n\n`);
+  for (const problem of problems) terminal.err(`${renderProblem(problem, terminal.cwd)}\n\n`);
+  if (bind !== null) terminal.err(`${bind}\n`);
+  if (good) terminal.out(`${sourceLabel(options)}: ok, ${result.state.servers.size} servers\n`);
+  else terminal.err(`${sourceLabel(options)}: ${problems.length + (bind === null ? 0 : 1)} problems\n`);
+  return good ? EXIT.ok : EXIT.usage;
+}

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import type { ServerStatus } from '../model/server-state.ts';
+import { EXIT } from './exit-code.ts';
+import { runProgram } from './program.ts';
+import { serverLine, startHeader, startSummary } from './start-screen.ts';
+import { argumentsFromWords } from './tool-arguments.ts';
+import { toolSignature } from './tool-signature.ts';
+
+async function run(...argv: string[]) {
+  const printed = { out: '', err: '' };
+  const exitCode = await runProgram(argv, {
+    out: (text) => {
+      printed.out += text;
+    },
+    err: (text) => {
+      printed.err += text;
+    },
+    env: {},
+    cwd: '/',
+    version: '1.2.3',
+  });
+  return { exitCode, ...printed };
+}
+
+test('--version and --help answer on standard output with exit code 0', async () => {
+  assert.deepEqual(await run('--version'), { exitCode: EXIT.ok, out: '1.2.3\n', err: '' });
+  const help = await run('--help');
+  assert.equal(help.exitCode, EXIT.ok);
+  for (const command of ['stdio', 'check', 'status', 'tools', 'call'])
+    assert.match(help.out, new RegExp(`^  ${command} `, 'm'));
+});
+
+test('wrong usage is exit code 1 with words on standard error', async () => {
+  for (const argv of [['--prot', '1'], ['--port', '70000'], ['--log-level', 'loud'], ['call'], ['--']]) {
+    const { exitCode, out, err } = await run(...argv);
+    assert.equal(exitCode, EXIT.usage, argv.join(' '));
+    assert.equal(out, '');
+    assert.notEqual(err, '');
+  }
+  assert.match((await run('--prot', '1')).err, /Did you mean --port/);
+});
+
+test('an error with --json is one JSON line', async () => {
+  const { err } = await run('--json', '--');
+  assert.equal(JSON.parse(err).exitCode, EXIT.usage);
+});
+
+test('arguments keep number lexemes, strings stay strings where the schema says so', () => {
+  const types = { id: { type: 'integer' }, zip: { type: 'string' }, tags: { type: 'array' } };
+  assert.equal(
+    argumentsFromWords(['id=12345678901234567890', 'zip=01234', 'tags=["a",1.0]', 'free=text', 'x:={"a":1}'], types),
+    '{"id":12345678901234567890,"zip":"01234","tags":["a",1.0],"free":"text","x":{"a":1}}',
+  );
+  for (const words of [['novalue'], ['a=1', 'a=2'], ['a:=not json']])
+    assert.throws(() => argumentsFromWords(words, {}), { exitCode: EXIT.usage });
+});
+
+test('a signature shows required parameters first, types, enums and nesting', () => {
+  const signature = toolSignature({
+    name: 'search',
+    description: 'Finds things.\n\nFast.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        limit: { type: 'integer' },
+        'odd-name': { enum: ['a', 'b'] },
+        query: { type: 'string' },
+        where: {
+          type: 'object',
+          properties: { tags: { type: 'array', items: { type: ['string', 'null'] } } },
+          required: ['tags'],
+        },
+      },
+      required: ['query'],
+    },
+    outputSchema: { type: 'array', items: { type: 'string' } },
+  });
+  assert.equal(
+    signature,
+    '// Finds things.\n// Fast.\nsearch(query: string, limit?: number, "odd-name"?: "a" | "b", where?: { tags: (string | null)[] }): string[]',
+  );
+});
+
+test('the start screen names addresses, states, reasons and how to connect', () => {
+  const status = (fields: Partial<ServerStatus>): ServerStatus =>
+    ({
+      name: 's',
+      state: 'running',
+      reason: null,
+      toolCount: 0,
+      startedInMs: null,
+      nextRetryAt: null,
+      ...fields,
+    }) as ServerStatus;
+  const ready = status({ name: 'memory', toolCount: 9, startedInMs: 212 });
+  const broken = status({ name: 'k8s', state: 'failed', reason: 'exited 1: kubectl not found', nextRetryAt: 31_000 });
+  const facts = {
+    version: '0.1.0',
+    readyMs: 21,
+    mcpUrl: 'http://127.0.0.1:4270/mcp',
+    controlUrl: 'http://127.0.0.1:4271',
+    source: '.mcp.json',
+    warnings: ['w'],
+  };
+  const text = stripVTControlCharacters(
+    [
+      startHeader(facts),
+      serverLine(ready, 6, 1000),
+      serverLine(broken, 6, 1000),
+      startSummary([ready, broken], facts),
+    ].join('\n'),
+  );
+  assert.match(text, /trunkline 0\.1\.0 {2}ready in 21 ms/);
+  assert.match(text, /memory {2}ready {7}9 tools {2}0\.21 s/);
+  assert.match(text, /k8s {5}retry {5}in 30 s: exited 1: kubectl not found/);
+  assert.match(text, /1 of 2 ready, 9 tools/);
+  assert.match(text, /claude mcp add -t http tl http:\/\/127\.0\.0\.1:4270\/mcp/);
+});

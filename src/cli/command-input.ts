@@ -1,0 +1,12 @@
+import type { GatewayFlags } from './flags.ts';
+import type { Terminal } from './program.ts';
+
+/** What every command is given. */
+export interface CommandInput {
+  /** Configuration file as the user wrote it; undefined for the nearest one. */
+  readonly file: string | undefined;
+  /** Words behind `--`; empty without. */
+  readonly serverCommand: readonly string[];
+  readonly flags: GatewayFlags;
+  readonly terminal: Terminal;
+}

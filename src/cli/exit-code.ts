@@ -1,0 +1,24 @@
+/** Exit codes of every command; a scripting contract (architecture.md §6). */
+export const EXIT = {
+  ok: 0,
+  /** Wrong usage, or a configuration that is not valid. */
+  usage: 1,
+  authRequired: 3,
+  unreachable: 4,
+  /** The tool ran and reported an error. */
+  toolError: 5,
+  internal: 70,
+} as const;
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** Ends a command with words for the person and a code for the script. */
+export class CommandError extends Error {
+  readonly exitCode: ExitCode;
+
+  constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'CommandError';
+    this.exitCode = exitCode;
+  }
+}

@@ -1,0 +1,35 @@
+import { InvalidArgumentError, Option } from 'commander';
+
+/** Flags that say which gateway is meant and how it runs; each also as `TRUNKLINE_…` in the environment. */
+export interface GatewayFlags {
+  readonly host?: string;
+  readonly port?: number;
+  readonly controlPort?: number;
+  readonly dataDir?: string;
+  readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
+  readonly insecure?: boolean;
+  readonly json?: boolean;
+}
+
+export const GATEWAY_OPTIONS: readonly Option[] = [
+  new Option('--host <address>', 'address to listen on (default 127.0.0.1)').env('TRUNKLINE_HOST'),
+  new Option('--port <number>', 'port of the MCP listener (default 4270; 0 picks a free one)')
+    .env('TRUNKLINE_PORT')
+    .argParser(port),
+  new Option('--control-port <number>', 'port of the control listener (default 4271; 0 picks a free one)')
+    .env('TRUNKLINE_CONTROL_PORT')
+    .argParser(port),
+  new Option('--data-dir <folder>', 'where state is kept (default: the XDG state folder)').env('TRUNKLINE_DATA_DIR'),
+  new Option('--log-level <level>', 'least level that is logged to standard error')
+    .env('TRUNKLINE_LOG_LEVEL')
+    .choices(['debug', 'info', 'warn', 'error']),
+  new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
+];
+
+export const JSON_OPTION = new Option('--json', 'print JSON instead of text').env('TRUNKLINE_JSON');
+
+function port(text: string): number {
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value > 65535) throw new InvalidArgumentError('A port is a whole number from 0 to 65535.');
+  return value;
+}

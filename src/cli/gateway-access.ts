@@ -1,0 +1,113 @@
+import type { App } from '../app/app.ts';
+import { openApp } from '../app/open-app.ts';
+import { controlPlane } from '../app/plane.ts';
+import { processLogger } from '../app/process-logger.ts';
+import { runningGateway } from '../app/running.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import type { CommandInput } from './command-input.ts';
+import { ControlClient } from './control-client.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+import { openProblemText } from './open-problem-text.ts';
+import { loadOptions } from './sources.ts';
+import { isSettled } from './start-screen.ts';
+
+export interface ListedTool {
+  readonly exposedName: string;
+  readonly server: string;
+  readonly name: string;
+  /** JSON text, as the server wrote it. */
+  readonly definition: string;
+}
+
+/** What the commands ask of a gateway, whether it runs elsewhere or was started for the command. */
+export interface GatewayAccess {
+  /** One line for people: which gateway this is. */
+  readonly label: string;
+  statuses(): Promise<readonly ServerStatus[]>;
+  tools(): Promise<readonly ListedTool[]>;
+  /** JSON text with `outcome`, and `result` or `error` as they came. */
+  call(server: string, tool: string, argumentsJson: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+const SETTLE_MS = 60_000;
+const POLL_MS = 25;
+
+/** The running gateway's control API, or, where none runs, a gateway of our own for as long as the command takes. */
+export async function accessGateway(input: CommandInput): Promise<GatewayAccess> {
+  const { flags, terminal, serverCommand } = input;
+  const running = serverCommand.length > 0 ? null : runningGateway(flags.dataDir, terminal.env);
+  if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
+  const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
+  const opened = await openApp({ load: loadOptions(input), logger, state: 'none', follow: false });
+  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  return new OwnAccess(opened.app);
+}
+
+class RemoteAccess implements GatewayAccess {
+  readonly label: string;
+  readonly #client: ControlClient;
+
+  constructor(client: ControlClient, mcpUrl: string) {
+    this.#client = client;
+    this.label = `running at ${mcpUrl}`;
+  }
+
+  async statuses(): Promise<readonly ServerStatus[]> {
+    return (JSON.parse(await this.#client.get('/api/v1/servers')) as { servers: ServerStatus[] }).servers;
+  }
+
+  async tools(): Promise<readonly ListedTool[]> {
+    const { tools } = JSON.parse(await this.#client.get('/api/v1/tools')) as {
+      tools: (Omit<ListedTool, 'definition'> & { definition: object })[];
+    };
+    return tools.map((tool) => ({ ...tool, definition: JSON.stringify(tool.definition) }));
+  }
+
+  call(server: string, tool: string, argumentsJson: string): Promise<string> {
+    return this.#client.post(
+      `/api/v1/servers/${encodeURIComponent(server)}/call?tool=${encodeURIComponent(tool)}`,
+      argumentsJson,
+    );
+  }
+
+  async close(): Promise<void> {}
+}
+
+class OwnAccess implements GatewayAccess {
+  readonly label = 'no gateway runs; servers were started for this command';
+  readonly #app: App;
+
+  constructor(app: App) {
+    this.#app = app;
+    app.startServers();
+  }
+
+  /** Waits until every server that starts by itself has come up or failed. */
+  async statuses(): Promise<readonly ServerStatus[]> {
+    const { upstreams } = this.#app.rooms;
+    const end = performance.now() + SETTLE_MS;
+    for (;;) {
+      const statuses = upstreams.statuses();
+      const waiting = statuses.some(
+        (status) => this.#app.state.servers.get(status.name)?.start !== 'lazy' && !isSettled(status),
+      );
+      if (!waiting || performance.now() > end) return statuses;
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+  }
+
+  async tools(): Promise<readonly ListedTool[]> {
+    await this.statuses();
+    return controlPlane(this.#app.rooms, this.#app).tools(null);
+  }
+
+  async call(server: string, tool: string, argumentsJson: string): Promise<string> {
+    const answer = await controlPlane(this.#app.rooms, this.#app).callTool(server, tool, Buffer.from(argumentsJson));
+    return answer.toString();
+  }
+
+  close(): Promise<void> {
+    return this.#app.close('shutdown');
+  }
+}

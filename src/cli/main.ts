@@ -1,0 +1,13 @@
+import { productVersion } from '../app/version.ts';
+import { runProgram } from './program.ts';
+
+/** The program: runs the command line and ends the process with the command's exit code. */
+export async function main(argv: readonly string[]): Promise<void> {
+  process.exitCode = await runProgram(argv, {
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
+    env: process.env,
+    cwd: process.cwd(),
+    version: productVersion(),
+  });
+}

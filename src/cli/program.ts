@@ -1,0 +1,122 @@
+import { Command, CommanderError, Option } from 'commander';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION } from './flags.ts';
+
+/** What a command prints to and is asked from; real streams, or a test's. */
+export interface Terminal {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  readonly version: string;
+}
+
+/**
+ * Runs one command line and resolves with the exit code. Commands are loaded when they are run, so that starting the
+ * gateway does not pay for the others.
+ *
+ * Words behind a bare `--` are a server's command line and are never read as flags of ours.
+ */
+export async function runProgram(argv: readonly string[], terminal: Terminal): Promise<ExitCode> {
+  const cut = argv.indexOf('--');
+  const serverCommand = cut < 0 ? [] : argv.slice(cut + 1);
+  let exitCode: ExitCode = EXIT.ok;
+  const program = buildProgram(terminal, serverCommand, (code) => {
+    exitCode = code;
+  });
+  try {
+    if (cut >= 0 && serverCommand.length === 0) {
+      throw new CommandError(EXIT.usage, 'nothing follows "--"; write for example: trunkline -- npx -y some-server');
+    }
+    await program.parseAsync(cut < 0 ? [...argv] : argv.slice(0, cut), { from: 'user' });
+    return exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    const { exitCode: code, message } =
+      error instanceof CommandError ? error : { exitCode: EXIT.internal, message: stack(error) };
+    const json = argv.includes('--json') || terminal.env['TRUNKLINE_JSON'] !== undefined;
+    terminal.err(json ? `${JSON.stringify({ error: message, exitCode: code })}\n` : `trunkline: ${message}\n`);
+    return code;
+  }
+}
+
+function buildProgram(terminal: Terminal, serverCommand: readonly string[], done: (code: ExitCode) => void): Command {
+  const program = new Command('trunkline')
+    .description('One endpoint for all your MCP servers. Without a command: start the gateway.')
+    .usage('[options] [file]   |   trunkline [options] -- command …   |   trunkline <command> …')
+    .argument('[file]', 'configuration file (default: the nearest one)')
+    .version(terminal.version, '--version', 'print the version')
+    .helpOption('--help', 'print this help')
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err })
+    .showHelpAfterError('(trunkline --help lists commands and options)');
+  /** Flags before a command's name count as well as flags behind it. */
+  const merged = (flags: object): GatewayFlags => ({ ...program.opts<GatewayFlags>(), ...flags });
+
+  addOptions(program).action(async (file: string | undefined, flags: GatewayFlags) => {
+    const { serve } = await import('./serve.ts');
+    done(await serve({ file, serverCommand, flags: merged(flags), terminal }));
+  });
+
+  addOptions(
+    program
+      .command('stdio')
+      .description('speak MCP on standard input and output, for clients that only spawn commands'),
+  )
+    .argument('[file]', 'configuration file (default: the nearest one)')
+    .action(async (file: string | undefined, flags: GatewayFlags) => {
+      const { stdio } = await import('./stdio.ts');
+      done(await stdio({ file, serverCommand, flags: merged(flags), terminal }));
+    });
+
+  addOptions(program.command('check').description('check a configuration and print every problem; exit code 0 or 1'))
+    .argument('[file]', 'configuration file (default: the nearest one)')
+    .action(async (file: string | undefined, flags: GatewayFlags) => {
+      const { check } = await import('./check.ts');
+      done(await check({ file, serverCommand, flags: merged(flags), terminal }));
+    });
+
+  addOptions(program.command('status').description('show the servers of the running gateway')).action(
+    async (flags: GatewayFlags) => {
+      const { status } = await import('./status.ts');
+      done(await status({ file: undefined, serverCommand, flags: merged(flags), terminal }));
+    },
+  );
+
+  addOptions(program.command('tools').description('list tools as TypeScript-like signatures'))
+    .argument('[server]', 'only the tools of this server')
+    .action(async (server: string | undefined, flags: GatewayFlags) => {
+      const { tools } = await import('./tools.ts');
+      done(await tools({ file: undefined, serverCommand, flags: merged(flags), terminal, server }));
+    });
+
+  addOptions(program.command('call').description('call a tool and print its result'), false)
+    .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
+    .argument('<server.tool>', 'for example memory.read_graph')
+    .argument('[key=value...]', 'arguments; key:=json takes JSON')
+    .action(async (tool: string, words: string[], flags: Omit<GatewayFlags, 'json'> & { json?: boolean | string }) => {
+      const { call } = await import('./call.ts');
+      done(
+        await call({
+          file: undefined,
+          serverCommand,
+          flags: { ...merged(flags), json: flags.json !== undefined },
+          terminal,
+          tool,
+          words,
+          argumentsJson: typeof flags.json === 'string' ? flags.json : null,
+        }),
+      );
+    });
+  return program;
+}
+
+function addOptions(command: Command, withJson = true): Command {
+  for (const option of GATEWAY_OPTIONS) command.addOption(option);
+  return withJson ? command.addOption(JSON_OPTION) : command;
+}
+
+function stack(error: unknown): string {
+  return `internal error, please report it: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`;
+}

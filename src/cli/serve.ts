@@ -1,0 +1,62 @@
+import type { App } from '../app/app.ts';
+import { openApp } from '../app/open-app.ts';
+import { processLogger } from '../app/process-logger.ts';
+import { renderProblem } from '../config/problem.ts';
+import type { CommandInput } from './command-input.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { openProblemText } from './open-problem-text.ts';
+import { untilStopped } from './signals.ts';
+import { loadOptions, sourceLabel } from './sources.ts';
+import { isSettled, type StartFacts, serverLine, startHeader, startSummary } from './start-screen.ts';
+
+const WATCH_MS = 50;
+
+/** `trunkline [file]`: starts the gateway and runs until it is told to stop. */
+export async function serve(input: CommandInput): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const load = loadOptions(input);
+  const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
+  const opened = await openApp({ load, logger, state: 'data', follow: true });
+  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  const { app } = opened;
+  // On a terminal the start screen is what people read; the log tells only what needs attention.
+  if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
+  const stopped = untilStopped(app);
+  const addresses = await app.listen().catch((error: Error) => {
+    throw new CommandError(EXIT.usage, error.message, { cause: error });
+  });
+  const facts: StartFacts = {
+    version: terminal.version,
+    readyMs: Math.round(performance.now()),
+    ...addresses,
+    source: sourceLabel(load),
+    warnings: app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
+  };
+  if (flags.json === true) {
+    terminal.out(`${JSON.stringify({ event: 'listening', ...facts })}\n`);
+    app.startServers();
+  } else {
+    terminal.out(startHeader(facts));
+    app.startServers();
+    tellServers(app, facts, terminal.out);
+  }
+  return stopped;
+}
+
+/** Prints a line per server as it comes up or fails, and the summary when the last has. */
+function tellServers(app: App, facts: StartFacts, out: (text: string) => void): void {
+  const told = new Set<string>();
+  const look = (): void => {
+    const statuses = app.rooms.upstreams.statuses();
+    const width = Math.max(0, ...statuses.map(({ name }) => name.length));
+    for (const status of statuses) {
+      const lazy = app.state.servers.get(status.name)?.start === 'lazy';
+      if (told.has(status.name) || !(lazy || isSettled(status))) continue;
+      told.add(status.name);
+      out(`${serverLine(status, width, Date.now())}\n`);
+    }
+    if (statuses.every(({ name }) => told.has(name))) out(startSummary(statuses, facts));
+    else if (app.readiness().ready) setTimeout(look, WATCH_MS).unref();
+  };
+  look();
+}

@@ -1,0 +1,42 @@
+import type { App } from '../app/app.ts';
+import { EXIT, type ExitCode } from './exit-code.ts';
+
+/** After a defect: long enough for calls to end, short enough that a supervisor restarts us soon (F42). */
+const CRASH_DRAIN_MS = 5_000;
+
+/**
+ * Resolves with the exit code when the gateway has ended. SIGTERM drains (F33). Ctrl-C ends at once when nothing is in
+ * flight and drains otherwise; a second one does not wait. A defect that nobody caught is logged, readiness fails, calls get
+ * five seconds, and the process ends with 70: it cannot know what state it is in.
+ */
+export function untilStopped(app: App): Promise<ExitCode> {
+  const { logger } = app.rooms;
+  return new Promise((resolve) => {
+    let interrupts = 0;
+    const end = (work: Promise<void>, code: ExitCode): void => {
+      work.then(
+        () => resolve(code),
+        (error: unknown) => {
+          logger.error('stop_failed', { error });
+          resolve(EXIT.internal);
+        },
+      );
+    };
+    process.on('SIGTERM', () => end(app.drain(), EXIT.ok));
+    process.on('SIGINT', () => {
+      interrupts++;
+      if (interrupts === 1 && app.rooms.downstream.inFlight > 0) end(app.drain(), EXIT.ok);
+      else end(app.close('interrupt'), EXIT.ok);
+    });
+    process.on('SIGHUP', () => void app.reload());
+    const crash = (cause: string) => (error: unknown) => {
+      logger.error('crash', {
+        cause,
+        error: error instanceof Error ? { message: error.message, stack: error.stack } : String(error),
+      });
+      end(app.drain(CRASH_DRAIN_MS), EXIT.internal);
+    };
+    process.on('uncaughtException', crash('uncaught exception'));
+    process.on('unhandledRejection', crash('unhandled rejection'));
+  });
+}

@@ -1,0 +1,47 @@
+import { relative, resolve } from 'node:path';
+import { findConfig } from '../config/find-config.ts';
+import type { LoadOptions } from '../config/load-config.ts';
+import type { CommandInput } from './command-input.ts';
+import { CommandError, EXIT } from './exit-code.ts';
+
+/** Where the configuration comes from: a named file, a command line, or the nearest file. */
+export function loadOptions(input: CommandInput): LoadOptions {
+  const { file, serverCommand, flags, terminal } = input;
+  const { host, port, controlPort, dataDir, logLevel, insecure } = flags;
+  const base = {
+    cwd: terminal.cwd,
+    env: terminal.env,
+    overrides: {
+      ...(host === undefined ? {} : { host }),
+      ...(port === undefined ? {} : { port }),
+      ...(controlPort === undefined ? {} : { controlPort }),
+      ...(dataDir === undefined ? {} : { dataDir }),
+      ...(logLevel === undefined ? {} : { logLevel }),
+      ...(insecure === undefined ? {} : { insecure }),
+    },
+  };
+  if (serverCommand.length > 0) {
+    return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand };
+  }
+  const found = file ?? findConfig(terminal.cwd);
+  if (found === null) {
+    throw new CommandError(
+      EXIT.usage,
+      `no configuration file here or above ${terminal.cwd}\n` +
+        '  name one:            trunkline path/to/.mcp.json\n' +
+        '  or start one server: trunkline -- npx -y @modelcontextprotocol/server-everything',
+    );
+  }
+  return { ...base, files: [found] };
+}
+
+/** The source as people want to see it. */
+export function sourceLabel(options: LoadOptions): string {
+  if (options.argvCommand !== undefined) return options.argvCommand.join(' ');
+  return (options.files ?? []).map((file) => shortest(options.cwd, file)).join(', ');
+}
+
+function shortest(cwd: string, file: string): string {
+  const path = relative(cwd, resolve(cwd, file));
+  return path.startsWith('..') ? resolve(cwd, file) : path;
+}

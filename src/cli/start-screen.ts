@@ -1,0 +1,77 @@
+import { styleText } from 'node:util';
+import type { ServerStatus } from '../model/server-state.ts';
+
+export interface StartFacts {
+  readonly version: string;
+  readonly readyMs: number;
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+  /** Configuration file as shown to the user, or the command line. */
+  readonly source: string;
+  readonly warnings: readonly string[];
+}
+
+/** What is known the moment the gateway listens: identity and addresses. */
+export function startHeader(facts: StartFacts): string {
+  return [
+    `${styleText('bold', `trunkline ${facts.version}`)}  ready in ${facts.readyMs} ms`,
+    `  MCP      ${facts.mcpUrl}   ${styleText('gray', '(2024-11-05 to 2026-07-28)')}`,
+    `  Control  ${facts.controlUrl}`,
+    `  File     ${facts.source}`,
+    ...facts.warnings.map((warning) => `  ${styleText('yellow', 'Warning')}  ${warning}`),
+    '',
+  ].join('\n');
+}
+
+/** One line per server, once it is known how it came up; `width` is that of the longest name. */
+export function serverLine(status: ServerStatus, width: number, now: number): string {
+  const name = status.name.padEnd(width);
+  const { word, rest } = describe(status, now);
+  return `    ${name}  ${word}  ${rest}`.trimEnd();
+}
+
+/** The closing lines, once every server has come up or failed. */
+export function startSummary(statuses: readonly ServerStatus[], facts: Pick<StartFacts, 'mcpUrl'>): string {
+  const ready = statuses.filter(isReady);
+  const tools = ready.reduce((sum, status) => sum + status.toolCount, 0);
+  return [
+    `  Servers  ${ready.length} of ${statuses.length} ready, ${tools} tools`,
+    `  Connect  claude mcp add -t http tl ${facts.mcpUrl}`,
+    '',
+  ].join('\n');
+}
+
+export function isReady(status: ServerStatus): boolean {
+  return status.state === 'running' || status.state === 'connected';
+}
+
+/** Whether the server has come up with its lists, failed, or waits for its first call: nothing more to wait for at start. */
+export function isSettled(status: ServerStatus): boolean {
+  if (isReady(status)) return status.startedInMs !== null;
+  return status.state !== 'unknown' ? status.state !== 'starting' : status.nextRetryAt !== null;
+}
+
+function describe(status: ServerStatus, now: number): { word: string; rest: string } {
+  if (isReady(status)) {
+    const seconds = status.startedInMs === null ? '' : `${(status.startedInMs / 1000).toFixed(2)} s`;
+    return { word: styleText('green', 'ready   '), rest: `${String(status.toolCount).padStart(3)} tools  ${seconds}` };
+  }
+  const reason = status.reason ?? '';
+  switch (status.state) {
+    case 'auth_required':
+      return { word: styleText('yellow', 'login   '), rest: reason };
+    case 'suspended':
+      return { word: styleText('gray', 'off     '), rest: reason };
+    case 'unknown':
+    case 'stopped':
+    case 'disconnected':
+      return { word: styleText('gray', 'lazy    '), rest: reason === '' ? 'starts with the first call' : reason };
+    case 'starting':
+      return { word: styleText('cyan', 'starting'), rest: reason };
+    default: {
+      const wait =
+        status.nextRetryAt === null ? '' : `in ${Math.max(0, Math.round((status.nextRetryAt - now) / 1000))} s: `;
+      return { word: styleText('red', 'retry   '), rest: `${wait}${reason}` };
+    }
+  }
+}

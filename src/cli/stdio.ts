@@ -1,0 +1,39 @@
+import { resolve } from 'node:path';
+import { openApp } from '../app/open-app.ts';
+import { processLogger } from '../app/process-logger.ts';
+import { runningGateway } from '../app/running.ts';
+import { bridgeStdio } from '../app/stdio-bridge.ts';
+import type { CommandInput } from './command-input.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { openProblemText } from './open-problem-text.ts';
+import { loadOptions } from './sources.ts';
+
+/**
+ * `trunkline stdio`: MCP on standard input and output. Where a gateway already runs for the same files, this is a bridge
+ * to it, so that a client which starts it many times shares its servers; otherwise a gateway of its own.
+ * Standard output carries messages and nothing else.
+ */
+export async function stdio(input: CommandInput): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const load = loadOptions(input);
+  const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
+  const streams = { input: process.stdin, output: process.stdout };
+  const wanted = (load.files ?? []).map((file) => resolve(load.cwd, file)).sort();
+  const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env);
+  if (running !== null && running.instance.files.toSorted().join('\n') === wanted.join('\n')) {
+    logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
+    await bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, logger });
+    return EXIT.ok;
+  }
+  const opened = await openApp({ load, logger, state: 'instance', follow: true });
+  if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
+  const { app } = opened;
+  app.startServers();
+  const front = app.rooms.downstream.stdio(streams);
+  const stop = (): void => void app.close('shutdown').then(() => process.exit(EXIT.ok));
+  process.once('SIGTERM', stop);
+  process.once('SIGINT', stop);
+  await front.closed;
+  await app.close('shutdown');
+  return EXIT.ok;
+}

@@ -1,0 +1,58 @@
+import type { Upstreams } from '../model/ports.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+
+/** A client session as people see it; the id itself is a secret and is shown nowhere. */
+export interface SessionView {
+  /** Short digest of the session id: names the session in paths and logs. */
+  readonly label: string;
+  readonly principal: string;
+  readonly endpoint: string;
+  readonly revision: string;
+  readonly clientInfo: unknown;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly lastSeenAt: string;
+}
+
+/** A tool as clients of `/mcp` see it. */
+export interface ToolView {
+  readonly exposedName: string;
+  readonly server: string;
+  readonly name: string;
+  /** The definition as the server wrote it, JSON text. */
+  readonly definition: string;
+}
+
+export interface GatewayFacts {
+  readonly version: string;
+  readonly pid: number;
+  readonly startedAt: string;
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+  readonly files: readonly string[];
+  /** Increases with every change of the desired state. */
+  readonly configVersion: number;
+  /** What was wrong with the last reading of the configuration, rendered; null while it is in effect. */
+  readonly configProblem: string | null;
+}
+
+/** Whether calls can be accepted; independent of single servers. */
+export interface Readiness {
+  readonly ready: boolean;
+  /** Why not; empty when ready. */
+  readonly reason: string;
+}
+
+/** What the control API works on. Assembled by `app/`. */
+export interface ControlPlane {
+  readonly upstreams: Upstreams;
+  readonly metrics: Metrics;
+  facts(): GatewayFacts;
+  readiness(): Readiness;
+  sessions(): Promise<readonly SessionView[]>;
+  /** Ends the session with this label; false when there is none. */
+  endSession(label: string): Promise<boolean>;
+  tools(server: string | null): Promise<readonly ToolView[]>;
+  /** Calls a tool as the operator. `argumentsJson` is one JSON object; the answer is JSON text with `outcome`. */
+  callTool(server: string, tool: string, argumentsJson: Buffer): Promise<Buffer>;
+}

@@ -1,0 +1,116 @@
+import { type Operation, ok, problem } from './operation.ts';
+import { GATEWAY, LIST_OF_SERVERS, LIST_OF_SESSIONS, LIST_OF_TOOLS, OUTCOME, SERVER } from './schemas.ts';
+
+const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
+
+/** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
+export const OPERATIONS: readonly Operation[] = [
+  {
+    id: 'getGateway',
+    method: 'GET',
+    path: '/api/v1/gateway',
+    summary: 'What runs here: version, addresses, configuration files, readiness.',
+    schema: GATEWAY,
+    run: (_request, plane) => ok({ ...plane.facts(), ...plane.readiness() }),
+  },
+  {
+    id: 'listServers',
+    method: 'GET',
+    path: '/api/v1/servers',
+    summary: 'All servers with their status.',
+    schema: LIST_OF_SERVERS,
+    run: (_request, plane) => ok({ servers: plane.upstreams.statuses() }),
+  },
+  {
+    id: 'getServer',
+    method: 'GET',
+    path: '/api/v1/servers/{name}',
+    summary: 'One server with its status.',
+    schema: SERVER,
+    errors: NO_SUCH_SERVER,
+    run({ name }, plane) {
+      const status = plane.upstreams.status(name);
+      return status === null ? noSuchServer(name) : ok(status);
+    },
+  },
+  {
+    id: 'restartServer',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/restart',
+    summary: 'Stops and starts the server; answers when it is up again or has failed.',
+    schema: SERVER,
+    errors: NO_SUCH_SERVER,
+    async run({ name }, plane) {
+      if (plane.upstreams.status(name) === null) return noSuchServer(name);
+      await plane.upstreams.restart(name);
+      return ok(plane.upstreams.status(name));
+    },
+  },
+  {
+    id: 'callTool',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/call',
+    summary: "Calls a tool of the server as the operator. The body is the tool's arguments, one JSON object.",
+    query: { tool: "The tool's own name." },
+    takesBody: true,
+    schema: OUTCOME,
+    errors: { ...NO_SUCH_SERVER, 400: 'The tool is not named, or the body is not a JSON object.' },
+    async run({ name, query, body }, plane) {
+      if (plane.upstreams.status(name) === null) return noSuchServer(name);
+      const tool = query.get('tool');
+      if (tool === null || tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
+      if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
+      return { status: 200, body: await plane.callTool(name, tool, body) };
+    },
+  },
+  {
+    id: 'listTools',
+    method: 'GET',
+    path: '/api/v1/tools',
+    summary: 'The tools of all servers, or of one, under their exposed and their own names.',
+    query: { server: 'Only the tools of this server.' },
+    schema: LIST_OF_TOOLS,
+    errors: NO_SUCH_SERVER,
+    async run({ query }, plane) {
+      const server = query.get('server');
+      if (server !== null && plane.upstreams.status(server) === null) return noSuchServer(server);
+      const tools = (await plane.tools(server)).map(
+        ({ definition, ...names }) => `${JSON.stringify(names).slice(0, -1)},"definition":${definition}}`,
+      );
+      return { status: 200, body: `{"tools":[${tools.join(',')}]}` };
+    },
+  },
+  {
+    id: 'listSessions',
+    method: 'GET',
+    path: '/api/v1/sessions',
+    summary: 'The open sessions of clients.',
+    schema: LIST_OF_SESSIONS,
+    run: async (_request, plane) => ok({ sessions: await plane.sessions() }),
+  },
+  {
+    id: 'endSession',
+    method: 'DELETE',
+    path: '/api/v1/sessions/{name}',
+    summary: 'Ends the session with this label, with everything that was only its own.',
+    schema: { type: 'object', properties: { ended: { type: 'boolean' } }, required: ['ended'] },
+    errors: { 404: 'There is no session with that label.' },
+    async run({ name }, plane) {
+      const ended = await plane.endSession(name);
+      return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
+    },
+  },
+];
+
+function noSuchServer(name: string) {
+  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
+}
+
+function isJsonObject(body: Buffer): boolean {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}

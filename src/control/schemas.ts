@@ -1,0 +1,116 @@
+import type { Schema } from './operation.ts';
+
+const text: Schema = { type: 'string' };
+const count: Schema = { type: 'integer', minimum: 0 };
+const nullable = (schema: Schema): Schema => ({ anyOf: [schema, { type: 'null' }] });
+const list = (items: Schema): Schema => ({ type: 'array', items });
+
+/** Every property is required: an answer that lacks one would be a defect. */
+function object(properties: Readonly<Record<string, Schema>>, description?: string): Schema {
+  return {
+    type: 'object',
+    ...(description === undefined ? {} : { description }),
+    properties,
+    required: Object.keys(properties),
+  };
+}
+
+const STATES = [
+  'unknown',
+  'starting',
+  'running',
+  'connected',
+  'stopping',
+  'stopped',
+  'disconnected',
+  'degraded',
+  'failed',
+  'unreachable',
+  'auth_required',
+  'suspended',
+];
+
+const CONNECTION = object({
+  key: text,
+  state: { enum: ['active', 'idle', 'closed'] },
+  pid: nullable({ type: 'integer' }),
+  inFlight: count,
+  createdAt: { type: 'number', description: 'Milliseconds since 1970.' },
+  lastUsedAt: { type: 'number', description: 'Milliseconds since 1970.' },
+  requests: count,
+  errors: count,
+  lastError: nullable(text),
+});
+
+export const SERVER = object(
+  {
+    name: text,
+    state: { enum: STATES },
+    health: { enum: ['unknown', 'healthy', 'unhealthy'] },
+    reason: nullable(text),
+    transport: { enum: ['stdio', 'http', 'sse', 'json', 'memory'] },
+    endpoint: nullable(text),
+    era: nullable({ enum: ['stateful', 'stateless'] }),
+    revision: nullable(text),
+    initialized: { type: 'boolean' },
+    toolCount: count,
+    tools: list(text),
+    promptCount: count,
+    resourceCount: count,
+    startedInMs: nullable({ type: 'number' }),
+    consecutiveFailures: count,
+    restarts: count,
+    lastAttemptAt: nullable({ type: 'number', description: 'Milliseconds since 1970.' }),
+    nextRetryAt: nullable({ type: 'number', description: 'Milliseconds since 1970.' }),
+    lastExit: nullable(object({ code: nullable({ type: 'integer' }), signal: nullable(text) })),
+    stderrTail: text,
+    connections: list(CONNECTION),
+    catalogFromStore: { type: 'boolean' },
+  },
+  'A server as observed on this node.',
+);
+
+export const LIST_OF_SERVERS = object({ servers: list(SERVER) });
+
+export const LIST_OF_SESSIONS = object({
+  sessions: list(
+    object({
+      label: text,
+      principal: text,
+      endpoint: text,
+      revision: text,
+      clientInfo: {},
+      createdAt: { type: 'string', format: 'date-time' },
+      lastSeenAt: { type: 'string', format: 'date-time' },
+    }),
+  ),
+});
+
+export const LIST_OF_TOOLS = object({
+  tools: list(object({ exposedName: text, server: text, name: text, definition: { type: 'object' } })),
+});
+
+export const GATEWAY = object({
+  version: text,
+  pid: { type: 'integer' },
+  startedAt: { type: 'string', format: 'date-time' },
+  mcpUrl: text,
+  controlUrl: text,
+  files: list(text),
+  configVersion: count,
+  configProblem: nullable(text),
+  ready: { type: 'boolean' },
+  reason: text,
+});
+
+export const OUTCOME: Schema = {
+  type: 'object',
+  properties: {
+    outcome: { enum: ['RESULT', 'NOT_SENT', 'UNKNOWN', 'REFUSED'] },
+    result: { type: 'object', description: "The server's result, as it wrote it; present with RESULT." },
+    error: { type: 'object', description: 'A JSON-RPC error: of the server with RESULT, of the gateway otherwise.' },
+  },
+  required: ['outcome'],
+};
+
+export const ERROR = object({ error: object({ code: text, message: text }) });
