@@ -21,6 +21,7 @@ export interface Hello {
   /** Ranges of it, as JSON text; null where absent. */
   readonly serverInfo: string | null;
   readonly capabilities: string;
+  /** Decoded text; null where absent. */
   readonly instructions: string | null;
 }
 

@@ -58,6 +58,9 @@ describe('sessions of 2025-11-25 and before', () => {
     passed(inbound({ 'mcp-session-id': 's' }, { jsonrpc: '2.0', id: 1, result: {} }), 'stateful');
     passed(inbound({}, { jsonrpc: '2.0', method: 'notifications/initialized' }), 'stateful');
     passed(request('server/discover', {}, { 'mcp-protocol-version': '2025-11-25' }), 'stateful');
+    const named = { _meta: { [VERSION]: '2025-11-25' } };
+    passed(request('tools/list', named, { 'mcp-session-id': 's' }), 'stateful');
+    passed(request('initialize', named), 'stateful');
     passed(request('tools/call', { name: 'x' }, { 'mcp-method': 'wrong', 'mcp-name': 'wrong' }), 'stateful');
   });
 

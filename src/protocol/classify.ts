@@ -81,6 +81,9 @@ export function classify(
     if (version !== null && version !== claimed) {
       return mismatch(message, 'MCP-Protocol-Version', `names ${version}, but the body names ${claimed}`);
     }
+    // A session's client may name its revision too; it still is the session's traffic.
+    const ofSession = message.method === 'initialize' || headerValue(headers, SESSION_HEADER) !== null;
+    if (isStateful(claimed) && ofSession) return stateful(headers, claimed, message, supported);
     if (!isStateless(claimed)) return unsupported(message, claimed, supported);
     return inStateless(headers, version, message, keys, claimed);
   }

@@ -21,23 +21,37 @@ const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
 
-/** The edited bytes as parts: views of what stays, and the inserts. Edits must not overlap; any order. */
+/** The edited bytes, to be written one after the other: of large ones views of what stays, small ones in one piece. */
 export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
+  if (bytes.length <= COPY_LIMIT) return [splice(bytes, edits)];
   const parts: Buffer[] = [];
   let at = 0;
   for (const edit of inOrder(edits)) {
-    if (edit.start < at || edit.end < edit.start || edit.end > bytes.length) throw new RangeError('edits overlap');
+    checkOrder(bytes, edit, at);
     if (edit.start > at) parts.push(bytes.subarray(at, edit.start));
-    if (edit.insert.length > 0) parts.push(typeof edit.insert === 'string' ? Buffer.from(edit.insert) : edit.insert);
+    if (edit.insert.length > 0) parts.push(toBuffer(edit.insert));
     at = edit.end;
   }
   if (at < bytes.length) parts.push(bytes.subarray(at));
   return parts;
 }
 
-/** The edited bytes in one buffer; the same buffer when there is nothing to edit. */
+/** The edited bytes in one buffer; the same buffer when there is nothing to edit. Edits must not overlap; any order. */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
-  return edits.length === 0 ? bytes : Buffer.concat(spliceParts(bytes, edits));
+  if (edits.length === 0) return bytes;
+  let size = bytes.length;
+  for (const { start, end, insert } of edits) size += byteLength(insert) - (end - start);
+  const out = Buffer.allocUnsafe(size);
+  let at = 0;
+  let to = 0;
+  for (const edit of inOrder(edits)) {
+    checkOrder(bytes, edit, at);
+    to += bytes.copy(out, to, at, edit.start);
+    to += typeof edit.insert === 'string' ? out.write(edit.insert, to) : edit.insert.copy(out, to);
+    at = edit.end;
+  }
+  bytes.copy(out, to, at);
+  return out;
 }
 
 /**
@@ -180,6 +194,10 @@ function removals(members: readonly Entry[], removed: readonly boolean[]): Edit[
 function inOrder(edits: readonly Edit[]): readonly Edit[] {
   if (edits.length < 2) return edits;
   return [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
+}
+
+function checkOrder(bytes: Buffer, edit: Edit, at: number): void {
+  if (edit.start < at || edit.end < edit.start || edit.end > bytes.length) throw new RangeError('edits overlap');
 }
 
 function byteLength(insert: string | Buffer): number {
