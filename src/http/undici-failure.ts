@@ -19,7 +19,7 @@ const KINDS: Readonly<Record<string, HttpFailureKind>> = {
 };
 
 const TLS_CODE =
-  /^(?:ERR_TLS_|ERR_SSL_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|PATH_LENGTH|ERROR_IN_CERT|EPROTO)/;
+  /^(?:ERR_TLS_|ERR_SSL_|ERR_OSSL_|ERR_CRYPTO_|CERT_|CRL_|UNABLE_TO_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|PATH_LENGTH|ERROR_IN_CERT|EPROTO)/;
 /** In TLS 1.3 the server judges the client's certificate after the client's first bytes; it has read none of them. */
 const REFUSED_BY_ALERT = /^ERR_SSL_.*ALERT_.*(?:CERTIFICATE|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE|DECRYPT_ERROR)/;
 
@@ -29,7 +29,7 @@ export function undiciFailure(error: Error, sent: boolean): HttpFailure {
   const code = String((root as NodeJS.ErrnoException).code ?? '');
   const message = `${root.message}${code === '' || root.message.includes(code) ? '' : ` (${code})`}`;
   if (TLS_CODE.test(code)) return new HttpFailure('tls', sent && !REFUSED_BY_ALERT.test(code), message, error);
-  if (code.startsWith('HPE_')) return new HttpFailure('protocol', sent, message, error);
+  if (root.name === 'HTTPParserError') return new HttpFailure('protocol', sent, message, error);
   if (!sent && /before secure TLS connection/.test(root.message)) return new HttpFailure('tls', false, message, error);
   if (!sent && /^Proxy /.test(root.message)) return new HttpFailure('proxy', false, message, error);
   return new HttpFailure(KINDS[code] ?? (sent ? 'reset' : 'refused'), sent, message, error);
