@@ -82,21 +82,13 @@ export class MessageReader {
       return;
     }
     if (firstByte(bytes) !== BLANK) {
-      this.#report(
-        'upstream.not_a_message',
-        bytes,
-        'Standard output is for messages only; logs belong to standard error.',
-      );
+      this.#report('not_a_message', bytes, 'Standard output is for messages only; logs belong to standard error.');
     }
     this.#countJunk(Math.max(bytes.length, LINE_WEIGHT));
   }
 
   #overflow(head: Buffer): void {
-    this.#report(
-      'upstream.message_too_large',
-      head,
-      `A line is longer than the limit of ${this.#deps.maxMessageBytes} bytes.`,
-    );
+    this.#report('message_too_large', head, `A line is longer than the limit of ${this.#deps.maxMessageBytes} bytes.`);
     this.#plausible = firstByte(head) === 0x7b;
     this.#pending = 0;
     this.#answers = this.#sink.answered(head, NOTHING);

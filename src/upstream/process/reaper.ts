@@ -149,7 +149,7 @@ export class Reaper implements ProcessGuard {
   }
 
   #unavailable(problem: string): void {
-    this.#logger.warn('reaper.unavailable', { problem, hint: 'Servers may outlive a gateway that is killed.' });
+    this.#logger.warn('reaper_unavailable', { problem, hint: 'Servers may outlive a gateway that is killed.' });
   }
 
   #lost(child: ChildProcess): void {
@@ -165,7 +165,7 @@ export class Reaper implements ProcessGuard {
     if (performance.now() - this.#startedAt > STABLE_MS) this.#failures = 0;
     const pauseMs = this.#failures === 0 ? 0 : Math.min(RESTART_MAX_MS, this.#restartMs * 2 ** (this.#failures - 1));
     this.#failures++;
-    this.#logger.warn('reaper.lost', { restartInMs: pauseMs });
+    this.#logger.warn('reaper_lost', { restartInMs: pauseMs });
     this.#restart = setTimeout(() => void this.ready(), pauseMs);
     this.#restart.unref();
   }

@@ -18,7 +18,7 @@ test('fault:F14 a secret that is cut between two reads, or by the ring, is maske
   stderr.push(Buffer.from('key top-sec'));
   stderr.push(Buffer.from('ret-value used\n'));
   assert.equal(stderr.text(4096), 'key [redacted] used\n');
-  assert.deepEqual(log.of('upstream.stderr'), [{ line: 'key [redacted] used' }]);
+  assert.deepEqual(log.of('server_stderr'), [{ line: 'key [redacted] used' }]);
   // The ring now begins in the middle of the first secret.
   stderr.push(Buffer.from(`${SECRET}\n`));
   stderr.push(Buffer.from(`${'x'.repeat(1023)}\n`.repeat(64)).subarray(0, 64 * 1024 - 10));
@@ -30,8 +30,8 @@ test('fault:F14 the log takes up again after a flood, with a whole line', async 
   const { stderr, log, clock } = tail();
   stderr.push(Buffer.from('flood\n'.repeat(1000)));
   stderr.push(Buffer.from('flood and the beginning of'));
-  assert.equal(log.of('upstream.stderr').length, 10);
+  assert.equal(log.of('server_stderr').length, 10);
   await clock.advance(1000);
   stderr.push(Buffer.from(' a line\nwhole\n'));
-  assert.deepEqual(log.of('upstream.stderr').slice(10), [{ line: 'whole' }]);
+  assert.deepEqual(log.of('server_stderr').slice(10), [{ line: 'whole' }]);
 });

@@ -71,6 +71,6 @@ export class StderrTail {
   #log(line: Buffer): void {
     if (!this.#limit.take()) return;
     const text = printable(this.#deps.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
-    this.#deps.logger.info('upstream.stderr', { line: text });
+    this.#deps.logger.info('server_stderr', { line: text });
   }
 }

@@ -139,6 +139,20 @@ test('fault:F04 also when a grandchild keeps the pipe open', LIMIT, async () => 
   await bench.transport.close('interrupt');
 });
 
+test('a request answered in a batch (2025-03-26) is not lost when the process dies', LIMIT, () =>
+  withServer(async ({ transport, receiver, ask }) => {
+    ask(1, { do: 'hold' });
+    ask(2, { do: 'write', text: '[{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":$ID,"result":{}}]\n' });
+    await receiver.until(() => receiver.messages.length > 0);
+    process.kill(transport.pid!, 'SIGKILL');
+    await receiver.until(() => receiver.closedReasons.length > 0);
+    assert.deepEqual(
+      receiver.losses.map(({ request }) => request),
+      [1],
+    );
+  }),
+);
+
 test('fault:F07 garbage between messages is skipped, counted, shown once a second and redacted', LIMIT, () =>
   withServer(
     async ({ transport, receiver, log, text }) => {
@@ -150,7 +164,7 @@ test('fault:F07 garbage between messages is skipped, counted, shown once a secon
       assert.equal(receiver.messages[0]!.bytes.at(-1), 0x7d);
       // Four lines of it, twice; empty and blank lines are nothing.
       assert.equal(transport.skippedLines, 8);
-      const shown = log.of('upstream.not_a_message');
+      const shown = log.of('not_a_message');
       assert.equal(shown.length, 1);
       assert.equal(shown[0]!['begins'], 'Server ready, token [redacted] \\x1b[31m');
     },
@@ -273,7 +287,7 @@ test('fault:F14 stderr: flood bounded in log and memory, control characters spel
       }
       assert.match(tail, /\\x1b\[2Jbad \\u202e key \[redacted\] \\x07 in use\nthe end\n$/);
       // 10 a second, and no time passes here; 20 001 lines came.
-      assert.equal(log.of('upstream.stderr').length, 10);
+      assert.equal(log.of('server_stderr').length, 10);
     },
     { clock: new FakeClock(), redact: (line) => line.replaceAll('sk-very-secret-value', '[redacted]') },
   ),

@@ -19,7 +19,7 @@ test(
     assert.equal(await text(3, { do: 'echo', text: 'after' }), 'after');
     const grownMiB = (process.resourceUsage().maxRSS - before) / 1024;
     assert.ok(grownMiB <= 64, `${grownMiB} MiB`);
-    assert.equal(log.of('upstream.message_too_large').length, 1);
+    assert.equal(log.of('message_too_large').length, 1);
     assert.deepEqual(receiver.losses, []);
     await transport.close('interrupt');
   },

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec } from '../../model/server.ts';
+import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import { MessageReader } from '../process/message-reader.ts';
@@ -196,7 +197,7 @@ export class StdioTransport implements Transport {
       await exited;
       this.#deps.guard.unregister(pid);
     } else {
-      this.#deps.logger.warn('upstream.unkillable', { server: this.#deps.server, pid });
+      this.#deps.logger.warn('process_unkillable', { server: this.#deps.server, pid });
     }
   }
 
@@ -219,8 +220,18 @@ export class StdioTransport implements Transport {
   }
 
   #received(bytes: Buffer): void {
-    if (this.#inFlight.size > 0) this.#inFlight.delete(answeredRequest(bytes, bytes));
+    if (this.#inFlight.size > 0) this.#settle(bytes);
     this.#receiver?.received(bytes, 0);
+  }
+
+  #settle(bytes: Buffer): void {
+    if (!isBatch(bytes)) {
+      this.#inFlight.delete(answeredRequest(bytes, bytes));
+      return;
+    }
+    const batch = scanBatch(bytes);
+    if (isScanFailure(batch)) return;
+    for (const element of batch) this.#inFlight.delete(answeredRequest(element, element));
   }
 
   #tooLarge(request: number): void {
@@ -264,7 +275,7 @@ export class StdioTransport implements Transport {
   #refuse(outgoing: Outgoing, error: GatewayError): void {
     if (outgoing.request > 0) this.#lose(outgoing.request, error);
     else
-      this.#deps.logger.warn('upstream.message_dropped', {
+      this.#deps.logger.warn('message_dropped', {
         server: this.#deps.server,
         method: outgoing.method,
         reason: error.message,
