@@ -5,7 +5,7 @@
  * `S…` are the rows of the five seed documents, `check:` the checklist, `proto:` what an intermediary owes,
  * `fault:` the fault matrix, `goal:` the figures that `npm run prove` shows.
  */
-const LINES = String.raw`
+const LINES = `
 S0.1 - wire mcp.{name}.execute / SubjectExecute(name)
 S0.2 - wire mcp.{name}.list-tools / SubjectListTools(name)
 S0.3 - SubjectCreated = mcp.servers.created

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { failing, runConformance, scored } from '../support/conformance-suite.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
+
+/** Scenarios that the suite scores, by revision. */
+const SCORED = { '2025-11-25': 30, '2026-07-28': 37 } as const;
+/** Not scored, but passed by the server itself, so a gateway owes them too. */
+const UNSCORED = {
+  '2025-11-25': ['server-session-lifecycle', 'json-schema-2020-12', 'server-sse-polling'],
+  '2026-07-28': ['json-schema-2020-12', 'http-header-validation', 'http-custom-header-server-validation'],
+} as const;
+/** Over stdio the server cannot break off a stream, and the scenario then has nothing to look at. */
+const HTTP_ONLY = ['server-sse-polling'];
+
+for (const [era, revision] of [
+  ['stateful', '2025-11-25'],
+  ['stateless', '2026-07-28'],
+] as const) {
+  describe(`the official conformance suite at ${revision}, through the gateway`, () => {
+    let overHttp: RunningFixture;
+    let gateway: RunningGateway;
+    before(async () => {
+      overHttp = await startConformanceServer(era);
+      gateway = await RunningGateway.start({
+        config: {
+          mcpServers: {
+            http: { type: 'http', url: overHttp.url },
+            stdio: { command: process.execPath, args: [STDIO_FIXTURE, era] },
+          },
+        },
+      });
+      await gateway.ready();
+    });
+    after(async () => {
+      await gateway.dispose();
+      await overHttp.close();
+    });
+
+    for (const wire of ['http', 'stdio'] as const) {
+      test(`check:B13 check:D11 on /servers/{name}/mcp, with the server over ${wire}`, {
+        timeout: 150_000,
+      }, async () => {
+        const result = await runConformance(gateway.serverUrl(wire), revision);
+        assert.deepEqual(failing(result), [], result.output.slice(-8000));
+        assert.equal(scored(result), SCORED[revision]);
+        const owed = UNSCORED[revision].filter((name) => wire === 'http' || !HTTP_ONLY.includes(name));
+        assert.deepEqual(
+          owed.filter((name) => result.scenarios.get(name) !== true),
+          [],
+        );
+      });
+    }
+  });
+
+  test(`the same on /mcp at ${revision}: everything but the scenario that lists a tool by its bare name`, {
+    timeout: 150_000,
+  }, async () => {
+    const server = await startConformanceServer(era);
+    const gateway = await RunningGateway.start({ config: { mcpServers: { http: { type: 'http', url: server.url } } } });
+    try {
+      await gateway.ready();
+      const result = await runConformance(gateway.mcpUrl, revision);
+      assert.deepEqual(failing(result), [], result.output.slice(-8000));
+      assert.equal(scored(result), SCORED[revision]);
+      const owed = UNSCORED[revision].filter((name) => name !== 'json-schema-2020-12');
+      assert.deepEqual(
+        owed.filter((name) => result.scenarios.get(name) !== true),
+        [],
+      );
+    } finally {
+      await gateway.dispose();
+      await server.close();
+    }
+  });
+}
