@@ -73,6 +73,12 @@ export class Expander {
   /** The variable's value, for keys that hold the name of one. */
   variable(node: ScalarNode, user: string): string | null {
     const value = this.#options.env[node.text];
+    if (value === undefined && !/^[A-Z_][A-Z0-9_]*$/.test(node.text)) {
+      // Most likely the secret itself, so it is not repeated.
+      const { source, problems } = this.#options;
+      problems.error('TL1303', source, node.span, `${user} must be the name of a variable that is set`);
+      return null;
+    }
     if (value === undefined) return this.#unset(node.text, node.span, user);
     this.#keep(node.text, value);
     return value;

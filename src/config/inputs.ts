@@ -55,3 +55,13 @@ function declarations(root: ObjectNode): Map<string, Declaration> {
   }
   return found;
 }
+
+/** Nobody is asked twice for the same input: the answers of the first reading hold for all later ones. */
+export function rememberInputs(ask: InputPrompt): InputPrompt {
+  const answers = new Map<string, Promise<string | null>>();
+  return (question) => {
+    const answer = answers.get(question.id) ?? ask(question);
+    answers.set(question.id, answer);
+    return answer;
+  };
+}

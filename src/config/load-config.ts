@@ -164,7 +164,8 @@ class Load {
       const server = readServer(definition, name, context);
       if (server !== null) this.#servers.set(name, server);
     }
-    const empty = definitions.length === 0 && layout.containers.length === 0;
+    const misspelt = ours && this.#problems.errors.some(({ code, file }) => code === 'TL1301' && file === source.file);
+    const empty = !misspelt && definitions.length === 0 && layout.containers.length === 0;
     if (empty && !root.members.some(({ key }) => isSetting(key))) {
       const keys = root.members
         .map(({ key }) => suggest(key, ['mcpServers', 'servers', 'mcp_servers']))

@@ -2,7 +2,7 @@ import { isString, type Node } from './node.ts';
 import { isSecretHeader, namesSecret } from './secret-words.ts';
 import type { Source, Span } from './source.ts';
 
-const ASSIGNED = /["']?([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
+const ASSIGNED = /(?<![\w.-])([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
 const CREDENTIAL =
   /\b(?:Bearer|Basic)\s+([^\s"',}$]{6,4096})|--?[\w-]*(?:token|secret|password|api-?key)["',=\s]+([^\s"',$]{6,4096})/gi;
 const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
@@ -11,7 +11,8 @@ const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
 export function maskByPattern(source: Source): void {
   for (const match of source.text.matchAll(ASSIGNED)) {
     const [whole, name, , value] = match;
-    if (namesSecret(name!) && !value!.includes('${')) maskPart(source, match.index + whole.length, value!);
+    if (namesSecret(name!) && !value!.includes('${') && !isVariableName(name!, value!))
+      maskPart(source, match.index + whole.length, value!);
   }
   for (const match of source.text.matchAll(CREDENTIAL)) {
     maskPart(source, match.index + match[0].length, match[1] ?? match[2]!);
@@ -30,9 +31,15 @@ export function maskSecrets(source: Source, node: Node, inHeaders = false): void
   for (const { key, value } of node.members) {
     if (isString(value)) {
       const secret = inHeaders ? isSecretHeader(key) : namesSecret(key);
-      if (secret && !value.text.includes('${')) source.mask(inner(source, value.span));
-    } else maskSecrets(source, value, /^(?:http_)?headers$/i.test(key));
+      if (secret && !value.text.includes('${') && !isVariableName(key, value.text))
+        source.mask(inner(source, value.span));
+    } else maskSecrets(source, value, /^(?:http_|env_http_)?headers$/i.test(key));
   }
+}
+
+/** A key that holds the name of a variable is harmless, unless somebody put the secret itself there. */
+function isVariableName(key: string, value: string): boolean {
+  return /env_var$/.test(key) && /^[A-Z][A-Z0-9_]*$/.test(value);
 }
 
 /** Without the quotes. */

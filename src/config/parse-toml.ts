@@ -5,6 +5,9 @@ import type { Problems } from './problem.ts';
 import type { Source, Span } from './source.ts';
 import { pathId, TomlPlaces } from './toml-places.ts';
 
+/** Lines, commas and dots: fewer than of other syntaxes, because values and places are kept apart until the end. */
+const MAX_TOML_PARTS = MAX_PARTS / 4;
+
 /** Longest dotted key: smol-toml's time grows with its square. */
 const LONG_KEY = new RegExp(`(?:[\\w"' -]+\\.){${MAX_DEPTH}}`);
 
@@ -44,7 +47,7 @@ function exceedsBounds(text: string): number | null {
       lineStart = at + 1;
     }
     if (code !== 10 && code !== 44 && code !== 46) continue;
-    if (++parts > MAX_PARTS) return at;
+    if (++parts > MAX_TOML_PARTS) return at;
   }
   return LONG_KEY.test(text.slice(lineStart, lineStart + 4096).split('=', 1)[0]!) ? lineStart : null;
 }
@@ -52,9 +55,13 @@ function exceedsBounds(text: string): number | null {
 function report(error: unknown, source: Source, problems: Problems): void {
   if (!(error instanceof TomlError)) throw error;
   const start = source.offsetOf(error.line, error.column);
+  const length = /^[\w."'-]*/.exec(source.text.slice(start, start + 200))![0].length;
+  const span = { start, end: start + Math.max(length, 1) };
   const message = (error.message.split('\n', 1)[0] ?? '').replace(/^Invalid TOML document: /, '');
-  const code = message.includes('nested') ? 'TL1102' : message.includes('redefine') ? 'TL1103' : 'TL1101';
-  problems.error(code, source, { start, end: start + 1 }, message);
+  if (message.includes('nested'))
+    problems.error('TL1102', source, span, `more than ${MAX_DEPTH} levels in one document`);
+  else if (message.includes('redefine')) problems.error('TL1103', source, span, 'this table or key stands here again');
+  else problems.error('TL1101', source, span, message);
 }
 
 function build(

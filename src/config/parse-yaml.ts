@@ -25,7 +25,8 @@ export function parseYaml(source: Source, problems: Problems): Node | null {
   }
   if (document.errors.length > 0 || document.contents === null) return null;
   const builder = new Builder(source, problems);
-  return builder.build(document.contents, 0);
+  const root = builder.build(document.contents, 0);
+  return builder.gaveUp ? null : root;
 }
 
 /** Lexing first, by itself: it is linear, and what it counts bounds the parser and composer, which are not. */
@@ -67,6 +68,10 @@ class Builder {
   #parts = 0;
   #gaveUp = false;
 
+  get gaveUp(): boolean {
+    return this.#gaveUp;
+  }
+
   constructor(source: Source, problems: Problems) {
     this.#source = source;
     this.#problems = problems;
@@ -77,13 +82,7 @@ class Builder {
     const span = alias ?? spanOf(node);
     if (this.#gaveUp || !this.#withinBounds(span, depth)) return null;
     if (node === null) return { kind: 'null', span, value: null, text: '' };
-    if (node.tag !== undefined && !PLAIN_TAGS.test(node.tag)) {
-      const start = Math.max(this.#source.text.lastIndexOf('!', span.start), 0);
-      const tag = node.tag.replace('tag:yaml.org,2002:', '!!');
-      const at = { start: this.#source.text[start - 1] === '!' ? start - 1 : start, end: span.start };
-      this.#problems.error('TL1104', this.#source, at, `the tag ${JSON.stringify(tag)} is not accepted`);
-      return null;
-    }
+    if (node.tag !== undefined && !PLAIN_TAGS.test(node.tag)) this.#refuseTag(node.tag, span);
     if (alias === null && !isAlias(node) && node.anchor) this.#anchors.set(node.anchor, node);
     if (isAlias(node)) return this.#follow(node, span, depth);
     if (isScalar(node)) return scalar(node.value, span, this.#written(node.range));
@@ -92,6 +91,15 @@ class Builder {
     const built = isSeq(node) ? this.#array(node.items, span, depth, alias) : this.#object(node, span, depth, alias);
     this.#open.delete(node);
     return built;
+  }
+
+  #refuseTag(tag: string, { start: valueStart }: Span): void {
+    const text = this.#source.text;
+    const mark = Math.max(text.lastIndexOf('!', valueStart), 0);
+    const start = text[mark - 1] === '!' ? mark - 1 : mark;
+    const end = Math.max(text.slice(0, valueStart).trimEnd().length, start + 1);
+    const written = tag.replace('tag:yaml.org,2002:', '!!');
+    this.#problems.error('TL1104', this.#source, { start, end }, `the tag ${JSON.stringify(written)} is not accepted`);
   }
 
   #follow(node: YamlNode, span: Span, depth: number): Node | null {

@@ -20,8 +20,8 @@ const MAX_PROBLEMS = 100;
 const FRAME_WIDTH = 110;
 
 /**
- * Collects what is wrong while a configuration is read, so that everything is told at once. Errors beyond the
- * hundredth are counted, not kept.
+ * Collects what is wrong while a configuration is read, so that everything is told at once. What comes after
+ * the hundredth error or warning is dropped.
  */
 export class Problems {
   readonly errors: ConfigProblem[] = [];
@@ -42,8 +42,9 @@ export class Problems {
     return this.errors.length > 0;
   }
 
-  get full(): boolean {
-    return this.errors.length >= MAX_PROBLEMS;
+  /** Whether a further one of this kind would only be dropped: then there is no use in wording it. */
+  isFull(kind: 'errors' | 'warnings'): boolean {
+    return this[kind].length >= MAX_PROBLEMS;
   }
 }
 

@@ -41,14 +41,15 @@ export function nameServers(
     }
     const first = taken.get(fold(name));
     if (first === undefined) taken.set(fold(name), { name, written, source, span });
-    else problems.error('TL1404', source, span, confusion(written, first));
+    else problems.error('TL1404', source, span, confusion(written, source, first));
     names.set(definition, name);
   }
   return names;
 }
 
-function confusion(written: string, first: TakenName): string {
-  const where = `line ${first.source.position(first.span.start).line} of ${first.source.file}`;
+function confusion(written: string, source: Source, first: TakenName): string {
+  const { line } = first.source.position(first.span.start);
+  const where = first.source === source ? `line ${line}` : `line ${line} of ${first.source.file}`;
   if (first.written === written) return `the server ${JSON.stringify(written)} is defined in ${where} already`;
   return `clients would confuse the server ${JSON.stringify(written)} with ${JSON.stringify(first.written)} (${where})`;
 }

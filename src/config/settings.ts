@@ -83,7 +83,7 @@ export class SettingsReader {
   /** faults.md §5: a listener that anybody can reach must know who calls, and keep what they say private. */
   #checkExposure({ listen, control }: Settings, hasAgents: boolean): void {
     const secured = hasAgents && (listen.tls !== null || listen.trustedProxies.length > 0);
-    if (!isLoopback(listen.host) && !secured && !listen.insecure) {
+    if (isHost(listen.host) && !isLoopback(listen.host) && !secured && !listen.insecure) {
       const lacking = hasAgents ? 'TLS' : 'agents and TLS';
       this.#error('TL1601', 'listen', 'host', `listening on ${listen.host} without ${lacking} is refused`);
     }

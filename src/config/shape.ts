@@ -69,6 +69,7 @@ function unknownKey(
     return false;
   }
   if (ignored.has(key) && !strict) return true;
+  if (problems.isFull(strict && !problems.lenient ? 'errors' : 'warnings')) return !strict;
   const fix = didYouMean(key, Object.keys(schema.properties ?? {}), 'remove it');
   if (strict) problems.error('TL1301', source, span, `${path} is not a known key`, fix);
   else problems.warn('TL1301', source, span, `${path} is not a known key and is ignored`, fix);

@@ -3,7 +3,7 @@ export function suggest(word: string, candidates: Iterable<string>): string | nu
   if (word.length > 80) return null;
   const wanted = fold(word);
   let best: string | null = null;
-  let bestDistance = Math.floor(Math.max(wanted.length, 3) / 3) + 1;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 4)) + 1;
   for (const candidate of candidates) {
     if (Math.abs(candidate.length - word.length) >= bestDistance + 2) continue;
     const distance = editDistance(wanted, fold(candidate));

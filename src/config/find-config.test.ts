@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { findConfig } from './find-config.ts';
+
+let home = '';
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), 'tl-find-'));
+});
+afterEach(() => rmSync(home, { recursive: true }));
+
+function put(path: string): string {
+  const file = join(home, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, '');
+  return file;
+}
+
+test('the nearest file wins over a better name further up check:A10', () => {
+  put('trunkline.yaml');
+  const near = put('work/shop/.cursor/mcp.json');
+  mkdirSync(join(home, 'work/shop/src/deep'), { recursive: true });
+  assert.equal(findConfig(join(home, 'work/shop/src/deep'), home), near);
+});
+
+test('within a folder the order is ours, .mcp.json, VS Code, Cursor', () => {
+  const names = [
+    '.cursor/mcp.json',
+    '.vscode/mcp.json',
+    '.mcp.json',
+    'trunkline.toml',
+    'trunkline.jsonc',
+    'trunkline.json',
+    'trunkline.yml',
+    'trunkline.yaml',
+  ];
+  for (const name of names) {
+    const file = put(name);
+    assert.equal(findConfig(home, home), file);
+  }
+});
+
+test('the search ends at the repository root and at home', () => {
+  put('.mcp.json');
+  put('work/repo/.git/HEAD');
+  mkdirSync(join(home, 'work/repo/src'), { recursive: true });
+  assert.equal(findConfig(join(home, 'work/repo/src'), home), null);
+  mkdirSync(join(home, 'me/src'), { recursive: true });
+  assert.equal(findConfig(join(home, 'me/src'), join(home, 'me')), null);
+  assert.equal(findConfig(join(home, 'me/src'), '/nowhere'), join(home, '.mcp.json'));
+});
+
+test('a folder of such a name is no file', () => {
+  mkdirSync(join(home, 'trunkline.json'));
+  assert.equal(findConfig(home, home), null);
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ConfigWatch, watchConfig } from './watch-config.ts';
+
+let folder = '';
+let watch: ConfigWatch | null = null;
+let told: string[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tl-watch-'));
+  told = [];
+});
+afterEach(() => {
+  watch?.close();
+  rmSync(folder, { recursive: true });
+});
+
+function start(...files: string[]): void {
+  const paths = files.map((file) => join(folder, file));
+  watch = watchConfig(paths, (changed) => told.push(...changed.map((file) => file.slice(folder.length + 1))), {
+    debounceMs: 20,
+    pollMs: 50,
+  });
+}
+
+function write(file: string, text: string): void {
+  writeFileSync(join(folder, file), text);
+}
+
+async function heard(count = 1): Promise<string[]> {
+  for (let waited = 0; told.length < count && waited < 5000; waited += 10) await sleep(10);
+  return told.splice(0);
+}
+
+test('a saved file is told, one saved unchanged is not', async () => {
+  write('a', '1');
+  write('b', '1');
+  start('a', 'b');
+  write('b', '1');
+  write('other', 'x');
+  await sleep(100);
+  assert.deepEqual(told, []);
+  write('a', '2');
+  assert.deepEqual(await heard(), ['a']);
+});
+
+test('a file that is replaced by renaming is told, again and again', async () => {
+  write('a', '1');
+  start('a');
+  for (const text of ['2', '3', '4']) {
+    write('a.tmp', text);
+    renameSync(join(folder, 'a.tmp'), join(folder, 'a'));
+    assert.deepEqual(await heard(), ['a']);
+  }
+});
+
+test('a file that is deleted and made again is told both times', async () => {
+  write('a', '1');
+  start('a');
+  rmSync(join(folder, 'a'));
+  assert.deepEqual(await heard(), ['a']);
+  write('a', '1');
+  assert.deepEqual(await heard(), ['a']);
+});
+
+test('swapping the link of a mounted ConfigMap is told', async () => {
+  for (const [version, text] of [
+    ['..v1', '1'],
+    ['..v2', '2'],
+  ] as const) {
+    mkdirSync(join(folder, version));
+    write(`${version}/a`, text);
+  }
+  symlinkSync('..v1', join(folder, '..data'));
+  symlinkSync('..data/a', join(folder, 'a'));
+  start('a');
+  symlinkSync('..v2', join(folder, '..tmp'));
+  renameSync(join(folder, '..tmp'), join(folder, '..data'));
+  assert.deepEqual(await heard(), ['a']);
+  write('..v2/a', '3');
+  assert.deepEqual(await heard(), ['a']);
+});
+
+test('a file in a folder that comes, goes and comes back is told', async () => {
+  start('sub/deep/a');
+  for (const text of ['1', '2']) {
+    mkdirSync(join(folder, 'sub/deep'), { recursive: true });
+    write('sub/deep/a', text);
+    assert.deepEqual(await heard(), ['sub/deep/a']);
+    rmSync(join(folder, 'sub'), { recursive: true });
+    assert.deepEqual(await heard(), ['sub/deep/a']);
+  }
+});
+
+test('what is followed can change', async () => {
+  write('a', '1');
+  write('b', '1');
+  start('a');
+  watch!.follow([join(folder, 'b')]);
+  write('a', '2');
+  write('b', '2');
+  assert.deepEqual(await heard(), ['b']);
+});
+
+test('a stream of events does not put the look off for ever', async () => {
+  write('a', '1');
+  start('a');
+  write('a', '2');
+  const noise = setInterval(() => write('a', '2'), 5);
+  try {
+    assert.deepEqual(await heard(), ['a']);
+  } finally {
+    clearInterval(noise);
+  }
+});
+
+test('nothing is told after close', async () => {
+  write('a', '1');
+  start('a');
+  write('a', '2');
+  watch!.close();
+  await sleep(100);
+  assert.deepEqual(told, []);
+});

@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { rememberInputs } from '../config/inputs.ts';
+import { loadConfig } from '../config/load-config.ts';
+import { ConfigFollower, type Reload } from './config-follower.ts';
+
+let folder = '';
+let follower: ConfigFollower | null = null;
+let reloads: Reload[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'tl-follow-'));
+  reloads = [];
+});
+afterEach(() => {
+  follower?.close();
+  rmSync(folder, { recursive: true });
+});
+
+function write(servers: Record<string, unknown> | string): void {
+  const text = typeof servers === 'string' ? servers : JSON.stringify({ mcpServers: servers });
+  writeFileSync(join(folder, 'trunkline.json'), text);
+}
+
+async function follow(inputs?: () => Promise<string>): Promise<ConfigFollower> {
+  const options = {
+    files: ['trunkline.json'],
+    cwd: folder,
+    env: {},
+    ...(inputs === undefined ? {} : { inputs: rememberInputs(inputs) }),
+  };
+  const initial = await loadConfig(options);
+  assert.ok(initial.ok);
+  const onReload = (reload: Reload) => void reloads.push(reload);
+  follower = new ConfigFollower({ options, initial, onReload, watching: { debounceMs: 20, pollMs: 50 } });
+  return follower;
+}
+
+async function until(done: () => boolean): Promise<void> {
+  for (let waited = 0; !done() && waited < 5000; waited += 10) await sleep(10);
+  assert.ok(done(), 'did not happen');
+}
+
+const twenty = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${index}`, { command: `c${index}` }]));
+
+test('a saved change of one server in twenty leaves nineteen the same check:A10', async () => {
+  write(twenty);
+  const { registry } = await follow();
+  const heard: unknown[] = [];
+  registry.onChange(({ servers: { added, removed, changed, updated, same } }) => {
+    heard.push({ added, removed, changed, updated, same: same.length });
+  });
+  write({ ...twenty, s7: { command: 'other' } });
+  await until(() => heard.length > 0);
+  assert.deepEqual(heard, [{ added: [], removed: [], changed: ['s7'], updated: [], same: 19 }]);
+});
+
+test('a bad file keeps the old configuration and says why, until it is good again check:A10', async () => {
+  write(twenty);
+  const { registry } = await follow();
+  const before = registry.state;
+  registry.onChange(({ servers }) => assert.deepEqual(servers.changed, ['s1']));
+  write('{ "mcpServers": { "s0": { "comand": "x" } } }');
+  await until(() => reloads.length > 0);
+  assert.equal(reloads[0]!.kind, 'refused');
+  assert.deepEqual(
+    follower!.problems.map(({ code }) => code),
+    ['TL1301'],
+  );
+  assert.equal(registry.state, before);
+  assert.equal(registry.version, 1);
+  write({ ...twenty, s1: { command: 'new' } });
+  await until(() => registry.version === 2);
+  assert.deepEqual(follower!.problems, []);
+});
+
+test('a missing file keeps the old configuration', async () => {
+  write(twenty);
+  const { registry } = await follow();
+  rmSync(join(folder, 'trunkline.json'));
+  await until(() => reloads.length > 0);
+  assert.equal(registry.state.servers.size, 20);
+  assert.deepEqual(
+    follower!.problems.map(({ code }) => code),
+    ['TL1001'],
+  );
+});
+
+test('files that the configuration names are followed, also those of a refused one', async () => {
+  writeFileSync(join(folder, 'token'), 'first-token');
+  write({ one: { command: 'x', env: { T: '${file:token}', U: '${file:later}' }, enabled: true } });
+  writeFileSync(join(folder, 'later'), 'later-1');
+  const { registry } = await follow();
+  writeFileSync(join(folder, 'token'), 'second-token');
+  await until(() => registry.version === 2);
+  assert.ok(reloads[0]!.secrets.includes('second-token'));
+  rmSync(join(folder, 'later'));
+  await until(() => follower!.problems.length > 0);
+  writeFileSync(join(folder, 'later'), 'later-2');
+  await until(() => registry.version === 3);
+});
+
+test('readings do not overlap, and one asked for meanwhile follows', async () => {
+  write({ one: { command: 'a' } });
+  const { registry } = await follow();
+  const first = follower!.reload();
+  write({ one: { command: 'b' } });
+  const second = follower!.reload();
+  assert.equal(follower!.reload(), second);
+  await first;
+  await second;
+  const { transport } = registry.state.servers.get('one')!;
+  assert.equal(transport.type === 'stdio' && transport.command, 'b');
+});
+
+test('nobody is asked again for an input at a reload', async () => {
+  let asked = 0;
+  write({ one: { command: 'a', env: { K: '${input:key}' } } });
+  await follow(async () => `answer-${++asked}`);
+  write({ one: { command: 'b', env: { K: '${input:key}' } } });
+  await follower!.reload();
+  await follower!.reload();
+  assert.equal(asked, 1);
+});

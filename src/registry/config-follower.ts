@@ -1,0 +1,96 @@
+import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
+import type { ConfigProblem } from '../config/problem.ts';
+import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/watch-config.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { Registry } from './registry.ts';
+
+export type Reload =
+  | {
+      readonly kind: 'applied' | 'unchanged';
+      readonly warnings: readonly ConfigProblem[];
+      readonly secrets: readonly string[];
+    }
+  /** The old configuration stays in force. */
+  | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
+
+export interface FollowerDeps {
+  /** Those of the first reading; `inputs` through `rememberInputs`, so that nobody is asked again. */
+  readonly options: LoadOptions;
+  /** The good result that the process started with. */
+  readonly initial: Extract<ConfigResult, { ok: true }>;
+  /** Called after every reading, before listeners of the registry hear of a change. Must not throw. */
+  readonly onReload: (reload: Reload) => void;
+  readonly watching?: WatchOptions;
+}
+
+/**
+ * Keeps a registry equal to its configuration files: reads them again when one of them, or a file they name,
+ * changes. A configuration that is not good in all its parts changes nothing (F37): the old one stays in force and
+ * `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
+ */
+export class ConfigFollower {
+  readonly registry: Registry;
+  readonly #options: LoadOptions;
+  readonly #onReload: (reload: Reload) => void;
+  readonly #watch: ConfigWatch;
+  #problems: readonly ConfigProblem[] = [];
+  #running: Promise<Reload> | null = null;
+  #again: Promise<Reload> | null = null;
+  #closed = false;
+
+  constructor({ options, initial, onReload, watching }: FollowerDeps) {
+    this.#options = options;
+    this.registry = new Registry(initial.state);
+    this.#onReload = onReload;
+    this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
+  }
+
+  get state(): DesiredState {
+    return this.registry.state;
+  }
+
+  /** What is wrong with the files as they are now; empty while they are in force. */
+  get problems(): readonly ConfigProblem[] {
+    return this.#problems;
+  }
+
+  /** Reads the files now. Asked for during a reading, it resolves with the result of a later one. */
+  reload(): Promise<Reload> {
+    if (this.#running === null) {
+      this.#running = this.#read().finally(() => {
+        this.#running = null;
+      });
+      return this.#running;
+    }
+    this.#again ??= this.#running.then(() => {
+      this.#again = null;
+      return this.reload();
+    });
+    return this.#again;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#watch.close();
+  }
+
+  async #read(): Promise<Reload> {
+    const result = await loadConfig(this.#options);
+    if (this.#closed) return { kind: 'unchanged', warnings: [], secrets: [] };
+    this.#watch.follow(result.watched);
+    const { secrets, warnings } = result;
+    if (!result.ok) {
+      this.#problems = result.problems;
+      const refused: Reload = { kind: 'refused', problems: result.problems, secrets };
+      this.#onReload(refused);
+      return refused;
+    }
+    this.#problems = [];
+    const kind = this.registry.differs(result.state) ? 'applied' : 'unchanged';
+    const reload: Reload = { kind, warnings, secrets };
+    // First this: secrets must be known to the scrubber before anybody can log them.
+    this.#onReload(reload);
+    this.registry.replace(result.state);
+    return reload;
+  }
+}

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadConfig } from '../config/load-config.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { Secret } from '../model/secret.ts';
+import { Registry, type RegistryChange } from './registry.ts';
+
+async function state(...words: string[]): Promise<DesiredState> {
+  const result = await loadConfig({ cwd: '/', env: {}, argvCommand: words });
+  assert.ok(result.ok);
+  return result.state;
+}
+
+function told(change: RegistryChange): unknown {
+  const { version, servers, settings } = change;
+  const names = Object.entries(servers).filter(([, list]) => list.length > 0);
+  return { version, ...Object.fromEntries(names), ...(settings.length === 0 ? {} : { settings }) };
+}
+
+test('the first read is everything, then come the changes', async () => {
+  const registry = new Registry(await state('a'));
+  const heard: RegistryChange[] = [];
+  const stop = registry.watch((change) => heard.push(change));
+  assert.deepEqual([heard[0]!.version, heard[0]!.servers.added], [1, ['a']]);
+  const next = await state('b');
+  assert.equal(registry.replace(next), true);
+  assert.deepEqual(told(heard[1]!), { version: 2, added: ['b'], removed: ['a'] });
+  assert.equal(heard[1]!.state, next);
+  stop();
+  registry.replace(await state('c'));
+  assert.equal(heard.length, 2);
+  assert.equal(registry.version, 3);
+});
+
+test('an equal state is no change, but its places in the file are taken', async () => {
+  const registry = new Registry(await state('a'));
+  registry.onChange(() => assert.fail('nobody is told'));
+  const same = await state('a');
+  assert.equal(registry.replace(same), false);
+  assert.equal(registry.version, 1);
+  assert.equal(registry.state, same);
+});
+
+test('settings that changed are named, keys of agents by what they hold', async () => {
+  const before = await state('a');
+  const agent = (key: string): DesiredState => ({
+    ...before,
+    agents: new Map([['x', { name: 'x', key: new Secret(key), servers: null }]]),
+  });
+  const registry = new Registry(agent('one'));
+  assert.equal(registry.replace(agent('one')), false);
+  const heard: unknown[] = [];
+  registry.onChange((change) => heard.push(told(change)));
+  registry.replace(agent('two'));
+  registry.replace({ ...agent('two'), logLevel: 'debug' });
+  assert.deepEqual(heard, [
+    { version: 2, same: ['a'], settings: ['agents'] },
+    { version: 3, same: ['a'], settings: ['logLevel'] },
+  ]);
+});
+
+test('changes made while one is told are told after it, the newest only', async () => {
+  const states = await Promise.all(['a', 'b', 'c', 'd'].map((word) => state(word)));
+  const registry = new Registry(states[0]!);
+  const heard: unknown[] = [];
+  registry.onChange(({ version }) => {
+    if (version !== 2) return;
+    registry.replace(states[2]!);
+    registry.replace(states[3]!);
+  });
+  registry.onChange((change) => heard.push(told(change)));
+  registry.replace(states[1]!);
+  assert.deepEqual(heard, [
+    { version: 2, added: ['b'], removed: ['a'] },
+    { version: 4, added: ['d'], removed: ['b'] },
+  ]);
+});
+
+test('a listener that throws keeps no other from hearing', async () => {
+  const registry = new Registry(await state('a'));
+  let heard = 0;
+  registry.onChange(() => {
+    throw new Error('no');
+  });
+  registry.onChange(() => heard++);
+  const [b, c] = [await state('b'), await state('c')];
+  assert.throws(() => registry.replace(b), AggregateError);
+  assert.throws(() => registry.replace(c), AggregateError);
+  assert.equal(heard, 2);
+});

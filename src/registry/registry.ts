@@ -1,0 +1,126 @@
+import { isDeepStrictEqual } from 'node:util';
+import { diffServers, type ServersDiff } from '../config/diff-servers.ts';
+import type { Agent, DesiredState } from '../model/desired-state.ts';
+
+/** Everything of the desired state but servers and files, by name. */
+export type SettingName = Exclude<keyof DesiredState, 'servers' | 'files'>;
+
+export interface RegistryChange {
+  /** Grows by one with every change; the first state has 1. */
+  readonly version: number;
+  readonly state: DesiredState;
+  readonly servers: ServersDiff;
+  readonly settings: readonly SettingName[];
+}
+
+export type RegistryListener = (change: RegistryChange) => void;
+
+const NO_SERVERS: DesiredState['servers'] = new Map();
+
+/**
+ * The desired state that holds now, versioned. A state that equals the current one changes nothing and nobody is
+ * told. Listeners are called one after the other, in the order they came, and never while another change is being
+ * told: a change made by a listener waits, and of several waiting only the newest state is told. A listener that throws
+ * does not keep the others from hearing; `replace` throws after all were told.
+ */
+export class Registry {
+  #state: DesiredState;
+  #version = 1;
+  #told: DesiredState;
+  #telling = false;
+  readonly #listeners = new Set<RegistryListener>();
+
+  constructor(initial: DesiredState) {
+    this.#state = initial;
+    this.#told = initial;
+  }
+
+  get state(): DesiredState {
+    return this.#state;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Whether replacing by `state` would be a change. */
+  differs(state: DesiredState): boolean {
+    return isChange(differences(this.#state, state));
+  }
+
+  /** Makes `state` the desired one. False when it equals the current one. */
+  replace(state: DesiredState): boolean {
+    const equal = !this.differs(state);
+    // Kept even so: where definitions stand in their files may have moved.
+    this.#state = state;
+    if (equal) return false;
+    this.#version++;
+    this.#tell();
+    return true;
+  }
+
+  /** Calls `listener` with every change from now on. The returned function ends that. */
+  onChange(listener: RegistryListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** As `onChange`, but begins with everything there is, as added. */
+  watch(listener: RegistryListener): () => void {
+    const servers = diffServers(NO_SERVERS, this.#state.servers);
+    listener({ version: this.#version, state: this.#state, servers, settings: SETTINGS });
+    return this.onChange(listener);
+  }
+
+  #tell(): void {
+    if (this.#telling) return;
+    this.#telling = true;
+    const failures: unknown[] = [];
+    for (let diff = differences(this.#told, this.#state); isChange(diff); diff = differences(this.#told, this.#state)) {
+      const change = { version: this.#version, state: this.#state, ...diff };
+      this.#told = this.#state;
+      for (const listener of [...this.#listeners]) {
+        try {
+          listener(change);
+        } catch (error) {
+          failures.push(error);
+        }
+      }
+    }
+    this.#telling = false;
+    if (failures.length > 0) throw new AggregateError(failures, 'a listener of the registry failed');
+  }
+}
+
+const SETTINGS: readonly SettingName[] = [
+  'agents',
+  'unknownCallers',
+  'listen',
+  'control',
+  'sessions',
+  'firstListWaitMs',
+  'maxTimeoutMs',
+  'maxProcesses',
+  'dataDir',
+  'logLevel',
+];
+
+function differences(before: DesiredState, after: DesiredState): Pick<RegistryChange, 'servers' | 'settings'> {
+  return {
+    servers: diffServers(before.servers, after.servers),
+    settings: SETTINGS.filter((name) => !isDeepStrictEqual(comparable(before, name), comparable(after, name))),
+  };
+}
+
+function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'settings'>): boolean {
+  const { added, removed, changed, updated } = servers;
+  return settings.length + added.length + removed.length + changed.length + updated.length > 0;
+}
+
+/** Secrets compare by what they hold; two of them are equal to `isDeepStrictEqual` whatever that is. */
+function comparable(state: DesiredState, name: SettingName): unknown {
+  if (name !== 'agents') return state[name];
+  return new Map(
+    [...state.agents].map(([agent, { key, servers }]: [string, Agent]) => [agent, [key.reveal(), servers]]),
+  );
+}
