@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Offer, serverCatalog, tool } from '../../test/support/server-catalogs.ts';
+import type { Era, Message } from '../model/message.ts';
+import type { ToolFilter } from '../model/server.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import { aggregateCapabilities, aggregateInstructions } from './aggregate-hello.ts';
+import { type Catalog, changedKinds } from './catalog.ts';
+import { CursorCodec } from './cursor.ts';
+import { mergeCatalog } from './merge-catalog.ts';
+
+const cursors = new CursorCodec(Buffer.alloc(32, 7));
+const ALL: ToolFilter = { include: null, exclude: new Set() };
+const NOW = 1_000_000;
+
+function merged(
+  offers: Record<string, Offer | null>,
+  more: { unfiltered?: boolean; tools?: ToolFilter } = {},
+): Catalog {
+  const members = Object.entries(offers).map(([server, offer]) => ({
+    server,
+    tools: more.tools ?? ALL,
+    catalog: offer === null ? null : serverCatalog(server, offer),
+  }));
+  return mergeCatalog(members, {
+    audience: 'a',
+    unfiltered: more.unfiltered ?? true,
+    cursors,
+    serverInfo: '{"name":"trunkline"}',
+  });
+}
+
+function body(catalog: Catalog, kind: ListKind, era: Era = 'stateful', page = 0, wall = NOW): string {
+  return text(catalog.page(kind, era, page, wall)!);
+}
+
+function text(message: Message): string {
+  return message.body.toString();
+}
+
+test('S2.30 check:D3 tools stand in the servers’ order and each server’s own, with only the name changed', () => {
+  const catalog = merged({
+    alpha: {
+      tools: [
+        '{"title":"Zed","name":"z","big":12345678901234567890,"d":1.0,"description":"[x] \\u00e9","_meta":{"k":-0}}',
+        '{ "description" : "name\\"" , "inputSchema":{"properties":{"name":{"default":"name"}}}, "name" : "a" }',
+      ],
+    },
+    beta: { tools: [tool('a')] },
+  });
+  assert.equal(
+    body(catalog, 'tools'),
+    '{"tools":[' +
+      '{"title":"Zed","name":"alpha__z","big":12345678901234567890,"d":1.0,"description":"[x] \\u00e9","_meta":{"k":-0}},' +
+      '{ "description" : "name\\"" , "inputSchema":{"properties":{"name":{"default":"name"}}}, "name" : "alpha__a" },' +
+      '{"name":"beta__a","inputSchema":{"type":"object"}}]}',
+  );
+});
+
+test('check:D5 prompts are renamed; resources and templates keep their bytes where their URI is unique', () => {
+  const catalog = merged({
+    a: {
+      prompts: ['{"name":"Say it!","arguments":[]}'],
+      resources: ['{"uri":"file:///x","name":"x"}', '{"uri":"config://app","name":"mine"}'],
+      resourceTemplates: ['{"uriTemplate":"file:///{path}","name":"t"}'],
+    },
+    b: {
+      resources: ['{"uri":"config://app","name":"other"}'],
+      resourceTemplates: ['{"uriTemplate":"db://{t}","name":"t"}'],
+    },
+  });
+  assert.equal(body(catalog, 'prompts'), '{"prompts":[{"name":"a__Say_it_","arguments":[]}]}');
+  assert.equal(
+    body(catalog, 'resources'),
+    '{"resources":[{"uri":"file:///x","name":"x"},{"uri":"trunkline://a/config://app","name":"mine"},' +
+      '{"uri":"trunkline://b/config://app","name":"other"}]}',
+  );
+  assert.deepEqual(pick(catalog.resource('trunkline://b/config://app')), { server: 'b', uri: 'config://app' });
+  assert.deepEqual(pick(catalog.resource('file:///x')), { server: 'a', uri: 'file:///x' });
+  assert.deepEqual(pick(catalog.resource('db://users')), { server: 'b', uri: 'db://users' });
+  assert.deepEqual(pick(catalog.resource('trunkline://a/db://users')), { server: 'a', uri: 'db://users' });
+  assert.equal(catalog.resource('config://app'), null);
+  assert.deepEqual(catalog.choices('resources', 'config://app'), [
+    'trunkline://a/config://app',
+    'trunkline://b/config://app',
+  ]);
+  assert.equal(catalog.exposedUri('b', 'config://app'), 'trunkline://b/config://app');
+  assert.equal(catalog.exposedUri('a', 'file:///x'), 'file:///x');
+  assert.deepEqual(pick(catalog.resourceReference('db://{t}')), { server: 'b', uri: 'db://{t}' });
+});
+
+test('S2.3 S4.13 check:D1 a tool is found by its exposed name, its whole name, behind mcp__, and bare where unambiguous', () => {
+  const catalog = merged({
+    a: { tools: [tool('read'), tool('only'), tool('has.dot')] },
+    b: { tools: [tool('read')] },
+  });
+  const leads = (name: string) => {
+    const target = catalog.tool(name);
+    return target === null ? null : `${target.server}:${target.name}`;
+  };
+  assert.equal(leads('a__read'), 'a:read');
+  assert.equal(leads('mcp__b__read'), 'b:read');
+  assert.equal(leads('a__has_dot'), 'a:has.dot');
+  assert.equal(leads('a__has.dot'), 'a:has.dot');
+  assert.equal(leads('only'), 'a:only');
+  assert.equal(leads('read'), null);
+  assert.deepEqual(catalog.choices('tools', 'read'), ['a__read', 'b__read']);
+  assert.equal(leads('b__only'), null);
+});
+
+test('tools that the operator filters, or whose name no client takes, are not offered', () => {
+  const offers = { a: { tools: [tool('keep'), tool('drop'), tool('bad name')] } };
+  const catalog = merged(offers, { tools: { include: null, exclude: new Set(['drop']) } });
+  assert.equal(catalog.tool('a__drop'), null);
+  assert.equal(catalog.tool('bad name'), null);
+  assert.deepEqual(
+    catalog.items('tools').map(({ exposed }) => exposed),
+    ['a__keep'],
+  );
+  assert.deepEqual(catalog.notices, [
+    { server: 'a', name: 'bad name', exposed: null, reason: 'the name has characters outside A-Z a-z 0-9 _ - . /' },
+  ]);
+  const included = merged(offers, { tools: { include: new Set(['drop']), exclude: new Set() } });
+  assert.deepEqual(
+    included.items('tools').map(({ exposed }) => exposed),
+    ['a__drop'],
+  );
+});
+
+test('S2.19 check:D3 proto:C4 long lists come in pages that join to the whole, with one scope', () => {
+  const names = Array.from({ length: 600 }, (_, i) => `t${i}`);
+  const catalog = merged({ s: { era: 'stateless', cacheScope: 'public', tools: names.map((name) => tool(name)) } });
+  const seen: string[] = [];
+  let page = 0;
+  for (;;) {
+    const result = JSON.parse(body(catalog, 'tools', 'stateless', page));
+    seen.push(...result.tools.map(({ name }: { name: string }) => name));
+    assert.equal(result.cacheScope, 'public');
+    if (result.nextCursor === undefined) break;
+    const content = cursors.read(result.nextCursor)!;
+    assert.deepEqual(content, { version: catalog.version, kind: 'tools', page: page + 1 });
+    page = content.page;
+  }
+  assert.equal(page, 2);
+  assert.deepEqual(
+    seen,
+    names.map((name) => `s__${name}`),
+  );
+  assert.equal(catalog.page('tools', 'stateless', 3, NOW), null);
+});
+
+test('pages are cut by size too, and one too large item stands alone', () => {
+  const large = tool('l', `,"description":"${'x'.repeat(1_100_000)}"`);
+  const catalog = merged({ s: { tools: [tool('a'), large, tool('b')] } });
+  assert.equal(JSON.parse(body(catalog, 'tools')).tools.length, 1);
+  assert.equal(JSON.parse(body(catalog, 'tools', 'stateful', 1)).tools.length, 1);
+  assert.equal(JSON.parse(body(catalog, 'tools', 'stateful', 2)).tools[0].name, 's__b');
+});
+
+test('a page is written once and shared', () => {
+  const catalog = merged({ s: { tools: [tool('a')] } });
+  assert.equal(catalog.page('tools', 'stateful', 0, NOW), catalog.page('tools', 'stateful', 0, NOW + 5_000));
+});
+
+test('proto:C3 proto:C9 stateless lists tell the shortest time left, and are private unless all are public', () => {
+  const offers = {
+    a: { era: 'stateless', tools: [tool('x')], ttlMs: 60_000, cacheScope: 'public', listedAt: NOW } as const,
+    b: { era: 'stateless', tools: [tool('y')], ttlMs: 90_000, cacheScope: 'public', listedAt: NOW - 50_000 } as const,
+    c: { prompts: ['{"name":"p"}'] },
+  };
+  const page = (catalog: Catalog, kind: ListKind, wall = NOW) => {
+    const { ttlMs, cacheScope, resultType, _meta } = JSON.parse(body(catalog, kind, 'stateless', 0, wall));
+    assert.equal(resultType, 'complete');
+    assert.deepEqual(_meta, { 'io.modelcontextprotocol/serverInfo': { name: 'trunkline' } });
+    return [ttlMs, cacheScope];
+  };
+  assert.deepEqual(page(merged(offers), 'tools'), [40_000, 'public']);
+  assert.deepEqual(page(merged(offers), 'tools', NOW + 39_500), [0, 'public']);
+  assert.deepEqual(page(merged(offers), 'tools', NOW + 10_400), [29_000, 'public']);
+  assert.deepEqual(page(merged(offers), 'tools', NOW + 100_000), [0, 'public']);
+  // A server without prompts has no say in their list; one without hints has the last word.
+  assert.deepEqual(page(merged(offers), 'prompts'), [0, 'private']);
+  assert.deepEqual(page(merged({ ...offers, d: { tools: [] } }), 'tools'), [0, 'private']);
+  assert.deepEqual(page(merged(offers, { unfiltered: false }), 'tools'), [40_000, 'private']);
+  assert.deepEqual(page(merged({ ...offers, z: null }), 'tools'), [0, 'private']);
+});
+
+test('tools are shown in the words of the client’s era', () => {
+  const catalog = merged({
+    old: { tools: [tool('t', ',"execution":{"taskSupport":"optional"}')] },
+    young: {
+      era: 'stateless',
+      tools: [
+        tool('n', ',"outputSchema":{"type":"number"}'),
+        '{"name":"void","inputSchema":{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}}',
+      ],
+    },
+  });
+  const stateless = JSON.parse(body(catalog, 'tools', 'stateless')).tools;
+  assert.deepEqual(
+    stateless.map(({ name }: { name: string }) => name),
+    ['old__t', 'young__n'],
+  );
+  assert.equal(stateless[0].execution, undefined);
+  assert.deepEqual(stateless[1].outputSchema, { type: 'number' });
+  const stateful = JSON.parse(body(catalog, 'tools', 'stateful')).tools;
+  assert.deepEqual(stateful[0].execution, { taskSupport: 'optional' });
+  assert.equal(stateful[1].outputSchema.type, 'object');
+  assert.equal(stateful.length, 3);
+});
+
+test('equal members give equal versions; what clients see decides which lists changed', () => {
+  const before = merged({ a: { tools: [tool('x')], prompts: ['{"name":"p"}'] }, b: { tools: [tool('y')] } });
+  assert.equal(
+    before.version,
+    merged({ a: { tools: [tool('x')], prompts: ['{"name":"p"}'] }, b: { tools: [tool('y')] } }).version,
+  );
+  const after = merged({ a: { tools: [tool('x')], prompts: ['{"name":"q"}'] }, b: { tools: [tool('y')] } });
+  assert.notEqual(after.version, before.version);
+  assert.deepEqual(changedKinds(before, after), ['prompts']);
+  const filter = { include: new Set(['x']), exclude: new Set<string>() };
+  const hidden = { tools: filter };
+  assert.deepEqual(
+    changedKinds(
+      merged({ a: { tools: [tool('x')] } }, hidden),
+      merged({ a: { tools: [tool('x'), tool('n')] } }, hidden),
+    ),
+    [],
+  );
+});
+
+test('S2.6 the aggregate declares what its members have and what it delivers itself', () => {
+  const offers: Record<string, Offer | null> = {
+    a: { capabilities: { tools: {}, logging: {}, tasks: { list: {}, requests: {} } } },
+    b: {
+      era: 'stateless',
+      capabilities: { resources: { subscribe: true }, extensions: { 'io.modelcontextprotocol/tasks': {}, other: {} } },
+      instructions: ' Use wisely. ',
+    },
+  };
+  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateful')), {
+    tools: { listChanged: true },
+    resources: { listChanged: true },
+    logging: {},
+    tasks: { cancel: {}, requests: { tools: { call: {} } } },
+  });
+  assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateless')), {
+    tools: { listChanged: true },
+    resources: { subscribe: true, listChanged: true },
+    logging: {},
+    extensions: { 'io.modelcontextprotocol/tasks': {} },
+  });
+  assert.equal(aggregateInstructions(merged(offers)), '# b\n\nUse wisely.');
+  assert.equal(aggregateInstructions(merged({ a: {} })), null);
+  const unknown = JSON.parse(aggregateCapabilities(merged({ z: null }), 'stateful'));
+  assert.deepEqual(Object.keys(unknown).sort(), ['completions', 'logging', 'prompts', 'resources', 'tools']);
+});
+
+function pick(target: { readonly server: string; readonly uri: string } | null): object | null {
+  return target === null ? null : { server: target.server, uri: target.uri };
+}
