@@ -44,6 +44,7 @@ export class ClientConnections {
       server: server.name,
       clock: deps.clock,
       connect: (want, attempt) => this.#connect(want, attempt),
+      resumable: (want) => deps.connector.resumable(this.#server, want),
       adopted: (connection, want) => {
         deps.connector.remember(this.#server, want, connection);
         deps.adopted(connection, want);
@@ -66,10 +67,7 @@ export class ClientConnections {
 
   /** The client's connection, opened if need be. Rejects with GatewayError. */
   acquire(client: ClientProfile): Promise<Connection> {
-    const isolation = this.#isolation ?? 'session';
-    if (isolation === 'shared') return this.pool.acquire(this.#shared);
-    const key = sessionKey(client, isolation);
-    return this.pool.acquire({ key, tenancy: tenancyOf(client, isolation), profile: client });
+    return this.pool.acquire(this.#wantedBy(client));
   }
 
   /** A connection to list the server over for this kind of client; never one that only a session would need. */
@@ -82,6 +80,8 @@ export class ClientConnections {
   /** The first connection of a start. Whose it is may turn out only when the server's era is known. */
   async first(profile: ClientProfile, attempt: Attempt): Promise<Connection> {
     if (this.#isolation === 'shared') return this.pool.acquire(this.#shared);
+    const want = this.#wantedBy(profile);
+    if (this.#deps.connector.resumable(this.#server, want)) return this.pool.acquire(want);
     const connection = await this.pool.openSpare(profile, attempt);
     if (this.#decided === 'shared') this.pool.promoteSpare(SHARED_KEY, SHARED);
     return connection;
@@ -108,6 +108,12 @@ export class ClientConnections {
 
   statuses(): ConnectionStatus[] {
     return this.pool.statuses();
+  }
+
+  #wantedBy(client: ClientProfile): Wanted {
+    const isolation = this.#isolation ?? 'session';
+    if (isolation === 'shared') return this.#shared;
+    return { key: sessionKey(client, isolation), tenancy: tenancyOf(client, isolation), profile: client };
   }
 
   get #shared(): Wanted {

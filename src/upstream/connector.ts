@@ -62,15 +62,20 @@ export class Connector {
     if (server.transport.type === 'http') this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
   }
 
-  async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
-    if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return null;
+  /** Whether a session of an earlier connection is known for what is wanted. One of another definition is forgotten. */
+  resumable(server: Server, want: Wanted): boolean {
+    if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return false;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    if (record === null) return null;
-    if (record.identity !== server.connectionDigest || record.fingerprint !== want.profile.fingerprint) {
-      this.forget(server, want.key);
-      return null;
-    }
-    const resumed = await handshake.resume('http', record);
+    if (record === null) return false;
+    if (record.identity === server.connectionDigest && record.fingerprint === want.profile.fingerprint) return true;
+    this.forget(server, want.key);
+    return false;
+  }
+
+  async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
+    if (!this.resumable(server, want)) return null;
+    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
+    const resumed = record === null ? null : await handshake.resume('http', record);
     if (resumed === null) {
       this.forget(server, want.key);
       this.#deps.forgotten(want);

@@ -19,6 +19,8 @@ export interface SessionPoolDeps {
   readonly clock: Clock;
   /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
   readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
+  /** Whether a session of an earlier connection may be gone on with under this key: then no spare will do. */
+  readonly resumable: (want: Wanted) => boolean;
   /** A connection has got its owner. */
   readonly adopted: (connection: Connection, want: Wanted) => void;
   /** The node's limit of processes; null for servers that are none. */
@@ -100,7 +102,7 @@ export class SessionPool {
       return this.acquire(want);
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
-    const adopted = this.#adopt(slot);
+    const adopted = this.#deps.resumable(want) ? null : this.#adopt(slot);
     if (adopted !== null) return adopted;
     this.#slots.set(want.key, slot);
     try {
@@ -203,6 +205,8 @@ export class SessionPool {
     let connection: Connection | null = null;
     try {
       connection = await connect(slot, slot.attempt);
+    } catch (error) {
+      throw slot.attempt.cancelled ? this.#unwanted() : error;
     } finally {
       this.#opening--;
       if (connection === null) quota?.release();
@@ -215,11 +219,18 @@ export class SessionPool {
     const wanted = slot === this.#spare || this.#slots.get(slot.key) === slot;
     if (!wanted) {
       await this.#close(connection, 'remove');
-      throw new GatewayError('NOT_SENT', `the connection to ${this.#deps.server} is no longer wanted`);
+      throw this.#unwanted();
     }
     slot.connection = connection;
     if (slot !== this.#spare) this.#give(connection, slot);
     return connection;
+  }
+
+  /** Our own doing, and no failure of the server's. */
+  #unwanted(): GatewayError {
+    const { server } = this.#deps;
+    const text = `the connection to ${server} is no longer wanted`;
+    return new GatewayError('CANCELLED', text, { server, outcome: 'NOT_SENT' });
   }
 
   /** Gives the spare to the slot, if it presents the same capabilities and was not kept waiting too long. */

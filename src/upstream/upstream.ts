@@ -333,7 +333,7 @@ export class Upstream implements ConnectionOwner<Connection> {
       return await this.#connections.acquire(client);
     } catch (cause) {
       const error = asGatewayError(cause, this.#server.name);
-      if (error.code !== 'OVERLOADED') this.#supervisor.crashed(error);
+      if (error.code !== 'OVERLOADED' && error.code !== 'CANCELLED') this.#supervisor.crashed(error);
       throw error;
     }
   }

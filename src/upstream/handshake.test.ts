@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import {
+  Refusal,
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulServer,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  Remembered,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+
+const client = clientOf('s', '{"roots":{"listChanged":true},"x-unknown":1.0}');
+
+function methods(link: ScriptedTransport): (string | undefined)[] {
+  return link.seen.map((seen) => seen.method);
+}
+
+/** A refusal as the HTTP transport reports it: the server's status is the cause. */
+function httpStatus(status: number): GatewayError {
+  return new GatewayError('NOT_SENT', `mcp http status ${status}`, {
+    retryable: false,
+    cause: { status, challenge: null },
+  });
+}
+
+test('S2.10 proto:S5 an old server is initialized in the client’s own words after the probe, then told so', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  await bench.call('a', toolCall(client));
+  assert.deepEqual(methods(script.last).slice(0, 3), ['server/discover', 'initialize', 'notifications/initialized']);
+  const line = script.last.lines[1]!;
+  assert.ok(line.includes('"capabilities":{"roots":{"listChanged":true},"x-unknown":1.0}'));
+  assert.ok(line.includes('"clientInfo":{"name":"test client","version":"1"}'));
+  assert.ok(line.includes('"protocolVersion":"2025-11-25"'));
+  assert.deepEqual(script.last.facts, { era: 'stateful', revision: '2025-11-25' });
+});
+
+test('every known revision that the server answers is taken, an unknown one is not', async () => {
+  for (const revision of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+    const bench = new UpstreamBench();
+    const script = new ScriptedServer(statefulServer());
+    script.handlers['initialize'] = () => ({ protocolVersion: revision, capabilities: {}, serverInfo: { name: 'x' } });
+    await bench.run([serverOf('a'), script]);
+    answerText(await bench.call('a', toolCall(client)));
+    assert.equal(script.last.facts?.revision, revision);
+  }
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['initialize'] = () => ({ protocolVersion: '1999-01-01', capabilities: {} });
+  await bench.run([serverOf('a'), script]);
+  const error = failureOf(await bench.call('a', toolCall(client)));
+  assert.deepEqual([error.code, error.outcome], ['NOT_SENT', 'NOT_SENT']);
+  assert.match(error.message, /1999-01-01/);
+  assert.equal(script.live.length, 0);
+});
+
+test('a server of 2026-07-28 is asked nothing but server/discover', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statelessServer());
+  await bench.run([httpServerOf('a'), script]);
+  await bench.call('a', toolCall(clientOf(null)));
+  assert.deepEqual(
+    methods(script.last).filter((method) => method !== 'tools/list'),
+    ['server/discover', 'tools/call'],
+  );
+  assert.deepEqual(script.last.headers[0], ['MCP-Protocol-Version', '2026-07-28', 'Mcp-Method', 'server/discover']);
+});
+
+test('a server that exits on the unknown first message gets a fresh process that is initialized first', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['server/discover'] = (_params, link) => {
+    link.end();
+    return SILENCE;
+  };
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.links.length, 2);
+  assert.equal(methods(script.last)[0], 'initialize');
+});
+
+test('a server that is silent on the unknown first message is initialized on the same process', async () => {
+  const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['server/discover'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  await bench.clock.advance(2999);
+  assert.deepEqual(methods(script.last), ['server/discover']);
+  await bench.clock.advance(1);
+  answerText(await outcome);
+  assert.equal(script.links.length, 1);
+});
+
+test('a server that was only slow to start is asked again in the way it speaks', async () => {
+  const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
+  const slow = statelessServer();
+  const script = new ScriptedServer({ ...slow, 'server/discover': () => SILENCE, initialize: () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(clientOf(null)));
+  await settled();
+  await bench.clock.advance(3500);
+  script.handlers['server/discover'] = slow['server/discover']!;
+  const [first] = script.links;
+  first!.respond(first!.lastOf('server/discover').id as number, slow['server/discover']!({}, first!, 0));
+  first!.deliver({ jsonrpc: '2.0', id: first!.lastOf('initialize').id, error: { code: -32601, message: 'no' } });
+  answerText(await outcome);
+  assert.equal(script.last.facts?.era, 'stateless');
+  assert.equal(first!.state, 'closed');
+});
+
+test('a server that knows 2026-07-28 but wants an older revision is initialized; one that names none of ours is not', async () => {
+  const both = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2027-01-01', '2025-06-18'] });
+  await both.run([serverOf('a'), script]);
+  answerText(await both.call('a', toolCall(client)));
+
+  const neither = new UpstreamBench();
+  const future = new ScriptedServer(statefulServer());
+  future.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2027-01-01'] });
+  await neither.run([serverOf('a'), future]);
+  const error = failureOf(await neither.call('a', toolCall(client)));
+  assert.match(error.message, /2027-01-01/);
+  assert.equal(future.last.count('initialize'), 0);
+});
+
+test('what was found is remembered over restarts of the gateway, and forgotten when it fails', async () => {
+  const remembered = new Remembered();
+  const script = new ScriptedServer(statefulServer());
+  const first = new UpstreamBench({ remembered });
+  await first.run([serverOf('a'), script]);
+  answerText(await first.call('a', toolCall(client)));
+
+  const second = new UpstreamBench({ remembered });
+  await second.run([serverOf('a'), script]);
+  answerText(await second.call('a', toolCall(client)));
+  assert.equal(methods(script.last)[0], 'initialize');
+
+  // The server was upgraded meanwhile: it refuses initialize, so it is probed anew.
+  const modern = new ScriptedServer(statelessServer());
+  const third = new UpstreamBench({ remembered });
+  await third.run([serverOf('a'), modern]);
+  answerText(await third.call('a', toolCall(client)));
+  assert.deepEqual(
+    modern.links.map((link) => methods(link)[0]),
+    ['initialize', 'server/discover'],
+  );
+  assert.equal(remembered.verdicts.get('digest of a')?.era, 'stateless');
+});
+
+test('over HTTP any refusal of the probe leads to initialize, and its refusal to HTTP+SSE of 2024-11-05', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  const refuse = (status: number) => (_: unknown, link: ScriptedTransport, id: number) => {
+    link.lose(id, 'NOT_SENT', httpStatus(status));
+    return SILENCE;
+  };
+  const { initialize } = script.handlers;
+  script.handlers['server/discover'] = refuse(404);
+  script.handlers['initialize'] = (params, link, id) =>
+    link.kind === 'sse' ? initialize!(params, link, id) : refuse(405)(params, link, id);
+  await bench.run([httpServerOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.deepEqual(
+    script.links.map((link) => link.kind),
+    ['http', 'sse'],
+  );
+  // Later connections need no detour.
+  answerText(await bench.call('a', toolCall(clientOf('t', '{"sampling":{}}'))));
+  assert.deepEqual(
+    script.links.map((link) => link.kind),
+    ['http', 'sse', 'sse'],
+  );
+});
+
+test('credentials that are asked for end the attempt: auth_required, calls REFUSED', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['server/discover'] = (_params, link) => {
+    link.end({ kind: 'auth_required', challenge: 'Bearer' });
+    return SILENCE;
+  };
+  await bench.run([httpServerOf('a'), script]);
+  const error = failureOf(await bench.call('a', toolCall(client)));
+  assert.deepEqual([error.code, error.outcome], ['AUTH_REQUIRED', 'REFUSED']);
+  assert.equal(bench.set.status('a')?.state, 'auth_required');
+  assert.equal(script.links.length, 1);
+});
+
+test('S1.14 a server that never answers is given up after the startup timeout, and its process ended', async () => {
+  const bench = new UpstreamBench({ times: { startupMs: 20_000 } });
+  const script = new ScriptedServer({});
+  script.handlers['server/discover'] = () => SILENCE;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  await bench.clock.advance(20_000);
+  const error = failureOf(await outcome);
+  assert.equal(error.outcome, 'NOT_SENT');
+  assert.match(error.message, /did not start within 20000 ms/);
+  await settled();
+  assert.equal(script.live.length, 0);
+});

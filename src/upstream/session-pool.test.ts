@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  Remembered,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { result } from '../protocol/compose.ts';
+
+const stateful = () => new ScriptedServer(statefulServer());
+
+test('check:C4 S1.16 stateful servers get a connection per session, stateless ones share one', async () => {
+  const bench = new UpstreamBench();
+  const old = stateful();
+  const modern = new ScriptedServer(statelessServer());
+  await bench.run([serverOf('old'), old], [serverOf('modern'), modern]);
+  for (const session of ['one', 'two', 'one']) {
+    answerText(await bench.call('old', toolCall(clientOf(session))));
+    answerText(await bench.call('modern', toolCall(clientOf(session))));
+  }
+  assert.equal(old.live.length, 2);
+  assert.equal(modern.live.length, 1);
+});
+
+test('check:C4 isolation principal: one connection for all sessions of a principal and its capabilities', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a', { isolation: 'principal' }), script]);
+  const other = { principal: { id: 'agent:x', name: 'x', servers: null } };
+  await bench.call('a', toolCall(clientOf('one')));
+  await bench.call('a', toolCall(clientOf('two')));
+  assert.equal(script.live.length, 1);
+  await bench.call('a', toolCall(clientOf('three', '{}', other)));
+  await bench.call('a', toolCall(clientOf('four', '{"roots":{}}')));
+  assert.equal(script.live.length, 3);
+});
+
+test('stateless clients of a stateful server are kept apart by principal, capabilities and the named header', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const handles = [null, 'blue', 'green', 'blue', null];
+  for (const handle of handles) answerText(await bench.call('a', toolCall(clientOf(null, '{}', { handle }))));
+  assert.equal(script.live.length, 3);
+});
+
+test('S1.15 many first calls of one session open one connection, and sessions do not wait for each other', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('zero'))));
+  const held = script.handlers['initialize']!;
+  script.handlers['initialize'] = (params, link, id) => (link.number === 2 ? SILENCE : held(params, link, id));
+  const slow = Array.from({ length: 10 }, (_, i) =>
+    bench.call('a', toolCall(clientOf('slow'), '{"name":"echo"}', `${i}`)),
+  );
+  await settled();
+  answerText(await bench.call('a', toolCall(clientOf('quick'))));
+  assert.equal(script.links.length, 3);
+  const hanging = script.links[1]!;
+  hanging.respond(hanging.lastOf('initialize').id as number, held({}, hanging, 0));
+  for (const outcome of slow) answerText(await outcome);
+  assert.equal(script.links.length, 3);
+});
+
+test('a list starts no process of its own: the connection it used becomes the first session’s', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('s', '{"roots":{}}');
+  assert.equal((await bench.set.catalog('a', client, 1000))?.lists.tools.items.length, 1);
+  assert.equal(bench.set.ownsConnection('a', client), false);
+  assert.deepEqual(
+    bench.set.status('a')?.connections.map(({ key }) => key),
+    ['spare'],
+  );
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.links.length, 1);
+  assert.equal(bench.set.ownsConnection('a', client), true);
+  assert.match(bench.set.status('a')!.connections[0]!.key, /^session [0-9a-f]{8}$/);
+});
+
+test('what a server asks before its connection has an owner is asked of the owner', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('s', '{"roots":{}}');
+  bench.events.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
+  await bench.set.catalog('a', client, 1000);
+  script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'roots/list' });
+  await settled();
+  assert.equal(bench.events.requests.length, 0);
+  answerText(await bench.call('a', toolCall(client)));
+  await settled();
+  assert.deepEqual(
+    bench.events.requests.map(({ sessionId }) => sessionId),
+    ['s'],
+  );
+  assert.ok(script.last.seen.some((seen) => seen.id === 7 && seen.result !== undefined));
+});
+
+test('a spare whose server has waited long for an answer is replaced, not handed out', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('s', '{"roots":{}}');
+  await bench.set.catalog('a', client, 1000);
+  script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'roots/list' });
+  await bench.clock.advance(30_000);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.links.length, 2);
+  assert.equal(script.links[0]!.state, 'closed');
+});
+
+test('beyond its own limit of processes a server is OVERLOADED, in words that say what to do', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
+  const error = failureOf(await bench.call('a', toolCall(clientOf('three'))));
+  assert.deepEqual([error.code, error.outcome], ['OVERLOADED', 'REFUSED']);
+  assert.match(error.message, /maxProcesses/);
+  assert.equal(bench.set.status('a')?.state, 'running');
+  bench.set.releaseSession('one');
+  await settled();
+  answerText(await bench.call('a', toolCall(clientOf('three'))));
+  assert.equal(script.live.length, 2);
+});
+
+test('the node’s limit counts the processes of all servers; HTTP connections are none', async () => {
+  const bench = new UpstreamBench({ maxProcesses: 2 });
+  await bench.run([serverOf('a'), stateful()], [serverOf('b'), stateful()], [httpServerOf('h'), stateful()]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  answerText(await bench.call('b', toolCall(clientOf('one'))));
+  for (const session of ['one', 'two', 'three']) answerText(await bench.call('h', toolCall(clientOf(session))));
+  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
+});
+
+test('an idle spare makes room for a session, a busy connection never does', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 1 } }), script]);
+  await bench.set.catalog('a', clientOf('x', '{"sampling":{}}'), 1000);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.equal(script.live.length, 1);
+  assert.equal(script.links.length, 2);
+  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
+});
+
+test('the end of a client session closes what was its own, also while it is being opened', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  bench.set.releaseSession('one');
+  await settled();
+  assert.equal(script.live.length, 0);
+  assert.equal(script.last.closedWith, 'remove');
+  script.handlers['initialize'] = () => SILENCE;
+  const outcome = bench.call('a', toolCall(clientOf('two')));
+  await settled();
+  bench.set.releaseSession('two');
+  await settled();
+  assert.equal(failureOf(await outcome).outcome, 'NOT_SENT');
+  assert.equal(script.live.length, 0);
+});
+
+test('connections of clients without a session end after half an hour without a call', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf(null))));
+  answerText(await bench.call('a', toolCall(clientOf('session'))));
+  await bench.clock.advance(36 * 60_000);
+  assert.deepEqual(
+    script.links.map((link) => link.state),
+    ['closed', 'open'],
+  );
+});
+
+test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgotten one is opened anew and its loss told', async () => {
+  const remembered = new Remembered();
+  const script = stateful();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = (params, link, id) => {
+    link.sessionId(`upstream-${link.number}`);
+    return initialize!(params, link, id);
+  };
+  const first = new UpstreamBench({ remembered });
+  await first.run([httpServerOf('a'), script]);
+  answerText(await first.call('a', toolCall(clientOf('one'))));
+  await first.set.close('shutdown');
+  assert.equal(script.last.closedWith, 'shutdown');
+  assert.ok(![...remembered.sessions.map.keys()].some((key) => key.includes('one')));
+
+  const second = new UpstreamBench({ remembered });
+  await second.run([httpServerOf('a'), script]);
+  answerText(await second.call('a', toolCall(clientOf('one'))));
+  const resumed = script.links.find((link) => link.facts?.resumeSessionId !== undefined)!;
+  assert.equal(resumed.facts?.resumeSessionId, 'upstream-1');
+  assert.equal(resumed.count('initialize'), 0);
+  assert.equal(resumed.count('tools/call'), 1);
+  await second.set.close('shutdown');
+
+  const third = new UpstreamBench({ remembered });
+  script.handlers['ping'] = (_params, link) => {
+    link.end({ kind: 'session_lost' }, 'NOT_SENT');
+    return SILENCE;
+  };
+  await third.run([httpServerOf('a'), script]);
+  answerText(await third.call('a', toolCall(clientOf('one'))));
+  assert.equal(script.last.count('initialize'), 1);
+  assert.deepEqual(third.events.lost, ['one']);
+});
+
+test('fault:F22 a lost HTTP session is opened anew once; what was not sent follows unseen, what was is UNKNOWN', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({
+    ...statefulServer(),
+    'tools/call': (_params, link) => (link.number === 1 ? SILENCE : {}),
+  });
+  await bench.run([httpServerOf('a'), script]);
+  const client = clientOf('one');
+  const unsent = bench.call('a', toolCall(client, '{"name":"echo"}', '1'));
+  const sent = bench.call('a', toolCall(client, '{"name":"echo"}', '2'));
+  await settled();
+  const [first, second] = script.last.seen.filter((seen) => seen.method === 'tools/call');
+  script.last.lose(second!.id as number, 'UNKNOWN');
+  script.last.lose(first!.id as number, 'NOT_SENT');
+  script.last.end({ kind: 'session_lost' });
+  answerText(await unsent);
+  assert.equal(failureOf(await sent).outcome, 'UNKNOWN');
+  assert.equal(script.links.length, 2);
+  assert.equal(script.last.count('initialize'), 1);
+  assert.deepEqual(bench.events.lost, ['one']);
+  assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
+});
