@@ -14,10 +14,7 @@ export function bodyRefusal(request: IncomingMessage, maxBytes: number): Refusal
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
     return unsupported('a content coding is not taken; send the body as it is');
   }
-  const transfer = headers['transfer-encoding'];
-  if (transfer !== undefined) {
-    return transfer.toLowerCase() === 'chunked' ? null : unsupported('no transfer coding but chunked is taken');
-  }
+  if (headers['transfer-encoding'] !== undefined) return null;
   const length = Number(headers['content-length'] ?? 0);
   if (length > maxBytes) return tooLarge(maxBytes);
   return length > 0 ? null : emptyBody;

@@ -30,7 +30,7 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket):
     return;
   }
   if (context?.readingBody === true) {
-    context.refuse(clientErrorRefusal(error.code));
+    context.refuseAndClose(clientErrorRefusal(error.code));
     return;
   }
   socket.end(rawRefusal(clientErrorRefusal(error.code), renderRefusal));

@@ -34,16 +34,16 @@ export interface ListenerOptions {
   readonly wheel?: StreamWheel;
   /** The flag that chooses the port, for the message when it is taken. */
   readonly portFlag?: string;
+  /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
+  readonly headersTimeoutMs?: number;
+  readonly requestTimeoutMs?: number;
   /** Told of every refusal before a handler, by its code; for metrics. */
   readonly onRefused?: (code: string) => void;
 }
 
 /** Deadlines and limits of `node:http`. The lenient parser is never used. */
 const LIMITS: ServerOptions = {
-  headersTimeout: 10_000,
-  requestTimeout: 30_000,
   keepAliveTimeout: 65_000,
-  connectionsCheckingInterval: 4_000,
   maxHeaderSize: 16 * 1024,
   // Missing Host is ours to answer, in one shape with everything else.
   requireHostHeader: false,
@@ -83,7 +83,10 @@ export class Listener {
     this.wheel = options.wheel ?? new StreamWheel();
     this.#gate = new EdgeGate(settings);
     this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes };
-    this.#server = settings.tls === null ? createServer(LIMITS) : this.#createTls(settings.tls);
+    const headersTimeout = options.headersTimeoutMs ?? 10_000;
+    const requestTimeout = options.requestTimeoutMs ?? 30_000;
+    const limits = { ...LIMITS, headersTimeout, requestTimeout, connectionsCheckingInterval: headersTimeout / 4 };
+    this.#server = settings.tls === null ? createServer(limits) : this.#createTls(settings.tls, limits);
     this.#server.maxConnections = settings.maxConnections;
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
@@ -145,9 +148,9 @@ export class Listener {
     await gone;
   }
 
-  #createTls(files: CertificateFiles): TlsServer {
+  #createTls(files: CertificateFiles, limits: ServerOptions): TlsServer {
     const server = createTlsServer({
-      ...LIMITS,
+      ...limits,
       ...readCertificate(files),
       minVersion: 'TLSv1.2',
       handshakeTimeout: 10_000,
@@ -239,6 +242,10 @@ export class Listener {
     const repeated = repeatedHeader(request);
     if (repeated !== null) {
       return { status: 400, code: 'repeated_header', message: `the header ${repeated} came more than once` };
+    }
+    const coding = request.headers['transfer-encoding'];
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+      return { status: 501, code: 'coding_unknown', message: 'no transfer coding but chunked is known' };
     }
     const authority = this.#gate.authority(request);
     if (authority === undefined || authority === '') {

@@ -165,6 +165,12 @@ export class RequestContext {
       this.json(refusal.status, this.render(refusal), refusal.headers ?? []);
       return;
     }
+    this.refuseAndClose(refusal);
+  }
+
+  /** For connections on which the next request cannot be found, or is not wanted. */
+  refuseAndClose(refusal: Refusal): void {
+    if (this.#answered) return;
     this.#answered = true;
     if (this.response.socket === null) {
       // Pipelined behind an answer that is not out yet.
