@@ -1,0 +1,255 @@
+import { Gateway } from '../../src/gateway/gateway.ts';
+import type { ClientProfile } from '../../src/model/client-profile.ts';
+import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
+import type { Era, Message } from '../../src/model/message.ts';
+import { answer, type Outcome } from '../../src/model/outcome.ts';
+import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
+import { ANONYMOUS, type Principal } from '../../src/model/principal.ts';
+import type { Server } from '../../src/model/server.ts';
+import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
+import { request as composeRequest, result } from '../../src/protocol/compose.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { FakeClock } from './fake-clock.ts';
+import { type Offer, serverCatalog } from './server-catalogs.ts';
+
+export const MCP: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
+
+export function endpointOf(server: string): Endpoint {
+  return { kind: 'server', server, path: `/servers/${server}/mcp` };
+}
+
+export function agent(name: string, ...servers: string[]): Principal {
+  return { id: `agent:${name}`, name, servers: new Set(servers) };
+}
+
+export function client(era: Era, more: Partial<ClientProfile> = {}): ClientProfile {
+  return {
+    principal: ANONYMOUS,
+    sessionId: era === 'stateful' ? 'session-1' : null,
+    revision: era === 'stateful' ? '2025-11-25' : '2026-07-28',
+    capabilities: '{}',
+    fingerprint: '{}',
+    info: null,
+    handle: null,
+    ...more,
+  };
+}
+
+/** An exchange that remembers what it was told and asked. */
+export class BenchExchange implements Exchange {
+  readonly id = 'x1';
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly takesInputRequired = false;
+  readonly paramHeaders: Readonly<Record<string, string>> | null;
+  readonly emitted: Message[] = [];
+  readonly asked: Message[] = [];
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  reply: Message | null = null;
+
+  constructor(request: Message, profile: ClientProfile, paramHeaders: Readonly<Record<string, string>> | null = null) {
+    this.request = request;
+    this.client = profile;
+    this.paramHeaders = paramHeaders;
+  }
+
+  emit(notification: Message): void {
+    this.emitted.push(notification);
+  }
+
+  ask(request: Message): Promise<Message> {
+    this.asked.push(request);
+    if (this.reply === null) return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'cannot be asked'));
+    return Promise.resolve(this.reply);
+  }
+
+  cancel(reason: string): void {
+    this.cancelled = reason;
+    this.onCancel?.(reason);
+  }
+}
+
+export interface Call {
+  readonly server: string;
+  readonly request: Message;
+  readonly exchange: Exchange;
+}
+
+export class FakeUpstreams implements Upstreams {
+  list: readonly Server[] = [];
+  readonly known = new Map<string, ServerCatalog>();
+  readonly owned = new Set<string>();
+  readonly states = new Map<string, ServerState>();
+  readonly calls: Call[] = [];
+  readonly notified: { readonly server: string; readonly message: Message }[] = [];
+  readonly released: string[] = [];
+  readonly waits: { readonly server: string; readonly waitMs: number }[] = [];
+  readonly #waiting = new Map<string, ((catalog: ServerCatalog | null) => void)[]>();
+  readonly #clock: FakeClock;
+  respond: (call: Call) => Outcome | Promise<Outcome> = (call) =>
+    answer(result('9', `{"from":"${call.server}"}`, call.request.era));
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock;
+  }
+
+  servers(): readonly Server[] {
+    return this.list;
+  }
+
+  async call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const call = { server, request, exchange };
+    this.calls.push(call);
+    return this.respond(call);
+  }
+
+  notify(server: string, message: Message): void {
+    this.notified.push({ server, message });
+  }
+
+  knownCatalog(server: string): ServerCatalog | null {
+    return this.known.get(server) ?? null;
+  }
+
+  catalog(server: string, _client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    this.waits.push({ server, waitMs });
+    const known = this.known.get(server);
+    if (known !== undefined) return Promise.resolve(known);
+    if (waitMs <= 0) return Promise.resolve(null);
+    return new Promise((resolve) => {
+      this.#waiting.set(server, [...(this.#waiting.get(server) ?? []), resolve]);
+      this.#clock.after(waitMs, () => resolve(null));
+    });
+  }
+
+  ownsConnection(server: string): boolean {
+    return this.owned.has(server);
+  }
+
+  status(server: string): ServerStatus | null {
+    const state = this.states.get(server);
+    return state === undefined ? null : ({ name: server, state, reason: 'because' } as ServerStatus);
+  }
+
+  statuses(): readonly ServerStatus[] {
+    return [];
+  }
+
+  restart(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  releaseSession(sessionId: string): void {
+    this.released.push(sessionId);
+  }
+
+  /** The server has been listed: whoever waited gets it. */
+  listed(server: string, offer: Offer): void {
+    const catalog = serverCatalog(server, offer);
+    this.known.set(server, catalog);
+    for (const resolve of this.#waiting.get(server) ?? []) resolve(catalog);
+    this.#waiting.delete(server);
+  }
+}
+
+export class FakeStreams implements ClientStreams {
+  readonly delivered: { readonly sessionId: string; readonly message: Message }[] = [];
+  readonly asked: { readonly sessionId: string; readonly message: Message }[] = [];
+  sessions: {
+    readonly sessionId: string;
+    readonly endpoint: 'aggregate' | 'server';
+    readonly servers: readonly string[];
+  }[] = [];
+  reply: Message | GatewayError = new GatewayError('MISSING_CAPABILITY', 'sampling was not declared');
+
+  deliver(sessionId: string, message: Message): void {
+    this.delivered.push({ sessionId, message });
+  }
+
+  ask(sessionId: string, message: Message): Promise<Message> {
+    this.asked.push({ sessionId, message });
+    return this.reply instanceof GatewayError ? Promise.reject(this.reply) : Promise.resolve(this.reply);
+  }
+
+  sessionsFor(server: string) {
+    return this.sessions.filter(({ servers }) => servers.includes(server));
+  }
+}
+
+/** A gateway between doubles, with a clock that is turned by hand. */
+export class GatewayBench {
+  readonly clock = new FakeClock();
+  readonly upstreams = new FakeUpstreams(this.clock);
+  readonly streams = new FakeStreams();
+  readonly gateway: Gateway;
+
+  constructor(offers: Record<string, Offer | null> = {}, servers: Record<string, Partial<Server>> = {}) {
+    this.gateway = new Gateway({
+      clock: this.clock,
+      logger: Logger.silent(),
+      info: { name: 'trunkline', title: 'Trunkline', version: '0' },
+      key: Buffer.alloc(32, 3),
+      firstListWaitMs: () => 2_000,
+    });
+    for (const [server, offer] of Object.entries(offers)) {
+      if (offer !== null) this.upstreams.known.set(server, serverCatalog(server, offer));
+    }
+    this.upstreams.list = Object.keys(offers)
+      .sort()
+      .map((name) => serverNamed(name, servers[name]));
+    this.gateway.attach(this.upstreams, this.streams);
+  }
+
+  /** Runs one request of a client's. Params as JSON text. */
+  run(method: string, params: string | null, more: RunOptions = {}): Promise<Outcome> {
+    return this.gateway.run(this.exchange(method, params, more), more.endpoint ?? MCP);
+  }
+
+  exchange(method: string, params: string | null, more: RunOptions = {}): BenchExchange {
+    const profile = more.client ?? client(more.era ?? 'stateful');
+    const era: Era = profile.revision === '2026-07-28' ? 'stateless' : 'stateful';
+    return new BenchExchange(composeRequest(method, '"c1"', params, era), profile, more.paramHeaders ?? null);
+  }
+
+  /** The server is listed anew, and says what changed. */
+  relist(server: string, offer: Offer, kinds: readonly ListKind[]): void {
+    this.upstreams.known.set(server, serverCatalog(server, offer));
+    this.gateway.catalogChanged(server, '{}', kinds);
+  }
+}
+
+export interface RunOptions {
+  readonly era?: Era;
+  readonly client?: ClientProfile;
+  readonly endpoint?: Endpoint;
+  readonly paramHeaders?: Readonly<Record<string, string>>;
+}
+
+/** The parsed result or error of an answer, or the failure. */
+export function ended(outcome: Outcome): unknown {
+  return outcome.kind === 'answer' ? JSON.parse(outcome.message.body.toString()) : outcome.error;
+}
+
+export function serverNamed(name: string, more: Partial<Server> = {}): Server {
+  return {
+    name,
+    transport: { type: 'stdio', command: 'x', args: [], env: {}, inheritEnv: [], cwd: '/' },
+    description: null,
+    isolation: null,
+    isolationHeader: null,
+    timeoutMs: 60_000,
+    toolTimeoutMs: new Map(),
+    retry: 'never',
+    trusted: false,
+    start: 'eager',
+    enabled: true,
+    tools: { include: null, exclude: new Set() },
+    limits: { maxMessageBytes: 1, maxProcesses: 1 },
+    origin: { file: '', line: 1, column: 1 },
+    connectionDigest: name,
+    ...more,
+  };
+}
