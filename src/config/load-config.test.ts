@@ -112,6 +112,7 @@ test('listening beyond loopback needs agents and either TLS or a trusted proxy, 
   assert.deepEqual(await codes({ listen, agents }), ['TL1601']);
   assert.deepEqual(await codes({ listen, tls }), ['TL1601']);
   assert.deepEqual(await codes({ listen, agents, tls }), []);
+  assert.deepEqual(await codes({ listen, agents, tls, unknownCallers: 'allow' }), ['TL1601']);
   assert.deepEqual(await codes({ listen: { ...listen, trustedProxies: ['10.0.0.1'] }, agents }), []);
   assert.deepEqual(await codes({ listen: { ...listen, insecure: true } }), []);
   assert.deepEqual(await codes({ listen }, { overrides: { insecure: true } }), []);

@@ -1,7 +1,7 @@
 import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
 import type { Member, Node } from './node.ts';
-import { MAX_DEPTH, MAX_PARTS } from './parse.ts';
-import type { Problems } from './problem.ts';
+import { type Problems, reportDuplicate } from './problem.ts';
 import type { Source, Span } from './source.ts';
 
 /** By the names of jsonc-parser's error codes. */
@@ -83,11 +83,6 @@ function convert(node: JsonNode, source: Source, problems: Problems): Node {
   if (node.type === 'number') return { kind: 'number', span, value: node.value as number, text: written };
   if (node.type === 'boolean') return { kind: 'boolean', span, value: node.value as boolean, text: written };
   return { kind: 'null', span, value: null, text: written };
-}
-
-export function reportDuplicate(key: string, at: Span, first: Span, source: Source, problems: Problems): void {
-  const { line } = source.position(first.start);
-  problems.error('TL1103', source, at, `the key ${JSON.stringify(key)} stands here again (first in line ${line})`);
 }
 
 function spanOf(node: JsonNode): Span {

@@ -1,6 +1,6 @@
 import { parse, TomlError } from 'smol-toml';
+import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
 import type { Member, Node } from './node.ts';
-import { MAX_DEPTH, MAX_PARTS } from './parse.ts';
 import type { Problems } from './problem.ts';
 import type { Source, Span } from './source.ts';
 import { pathId, TomlPlaces } from './toml-places.ts';

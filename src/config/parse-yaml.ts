@@ -1,8 +1,7 @@
 import { Composer, type Document, isAlias, isMap, isScalar, isSeq, Lexer, Parser, type Node as YamlNode } from 'yaml';
+import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
 import type { Member, Node, ScalarNode } from './node.ts';
-import { MAX_DEPTH, MAX_PARTS } from './parse.ts';
-import { reportDuplicate } from './parse-json.ts';
-import type { Problems } from './problem.ts';
+import { type Problems, reportDuplicate } from './problem.ts';
 import type { Source, Span } from './source.ts';
 
 const PLAIN_TAGS = /^(?:tag:yaml\.org,2002:|!!)(?:str|int|float|bool|null|map|seq)$/;

@@ -5,11 +5,6 @@ import type { Source } from './source.ts';
 
 export type Format = 'json' | 'yaml' | 'toml';
 
-/** Deepest nesting of a document: twice what any client's file has. */
-export const MAX_DEPTH = 64;
-/** Parts (values, keys, tokens) of a document: 2 000 servers take about half. Bounds the time of every parser. */
-export const MAX_PARTS = 200_000;
-
 const BY_EXTENSION: Readonly<Record<string, Format>> = {
   '.json': 'json',
   '.jsonc': 'json',

@@ -14,7 +14,7 @@ interface Case {
   readonly options?: Partial<LoadOptions>;
 }
 
-function json(code: ProblemCode, text: string, options?: Partial<LoadOptions>): Case {
+function json(code: ProblemCode, text: string | Buffer, options?: Partial<LoadOptions>): Case {
   return { code, file: 'trunkline.json', text, ...(options === undefined ? {} : { options }) };
 }
 

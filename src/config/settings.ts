@@ -81,10 +81,12 @@ export class SettingsReader {
   }
 
   /** faults.md §5: a listener that anybody can reach must know who calls, and keep what they say private. */
-  #checkExposure({ listen, control }: Settings, hasAgents: boolean): void {
-    const secured = hasAgents && (listen.tls !== null || listen.trustedProxies.length > 0);
+  #checkExposure({ listen, control, unknownCallers }: Settings, hasAgents: boolean): void {
+    // Agents authenticate nobody where unknown callers get everything too.
+    const authenticated = hasAgents && unknownCallers === 'refuse';
+    const secured = authenticated && (listen.tls !== null || listen.trustedProxies.length > 0);
     if (isHost(listen.host) && !isLoopback(listen.host) && !secured && !listen.insecure) {
-      const lacking = hasAgents ? 'TLS' : 'agents and TLS';
+      const lacking = authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
       this.#error('TL1601', 'listen', 'host', `listening on ${listen.host} without ${lacking} is refused`);
     }
     if (!isLoopback(control.host) && !listen.insecure) {

@@ -59,7 +59,7 @@ test('a saved change of one server in twenty leaves nineteen the same check:A10'
   assert.deepEqual(heard, [{ added: [], removed: [], changed: ['s7'], updated: [], same: 19 }]);
 });
 
-test('a bad file keeps the old configuration and says why, until it is good again check:A10', async () => {
+test('fault:F37 a bad file keeps the old configuration and says why, until it is good again check:A10', async () => {
   write(twenty);
   const { registry } = await follow();
   const before = registry.state;
