@@ -39,7 +39,10 @@ export class Supervisor {
   #state: ServerState = 'unknown';
   #reason: string | null = null;
   #error: GatewayError | null = null;
-  #failures = 0;
+  /** Failed starts and early deaths in a row; only a start that proves itself makes up for them. */
+  #setbacks = 0;
+  /** What ended during the start under way. */
+  #crashedMeanwhile: GatewayError | null = null;
   #restarts = 0;
   #lastAttemptAt: number | null = null;
   #nextRetryAt: number | null = null;
@@ -49,6 +52,7 @@ export class Supervisor {
   #lastEarly = Number.NEGATIVE_INFINITY;
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
+  #stopping: Promise<void> | null = null;
   #disarm: (() => void) | null = null;
   /** Raised by every stop, so that what was begun before it can see that it lost. */
   #generation = 0;
@@ -70,7 +74,7 @@ export class Supervisor {
   }
 
   get consecutiveFailures(): number {
-    return this.#failures;
+    return this.up ? 0 : this.#setbacks;
   }
 
   get restarts(): number {
@@ -92,9 +96,13 @@ export class Supervisor {
     return this.#startedAt;
   }
 
-  /** Starts it now, or joins the start under way. Resolves when that ended, well or not. */
+  /** Starts it now (when a stop under way is done), or joins the start under way. Resolves when that ended, well or not. */
   start(): Promise<void> {
     if (this.up) return Promise.resolve();
+    if (this.#stopping !== null) {
+      const generation = this.#generation;
+      return this.#stopping.then(() => (generation === this.#generation ? this.start() : undefined));
+    }
     return this.#running?.done ?? this.#run(true);
   }
 
@@ -120,41 +128,38 @@ export class Supervisor {
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
-    if (this.up) this.#failures = 0;
+    if (this.up) this.#setbacks = 0;
   }
 
   /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
   crashed(error: GatewayError): void {
+    if (this.#state === 'starting') this.#crashedMeanwhile ??= error;
+    if (!this.up) return;
     this.#reason = error.message;
     this.#error = error;
-    if (!this.up) return;
     if (error.code === 'AUTH_REQUIRED') {
       this.#move('auth_required');
       return;
     }
     const healthy = this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
-    if (healthy) this.#failures = 0;
-    if (!healthy || !this.#deps.local) this.#failures++;
+    if (healthy) this.#setbacks = 0;
+    if (!healthy || !this.#deps.local) this.#setbacks++;
     this.#move(this.#deps.local ? 'degraded' : 'disconnected');
     this.#restarts++;
-    if (this.#failures === 0) void this.#run(true);
+    if (this.#setbacks === 0) void this.#run(true);
     else this.#backOff();
   }
 
   /** Stops it for good, or until `start`. Whatever start is under way loses. */
-  async stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
-    this.#generation++;
+  stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
+    const generation = ++this.#generation;
     this.#cancelRetry();
     const running = this.#running;
     this.#running = null;
     running?.attempt.cancel();
-    const generation = this.#generation;
     this.#move('stopping');
-    await this.#deps.halt();
-    if (generation !== this.#generation) return;
-    this.#reason = null;
-    this.#error = null;
-    this.#move(target);
+    this.#stopping = this.#halt(generation, target);
+    return this.#stopping;
   }
 
   restart(): Promise<void> {
@@ -164,25 +169,35 @@ export class Supervisor {
     return this.#restarting;
   }
 
+  async #halt(generation: number, target: 'stopped' | 'suspended'): Promise<void> {
+    await this.#deps.halt();
+    if (generation !== this.#generation) return;
+    this.#stopping = null;
+    this.#reason = null;
+    this.#error = null;
+    this.#move(target);
+  }
+
   async #restart(): Promise<void> {
     await this.stop();
     const generation = this.#generation;
     await new Promise<void>((resolve) => this.#deps.clock.after(RESTART_GRACE_MS, resolve));
     if (generation !== this.#generation) return;
     this.#restarts++;
-    this.#failures = 0;
+    this.#setbacks = 0;
     await this.#run(true);
   }
 
   #run(counts: boolean): Promise<void> {
     if (counts) this.#cancelRetry();
+    this.#move('starting');
     const attempt = new Attempt();
     this.#startedAt = this.#deps.clock.now();
     this.#lastAttemptAt = this.#deps.clock.wall();
     this.#proven = false;
+    this.#crashedMeanwhile = null;
     const done = this.#attempt(attempt, counts);
     this.#running = { attempt, done };
-    this.#move('starting');
     return done;
   }
 
@@ -217,6 +232,9 @@ export class Supervisor {
     this.#reason = null;
     this.#error = null;
     this.#move(this.#deps.local ? 'running' : 'connected');
+    const crashed = this.#crashedMeanwhile;
+    this.#crashedMeanwhile = null;
+    if (crashed !== null) this.crashed(crashed);
   }
 
   #failed(error: GatewayError, counts: boolean): void {
@@ -226,13 +244,13 @@ export class Supervisor {
       this.#move('auth_required');
       return;
     }
-    if (counts) this.#failures++;
+    if (counts) this.#setbacks++;
     this.#backOff();
   }
 
   #backOff(): void {
     if (this.#disarm === null) {
-      const delayMs = restartDelayMs(this.#failures, this.#deps.local, this.#deps.random.unit());
+      const delayMs = restartDelayMs(this.#setbacks, this.#deps.local, this.#deps.random.unit());
       this.#nextRetryAt = this.#deps.clock.now() + delayMs;
       this.#disarm = this.#deps.clock.after(delayMs, () => {
         this.#disarm = null;
@@ -240,7 +258,7 @@ export class Supervisor {
         if (this.#running === null) void this.#run(true);
       });
     }
-    const unreachable = !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;
+    const unreachable = !this.#deps.local && this.#setbacks >= UNREACHABLE_THRESHOLD;
     this.#move(unreachable ? 'unreachable' : 'failed');
   }
 

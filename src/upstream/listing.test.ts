@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import {
+  Refusal,
+  ScriptedServer,
+  SILENCE,
+  statefulServer,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  Remembered,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+
+const client = clientOf('s');
+const names = (catalog: { lists: { tools: { items: readonly { key: string }[] } } } | null) =>
+  catalog?.lists.tools.items.map((item) => item.key);
+
+test('S2.11 check:D3 all pages of all lists the server declares, bytes as they came', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({
+    ...statefulServer(),
+    initialize: () => ({ protocolVersion: '2025-11-25', capabilities: { tools: {}, prompts: {}, resources: {} } }),
+    'tools/list': ({ cursor }) =>
+      cursor === undefined ? { tools: [{ name: 'a' }, { name: 'b' }], nextCursor: '' } : { tools: [{ name: 'c' }] },
+    'prompts/list': () => ({ prompts: [{ name: 'p' }] }),
+    'resources/list': () => ({ resources: [{ uri: 'x://1', name: 'one' }] }),
+    'resources/templates/list': () => new Refusal(-32601, 'none'),
+  });
+  await bench.run([serverOf('a'), script]);
+  const catalog = (await bench.set.catalog('a', client, 1000))!;
+  assert.deepEqual(names(catalog), ['a', 'b', 'c']);
+  assert.equal(catalog.lists.tools.pages.length, 2);
+  assert.equal(catalog.lists.tools.pages[0]!.toString(), '{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":""}');
+  assert.equal(catalog.lists.tools.items[1]!.bytes.toString(), '{"name":"b"}');
+  assert.equal(catalog.lists.prompts.items[0]!.key, 'p');
+  assert.equal(catalog.lists.resources.items[0]!.key, 'x://1');
+  assert.equal(catalog.lists.resourceTemplates.items.length, 0);
+});
+
+test('S2.11 lists that the server does not declare are not asked for', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  assert.equal(script.last.count('prompts/list') + script.last.count('resources/list'), 0);
+});
+
+test('S2.11 cursors that go in circles end the listing, and so does the hundredth page', async () => {
+  const bench = new UpstreamBench();
+  const circle = new ScriptedServer({
+    ...statefulServer(),
+    'tools/list': () => ({ tools: [{ name: 't' }], nextCursor: 'same' }),
+  });
+  let page = 0;
+  const endless = new ScriptedServer({
+    ...statefulServer(),
+    'tools/list': () => ({ tools: [], nextCursor: `${page++}` }),
+  });
+  await bench.run([serverOf('circle'), circle], [serverOf('endless'), endless]);
+  assert.equal((await bench.set.catalog('circle', client, 1000))?.lists.tools.items.length, 2);
+  await bench.set.catalog('endless', client, 1000);
+  assert.equal(endless.last.count('tools/list'), 100);
+});
+
+test('proto:C3 cache hints: the least of the pages, private unless all are public, 0 where there is none', async () => {
+  const bench = new UpstreamBench();
+  const pages: Record<string, object> = {
+    first: { resultType: 'complete', tools: [], ttlMs: 9000, cacheScope: 'public', nextCursor: 'second' },
+    second: { resultType: 'complete', tools: [], ttlMs: 4000, cacheScope: 'public' },
+  };
+  const script = new ScriptedServer({
+    ...statelessServer(),
+    'tools/list': ({ cursor }) => pages[(cursor as string) ?? 'first'],
+  });
+  await bench.run([httpServerOf('a'), script], [serverOf('b'), new ScriptedServer(statefulServer())]);
+  const listed = (await bench.set.catalog('a', clientOf(null), 1000))!.lists.tools;
+  assert.deepEqual([listed.ttlMs, listed.cacheScope], [4000, 'public']);
+  const hintless = (await bench.set.catalog('b', client, 1000))!.lists.tools;
+  assert.deepEqual([hintless.ttlMs, hintless.cacheScope], [0, 'private']);
+});
+
+test('catalogues are kept per kind of client; what is known is a look-up that starts nothing', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['initialize'] = (params) => {
+    const sampling = 'sampling' in (params['capabilities'] as object);
+    return {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: sampling ? 'rich' : 'poor' },
+    };
+  };
+  script.handlers['tools/list'] = (_params, link) => {
+    const rich = 'sampling' in (link.lastOf('initialize').params!['capabilities'] as object);
+    return { tools: rich ? [{ name: 'ask' }, { name: 'echo' }] : [{ name: 'echo' }] };
+  };
+  await bench.run([serverOf('a'), script]);
+  assert.equal(bench.set.knownCatalog('a', client), null);
+  assert.equal(script.links.length, 0);
+  const rich = clientOf('r', '{"sampling":{}}');
+  assert.deepEqual(names(await bench.set.catalog('a', client, 1000)), ['echo']);
+  assert.deepEqual(names(await bench.set.catalog('a', rich, 1000)), ['ask', 'echo']);
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['echo']);
+  assert.deepEqual(
+    bench.events.changed.map(({ fingerprint }) => fingerprint),
+    [client.fingerprint, rich.fingerprint],
+  );
+});
+
+test('on a shared stateful server everybody sees what nobody’s capabilities show', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a', { isolation: 'shared' }), script]);
+  const rich = clientOf('r', '{"sampling":{}}');
+  assert.deepEqual(names(await bench.set.catalog('a', rich, 1000)), ['echo']);
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['echo']);
+  assert.equal(script.links.length, 1);
+});
+
+test('a first list is waited for so long and no longer; it goes on, and its arrival is told', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const waiting = bench.set.catalog('a', client, 2000);
+  await settled();
+  await bench.clock.advance(2000);
+  assert.equal(await waiting, null);
+  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [{ name: 'late' }] });
+  await settled();
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['late']);
+  assert.deepEqual(bench.events.changed, [{ server: 'a', fingerprint: client.fingerprint, lists: ['tools'] }]);
+  const { startedInMs } = bench.set.status('a')!;
+  assert.equal(startedInMs, 2000);
+});
+
+test('a list that failed is not asked for again for 5 s', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  let lists = 0;
+  script.handlers['tools/list'] = (_params, link, id) => {
+    lists++;
+    link.lose(id, 'UNKNOWN');
+    return SILENCE;
+  };
+  await bench.run([serverOf('a'), script]);
+  for (let i = 0; i < 5; i++) assert.equal(await bench.set.catalog('a', client, 1000), null);
+  assert.equal(lists, 1);
+  await bench.clock.advance(5000);
+  script.handlers['tools/list'] = statefulServer()['tools/list']!;
+  assert.deepEqual(names(await bench.set.catalog('a', client, 1000)), ['echo']);
+});
+
+test('S2.11 a list that the server refuses later keeps what was known', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  script.handlers['tools/list'] = () => new Refusal(-32603, 'not now');
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+  await bench.clock.advance(100);
+  assert.equal(script.last.count('tools/list'), 2);
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['echo']);
+});
+
+test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and the change is told', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  await settled();
+  const before = script.last.count('tools/list');
+  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  for (let i = 0; i < 50; i++) {
+    for (let j = 0; j < 1000; j++) script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+    await bench.clock.advance(20);
+  }
+  await bench.clock.advance(5000);
+  assert.ok(script.last.count('tools/list') - before <= 3);
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
+  assert.deepEqual(bench.events.changed.at(-1)?.lists, ['tools']);
+  // The session whose connection it is hears of it as often.
+  assert.ok(bench.events.notifications.length <= 3 && bench.events.notifications.length >= 1);
+});
+
+test('what was known outlives the gateway: served at once, refreshed behind, the difference told', async () => {
+  const remembered = new Remembered();
+  const rich = clientOf('r', '{"sampling": {}}');
+  const first = new UpstreamBench({ remembered });
+  await first.run([serverOf('a'), new ScriptedServer(statefulServer())]);
+  await first.set.catalog('a', rich, 1000);
+  await first.set.close('shutdown');
+
+  const script = new ScriptedServer(statefulServer([{ name: 'echo', inputSchema: {} }, { name: 'more' }]));
+  const second = new UpstreamBench({ remembered });
+  await second.run([serverOf('a', { start: 'lazy' }), script]);
+  assert.deepEqual(names(second.set.knownCatalog('a', rich)), ['echo']);
+  assert.equal(second.set.status('a')?.catalogFromStore, true);
+  assert.equal(script.links.length, 0);
+  assert.deepEqual(names(await second.set.catalog('a', rich, 0)), ['echo']);
+  await settled();
+  assert.deepEqual(names(second.set.knownCatalog('a', rich)), ['echo', 'more']);
+  assert.equal(second.set.status('a')?.catalogFromStore, false);
+  assert.deepEqual(
+    second.events.changed.map(({ lists }) => lists),
+    [['tools']],
+  );
+
+  const third = new UpstreamBench({ remembered });
+  const eager = new ScriptedServer(statefulServer());
+  await third.run([serverOf('a', { start: 'eager' }), eager]);
+  assert.deepEqual(eager.last.lastOf('initialize').params?.['capabilities'], { sampling: {} });
+
+  const changed = new UpstreamBench({ remembered });
+  await changed.run([serverOf('a', { connectionDigest: 'another' }), new ScriptedServer(statefulServer())]);
+  assert.equal(changed.set.knownCatalog('a', rich), null);
+});

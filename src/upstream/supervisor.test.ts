@@ -1,0 +1,314 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { mayFollow } from './lifecycle.ts';
+import { Supervisor } from './supervisor.ts';
+
+const stateful = () => new ScriptedServer(statefulServer());
+const refused = () => new GatewayError('NOT_SENT', 'spawn nowhere ENOENT');
+const eager = (name: string) => serverOf(name, { start: 'eager' });
+
+/** Attempts, by the second after the start in which they were made. */
+function attemptsAt(script: ScriptedServer, bench: UpstreamBench, start: number): number[] {
+  const seconds: number[] = [];
+  const open = script.open.bind(script);
+  script.open = (kind) => {
+    seconds.push(Math.round((bench.clock.now() - start) / 1000));
+    return open(kind);
+  };
+  return seconds;
+}
+
+test('fault:F01 a local process that is dead at start: failed with a reason, attempts at 0, 1, 3, 33, 93 s', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.openFails = refused();
+  const at = attemptsAt(script, bench, bench.clock.now());
+  const other = stateful();
+  await bench.run([eager('a'), script], [eager('b'), other]);
+  assert.equal(bench.set.status('a')?.state, 'failed');
+  assert.match(bench.set.status('a')?.reason ?? '', /ENOENT/);
+  assert.equal(bench.set.status('b')?.state, 'running');
+  await bench.clock.advance(120_000);
+  assert.deepEqual(at, [0, 1, 3, 33, 93]);
+  assert.equal(bench.set.status('a')?.consecutiveFailures, 5);
+  assert.equal(bench.set.status('a')?.nextRetryAt, bench.clock.wall() - 120_000 + 213_000);
+});
+
+test('fault:F01 a call to a failed server makes one early attempt for all, at most every 5 s, and is NOT_SENT', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.openFails = refused();
+  await bench.run([eager('a'), script]);
+  await bench.clock.advance(3_000);
+  const before = script.links.length;
+  const outcomes = Array.from({ length: 5 }, (_, i) => bench.call('a', toolCall(clientOf(`s${i}`))));
+  for (const outcome of outcomes) {
+    const error = failureOf(await outcome);
+    assert.deepEqual([error.code, error.data.sent, error.data.retryable], ['NOT_SENT', false, true]);
+    assert.ok(error.data.retryAfterMs! > 0);
+  }
+  assert.equal(script.links.length, before + 1);
+  failureOf(await bench.call('a', toolCall(clientOf('s'))));
+  assert.equal(script.links.length, before + 1);
+  // The early attempt does not push the planned one away.
+  assert.equal(bench.set.status('a')?.consecutiveFailures, 3);
+  script.openFails = null;
+  await bench.clock.advance(5_000);
+  answerText(await bench.call('a', toolCall(clientOf('s'))));
+  assert.equal(bench.set.status('a')?.state, 'running');
+});
+
+test('fault:F01 S3.1 S3.2 a remote server waits 30 s, 60 s, then is unreachable: NOT_SENT at once with retryAfterMs', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.openFails = refused();
+  const at = attemptsAt(script, bench, bench.clock.now());
+  await bench.run([httpServerOf('a', { start: 'eager' }), script]);
+  assert.equal(bench.set.status('a')?.state, 'failed');
+  await bench.clock.advance(90_000);
+  assert.deepEqual(at, [0, 30, 90]);
+  assert.equal(bench.set.status('a')?.state, 'unreachable');
+  const error = failureOf(await bench.call('a', toolCall(clientOf('s'))));
+  assert.equal(error.data.retryAfterMs, 120_000);
+  assert.equal(at.length, 3);
+  script.openFails = null;
+  await bench.clock.advance(120_000);
+  assert.equal(bench.set.status('a')?.state, 'connected');
+  assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
+});
+
+test('fault:F02 a call whose process died before the write goes to the fresh process, unseen', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('s');
+  answerText(await bench.call('a', toolCall(client)));
+  const held = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = (params, link, id) => {
+    if (link.number > 1) return held(params, link, id);
+    link.end({ kind: 'exited', code: null, signal: 'SIGKILL' }, 'NOT_SENT');
+    return SILENCE;
+  };
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.links.length, 2);
+  // And the next one: the death was noticed before the call.
+  script.last.end();
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.links.length, 3);
+});
+
+test('fault:F03 a process that dies during a call: UNKNOWN at once, restart at once, the session is told', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), slow: () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('s');
+  answerText(await bench.call('a', toolCall(client)));
+  script.handlers['tools/call'] = () => SILENCE;
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  script.last.end({ kind: 'exited', code: 3, signal: null });
+  const error = failureOf(await outcome);
+  assert.deepEqual([error.code, error.data.outcome, error.data.retryable], ['UNKNOWN', 'UNKNOWN', false]);
+  await settled();
+  assert.equal(script.links.length, 2);
+  assert.equal(script.links[0]!.count('tools/call') + script.last.count('tools/call'), 2);
+  assert.deepEqual(bench.events.lost, ['s']);
+  assert.equal(bench.set.ownsConnection('a', client), true);
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.state, status.restarts, status.lastExit?.code], ['running', 1, 3]);
+});
+
+test('fault:F03 what was sent is run again only where the operator said so', async () => {
+  const idempotent = { name: 'echo', annotations: { idempotentHint: true } };
+  const cases = [
+    { changes: {}, again: false },
+    { changes: { retry: 'always' as const }, again: true },
+    { changes: { retry: 'hints' as const }, again: false },
+    { changes: { retry: 'hints' as const, trusted: true }, again: true },
+  ];
+  for (const { changes, again } of cases) {
+    const bench = new UpstreamBench();
+    const script = new ScriptedServer(statefulServer([idempotent, { name: 'other' }]));
+    await bench.run([serverOf('a', changes), script]);
+    await bench.set.catalog('a', clientOf('s'), 1000);
+    const run = script.handlers['tools/call']!;
+    script.handlers['tools/call'] = (params, link, id) => {
+      if (link.number > 1) return run(params, link, id);
+      link.end();
+      return SILENCE;
+    };
+    const outcome = await bench.call('a', toolCall(clientOf('s')));
+    assert.equal(outcome.kind, again ? 'answer' : 'failure', JSON.stringify(changes));
+  }
+});
+
+test('fault:F04 an answer that came before the death is delivered', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.handlers['tools/call'] = (_params, link, id) => {
+    link.respond(id, { done: true });
+    link.end();
+    return SILENCE;
+  };
+  await bench.run([serverOf('a'), script]);
+  assert.match(answerText(await bench.call('a', toolCall(clientOf('s')))), /"done":true/);
+});
+
+test('a process that dies right after every start is not restarted in a loop', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.handlers['tools/list'] = (_params, link) => {
+    link.end();
+    return SILENCE;
+  };
+  const at = attemptsAt(script, bench, bench.clock.now());
+  await bench.run([eager('a'), script]);
+  await bench.clock.advance(120_000);
+  assert.deepEqual(at, [0, 1, 3, 33, 93]);
+});
+
+test('fault:F23 fault:F24 a remote server that three calls could not be sent to is gone until it comes back', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([httpServerOf('a'), script]);
+  const client = clientOf('s');
+  answerText(await bench.call('a', toolCall(client)));
+  const answering = script.handlers['tools/call']!;
+  let sent = 0;
+  script.handlers['tools/call'] = (_params, link, id) => {
+    sent++;
+    link.lose(id, 'NOT_SENT');
+    return SILENCE;
+  };
+  script.openFails = refused();
+  assert.equal(failureOf(await bench.call('a', toolCall(client))).code, 'NOT_SENT');
+  assert.equal(sent, 3);
+  await settled();
+  assert.equal(bench.set.status('a')?.state, 'failed');
+  script.handlers['tools/call'] = answering;
+  script.openFails = null;
+  await bench.clock.advance(30_000);
+  answerText(await bench.call('a', toolCall(client)));
+});
+
+test('fault:F23 a server that asks for patience up to 30 s gets it, once the call is sent again it succeeds', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  const run = script.handlers['tools/call']!;
+  let refusals = 0;
+  script.handlers['tools/call'] = (params, link, id) => {
+    if (refusals++ > 0) return run(params, link, id);
+    link.lose(id, 'NOT_SENT', new GatewayError('OVERLOADED', '429', { retryAfterMs: 2_000 }));
+    return SILENCE;
+  };
+  await bench.run([httpServerOf('a'), script]);
+  const outcome = bench.call('a', toolCall(clientOf('s')));
+  await settled();
+  await bench.clock.advance(1_999);
+  assert.equal(script.last.count('tools/call'), 1);
+  await bench.clock.advance(1);
+  answerText(await outcome);
+});
+
+test('restart waits 200 ms between stop and start, joins a restart under way, and takes calls meanwhile', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('s'))));
+  const restarts = [bench.set.restart('a'), bench.set.restart('a')];
+  await settled();
+  assert.equal(bench.set.status('a')?.state, 'stopped');
+  assert.equal(script.live.length, 0);
+  const outcome = bench.call('a', toolCall(clientOf('s')));
+  await bench.clock.advance(199);
+  assert.equal(script.links.length, 1);
+  await bench.clock.advance(1);
+  await Promise.all(restarts);
+  answerText(await outcome);
+  assert.equal(script.links.length, 2);
+});
+
+test('a stop during a start wins: nothing is left and nothing comes up later', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([eager('a'), script]);
+  assert.equal(bench.set.status('a')?.state, 'starting');
+  const closed = bench.set.close('shutdown');
+  const { last } = script;
+  last.respond(last.lastOf('initialize').id as number, initialize!({}, last, 0));
+  await closed;
+  await bench.clock.advance(60_000);
+  assert.equal(script.live.length, 0);
+  assert.equal(script.links.length, 1);
+  assert.equal(bench.set.status('a')?.state, 'stopped');
+});
+
+test('W2.3 W4.1 a start outlives the call that wanted it', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const exchange = toolCall(clientOf('s'));
+  const outcome = bench.call('a', exchange);
+  await settled();
+  exchange.cancel('gone');
+  const error = failureOf(await outcome);
+  assert.deepEqual([error.code, error.outcome], ['CANCELLED', 'NOT_SENT']);
+  const { last } = script;
+  last.respond(last.lastOf('initialize').id as number, initialize!({}, last, 0));
+  await settled();
+  assert.equal(bench.set.status('a')?.state, 'running');
+  assert.equal(last.state, 'open');
+  assert.equal(last.count('tools/call'), 0);
+});
+
+test('S3.20 illegal moves are refused, legal ones are not', () => {
+  assert.ok(mayFollow('unknown', 'starting') && mayFollow('starting', 'running') && mayFollow('running', 'degraded'));
+  assert.ok(
+    !mayFollow('stopped', 'running') && !mayFollow('stopping', 'starting') && !mayFollow('suspended', 'running'),
+  );
+});
+
+test('a start asked for during a stop comes after it, unless another stop came later', async () => {
+  const halts: (() => void)[] = [];
+  const halted = () => {
+    for (const resolve of halts.splice(0)) resolve();
+  };
+  const supervisor = new Supervisor({
+    server: 'a',
+    local: true,
+    clock: new FakeClock(),
+    random: { unit: () => 0, hex: () => '' },
+    startupTimeoutMs: 1000,
+    launch: () => Promise.resolve(),
+    halt: () => new Promise((resolve) => void halts.push(resolve)),
+    changed: () => {},
+  });
+  void supervisor.stop();
+  const started = supervisor.start();
+  assert.equal(supervisor.state, 'stopping');
+  halted();
+  await started;
+  assert.equal(supervisor.state, 'running');
+  void supervisor.stop();
+  const refused = supervisor.start();
+  const stopped = supervisor.stop('suspended');
+  halted();
+  await Promise.all([refused, stopped]);
+  assert.equal(supervisor.state, 'suspended');
+});

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { notification } from '../protocol/compose.ts';
+
+const stateful = () => new ScriptedServer(statefulServer());
+const client = clientOf('s');
+
+test('S2.26 check:A3 a server that cannot start stays visible with its reason and can be tried again', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  script.openFails = new GatewayError('NOT_SENT', 'spawn nothing ENOENT');
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.state, status.health, status.initialized], ['failed', 'unhealthy', false]);
+  assert.match(status.reason!, /ENOENT/);
+  script.openFails = null;
+  const restarted = bench.set.restart('a');
+  await settled();
+  await bench.clock.advance(200);
+  await restarted;
+  assert.equal(bench.set.status('a')?.state, 'running');
+});
+
+test('check:A9 S2.5 status is a snapshot: state, tools sorted, era, revision, connections', async () => {
+  const bench = new UpstreamBench();
+  await bench.run([serverOf('a'), new ScriptedServer(statefulServer([{ name: 'zeta' }, { name: 'alpha' }]))]);
+  const before = bench.set.status('a')!;
+  assert.deepEqual([before.state, before.reason, before.toolCount], ['unknown', 'starts on first use', 0]);
+  answerText(await bench.call('a', toolCall(client)));
+  await settled();
+  const status = bench.set.status('a')!;
+  assert.deepEqual(status.tools, ['alpha', 'zeta']);
+  assert.deepEqual(
+    [status.state, status.health, status.era, status.revision],
+    ['running', 'healthy', 'stateful', '2025-11-25'],
+  );
+  assert.deepEqual([status.connections[0]!.state, status.connections[0]!.requests], ['idle', 1]);
+  assert.equal(before.toolCount, 0);
+});
+
+test('check:A11 eager servers start four at a time, lazy ones on first use', async () => {
+  const bench = new UpstreamBench();
+  const scripts = Array.from(
+    { length: 6 },
+    () => new ScriptedServer({ ...statefulServer(), initialize: () => SILENCE }),
+  );
+  const lazy = stateful();
+  await bench.run(...scripts.map((script, i) => [serverOf(`e${i}`, { start: 'eager' }), script] as const), [
+    serverOf('lazy'),
+    lazy,
+  ]);
+  const begun = () => scripts.filter((script) => script.links.length > 0).length;
+  assert.equal(begun(), 4);
+  const { last } = scripts[0]!;
+  last.respond(last.lastOf('initialize').id as number, statefulServer()['initialize']!({}, last, 0));
+  await settled();
+  assert.equal(begun(), 5);
+  assert.equal(lazy.links.length, 0);
+  answerText(await bench.call('lazy', toolCall(client)));
+});
+
+test('fault:F37 an unchanged server keeps its process, its sessions and its calls through a change', async () => {
+  const bench = new UpstreamBench();
+  const same = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  const moved = stateful();
+  const added = stateful();
+  const a = serverOf('a');
+  await bench.run([a, same], [serverOf('b'), moved]);
+  answerText(await bench.call('b', toolCall(client)));
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  bench.scripts.set('c', added);
+  const b = serverOf('b', { connectionDigest: 'new digest', start: 'eager' });
+  await bench.set.apply(new Map([a, b, serverOf('c', { start: 'eager' })].map((server) => [server.name, server])));
+  assert.deepEqual(
+    bench.set.servers().map(({ name }) => name),
+    ['a', 'b', 'c'],
+  );
+  assert.equal(same.links.length, 1);
+  same.last.respond(same.last.lastOf('tools/call').id as number, {});
+  answerText(await inFlight);
+  assert.equal(moved.links.length, 2);
+  assert.equal(moved.links[0]!.state, 'closed');
+  assert.equal(bench.set.status('c')?.state, 'running');
+  assert.deepEqual(bench.events.lost, ['s']);
+});
+
+test('a replaced server is up before the old one ends, and what is in flight on the old one finishes', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  const run = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = (params, link, id) => (link.number === 1 ? SILENCE : run(params, link, id));
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  const replaced = bench.set.apply(new Map([['a', serverOf('a', { start: 'eager', connectionDigest: 'new' })]]));
+  await settled();
+  const [old] = script.links;
+  assert.equal(script.live.length, 2);
+  answerText(await bench.call('a', toolCall(client)));
+  old!.respond(old!.lastOf('tools/call').id as number, { from: 'the old' });
+  assert.match(answerText(await inFlight), /the old/);
+  await replaced;
+  assert.equal(old!.state, 'closed');
+});
+
+test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN, and it is gone', async () => {
+  const bench = new UpstreamBench({ times: { drainMs: 1000 } });
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  const applied = bench.set.apply(new Map());
+  assert.equal(bench.set.status('a'), null);
+  assert.equal(failureOf(await bench.call('a', toolCall(client))).outcome, 'NOT_SENT');
+  await bench.clock.advance(1000);
+  await applied;
+  assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
+  assert.equal(script.last.closedWith, 'remove');
+  assert.equal(script.live.length, 0);
+});
+
+test('settings that need no new connection take effect on the running one', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  await bench.set.apply(new Map([['a', serverOf('a', { timeoutMs: 100 })]]));
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  await bench.clock.advance(100);
+  assert.equal(failureOf(await outcome).code, 'TIMEOUT');
+  assert.equal(script.links.length, 1);
+});
+
+test('a disabled server is suspended, not offered, and comes back when it is enabled', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  await bench.set.apply(new Map([['a', serverOf('a', { enabled: false })]]));
+  assert.equal(bench.set.status('a')?.state, 'suspended');
+  assert.deepEqual(bench.set.servers(), []);
+  assert.equal(script.live.length, 0);
+  assert.equal(failureOf(await bench.call('a', toolCall(client))).data.retryable, false);
+  await bench.set.apply(new Map([['a', serverOf('a', { start: 'eager' })]]));
+  await settled();
+  assert.equal(bench.set.status('a')?.state, 'running');
+});
+
+test('check:A12 S4.17 close ends everything once, in flight is UNKNOWN, a second close joins', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  const drained = bench.set.drain(500);
+  await bench.clock.advance(500);
+  await drained;
+  await Promise.all([bench.set.close('shutdown'), bench.set.close('shutdown')]);
+  assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
+  assert.equal(script.last.closedWith, 'shutdown');
+  assert.equal(script.live.length, 0);
+  assert.equal(bench.clock.pending, 0);
+});
+
+test('a client’s own notifications reach its own connections only', async () => {
+  const bench = new UpstreamBench();
+  const own = stateful();
+  const shared = stateful();
+  await bench.run([serverOf('own'), own], [serverOf('shared', { isolation: 'shared' }), shared]);
+  const changed = notification('notifications/roots/list_changed', null, 'stateful');
+  for (const name of ['own', 'shared']) {
+    answerText(await bench.call(name, toolCall(client)));
+    bench.set.notify(name, changed, client);
+    bench.set.notify(name, changed, clientOf('another'));
+  }
+  assert.equal(own.last.count('notifications/roots/list_changed'), 1);
+  assert.equal(shared.last.count('notifications/roots/list_changed'), 0);
+});
