@@ -162,7 +162,7 @@ test('a page is written once and shared', () => {
   assert.equal(catalog.page('tools', 'stateful', 0, NOW), catalog.page('tools', 'stateful', 0, NOW + 5_000));
 });
 
-test('proto:C3 proto:C9 stateless lists tell the shortest time left, and are private unless all are public', () => {
+test('proto:C9 stateless lists tell the shortest time left, and are private unless all are public', () => {
   const offers = {
     a: { era: 'stateless', tools: [tool('x')], ttlMs: 60_000, cacheScope: 'public', listedAt: NOW } as const,
     b: { era: 'stateless', tools: [tool('y')], ttlMs: 90_000, cacheScope: 'public', listedAt: NOW - 50_000 } as const,

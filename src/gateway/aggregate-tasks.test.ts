@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { agent, type Call, client, ended, GatewayBench } from '../../test/support/gateway-bench.ts';
+import { tool } from '../../test/support/server-catalogs.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
+import { notification, request, result } from '../protocol/compose.ts';
+import { Sealer } from './sealer.ts';
+
+const TASKS = { capabilities: 'io.modelcontextprotocol/tasks' };
+const OFFERS = {
+  jobs: { tools: [tool('run')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } },
+  young: {
+    era: 'stateless',
+    tools: [tool('run')],
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const,
+};
+
+function code(outcome: Outcome): string {
+  return outcome.kind === 'failure' ? outcome.error.code : 'answer';
+}
+
+async function started(bench: GatewayBench): Promise<string> {
+  bench.upstreams.respond = () =>
+    answer(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1.0}}', 'stateful'));
+  const outcome = await bench.run('tools/call', '{"name":"jobs__run","task":{"ttl":60000}}');
+  const { task } = ended(outcome) as { task: { taskId: string; status: string } };
+  assert.equal(task.status, 'working');
+  assert.notEqual(task.taskId, 't-1');
+  return task.taskId;
+}
+
+test('a task’s id leads back to its server, whichever request names it', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const taskId = await started(bench);
+  bench.upstreams.respond = ({ request: sent }: Call) =>
+    answer(
+      result(
+        '1',
+        `{"taskId":${JSON.stringify(JSON.parse(sent.body.toString()).taskId)},"status":"completed"}`,
+        'stateful',
+      ),
+    );
+  for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {
+    const outcome = await bench.run(method, JSON.stringify({ taskId }));
+    const call = bench.upstreams.calls.at(-1)!;
+    assert.equal(call.server, 'jobs');
+    assert.equal(call.request.body.toString(), '{"taskId":"t-1"}');
+    assert.deepEqual(ended(outcome), { taskId, status: 'completed' });
+  }
+});
+
+test('a task’s id is good for its principal only, and nothing altered opens', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const taskId = await started(bench);
+  const before = bench.upstreams.calls.length;
+  const other = client('stateful', { principal: agent('eve', 'jobs') });
+  assert.equal(code(await bench.run('tasks/get', JSON.stringify({ taskId }), { client: other })), 'INVALID_PARAMS');
+  const altered = taskId.slice(0, -1) + (taskId.endsWith('A') ? 'B' : 'A');
+  assert.equal(code(await bench.run('tasks/get', JSON.stringify({ taskId: altered }))), 'INVALID_PARAMS');
+  assert.equal(code(await bench.run('tasks/get', '{"taskId":"t-1"}')), 'INVALID_PARAMS');
+  assert.equal(bench.upstreams.calls.length, before);
+});
+
+test('what the server says and asks while a task runs carries the sealed id, and the answer the server’s own', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const taskId = await started(bench);
+  const related = (id: string) => `{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":${JSON.stringify(id)}}}}`;
+  const exchange = bench.exchange('tasks/result', JSON.stringify({ taskId }));
+  exchange.reply = result('5', related(taskId), 'stateful');
+  let reply = '';
+  bench.upstreams.respond = async (call: Call) => {
+    call.exchange.emit(notification('notifications/message', related('t-1'), 'stateful'));
+    reply = (await call.exchange.ask(request('elicitation/create', '5', related('t-1'), 'stateful'))).body.toString();
+    return answer(result('1', related('t-1'), 'stateful'));
+  };
+  const outcome = await bench.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' });
+  assert.equal(exchange.emitted[0]!.body.toString(), related(taskId));
+  assert.equal(exchange.asked[0]!.body.toString(), related(taskId));
+  assert.equal(reply, related('t-1'));
+  assert.deepEqual(ended(outcome), JSON.parse(related(taskId)));
+  bench.gateway.notification(
+    'jobs',
+    'session-1',
+    notification('notifications/tasks/status', '{"taskId":"t-1"}', 'stateful'),
+  );
+  assert.equal(bench.streams.delivered[0]!.message.body.toString(), JSON.stringify({ taskId }));
+});
+
+test('stateless task results are sealed for clients that take them; other results are not looked into', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const body = '{"resultType":"task","taskId":"t-9","status":"working"}';
+  bench.upstreams.respond = () => answer(result('1', body, 'stateless'));
+  const taking = client('stateless', TASKS);
+  const sealed = ended(await bench.run('tools/call', '{"name":"young__run"}', { client: taking })) as {
+    taskId: string;
+  };
+  assert.notEqual(sealed.taskId, 't-9');
+  await bench.run('tasks/update', JSON.stringify({ taskId: sealed.taskId, inputResponses: {} }), { client: taking });
+  assert.equal(bench.upstreams.calls.at(-1)!.request.body.toString(), '{"taskId":"t-9","inputResponses":{}}');
+  const plain = await bench.run('tools/call', '{"name":"young__run"}', { era: 'stateless' });
+  assert.deepEqual(ended(plain), JSON.parse(body));
+});
+
+test('a seal is bound to its context, and the same text has the same seal', () => {
+  const sealer = new Sealer(Buffer.alloc(32, 1));
+  const sealed = sealer.seal('a', 'text é');
+  assert.equal(sealer.open('a', sealed), 'text é');
+  assert.equal(sealer.seal('a', 'text é'), sealed);
+  assert.equal(sealer.open('b', sealed), null);
+  assert.equal(new Sealer(Buffer.alloc(32, 2)).open('a', sealed), null);
+  assert.equal(sealer.open('a', ''), null);
+  assert.equal(sealer.open('a', `${sealed}A`), null);
+});
