@@ -11,8 +11,11 @@ export interface ListeningOwner {
   doubtful(status: number, challenge: string | null): void;
 }
 
-/** A stream this long without an event still counts as a working one for the back-off. */
+/** A stream this long without a message still counts as a working one for the back-off. */
 const SETTLED_MS = 10_000;
+/** The server's `retry` is taken at its word, but not for more than this; less so when nothing ever comes of it. */
+const MIN_RETRY_MS = 20;
+const BARREN_RETRY_MS = 1_000;
 const IMPATIENT_ATTEMPTS = 3;
 
 /**
@@ -59,7 +62,9 @@ export class HttpListening implements StreamOwner {
   }
 
   event(_stream: HttpEventStream, data: Buffer, name: string): void {
-    if (name === 'message') this.#owner.heard(data);
+    if (name !== 'message') return;
+    this.#attempt = 0;
+    this.#owner.heard(data);
   }
 
   /** Whatever it was, it is gone. */
@@ -67,7 +72,7 @@ export class HttpListening implements StreamOwner {
     this.#owner.missed();
   }
 
-  ended(stream: HttpEventStream, end: StreamEnd): void {
+  ended(_stream: HttpEventStream, end: StreamEnd): void {
     this.#stream = null;
     if (this.#closed) return;
     if (end.kind === 'refused' && !isTransient(end.status)) {
@@ -79,9 +84,7 @@ export class HttpListening implements StreamOwner {
       return;
     }
     if (end.kind === 'wrong' && !this.#wasOpen) return;
-    if (end.kind !== 'refused' && (stream.eventCount > 0 || this.#deps.clock.now() - this.#openedAt >= SETTLED_MS)) {
-      this.#attempt = 0;
-    }
+    if (end.kind !== 'refused' && this.#deps.clock.now() - this.#openedAt >= SETTLED_MS) this.#attempt = 0;
     this.#later();
   }
 
@@ -89,8 +92,8 @@ export class HttpListening implements StreamOwner {
     const { clock, limits, random } = this.#deps;
     const ownMs = backoffMs(limits, this.#attempt, random.unit());
     const { retryMs } = this.#cursor;
-    const patient = retryMs === null || this.#attempt >= IMPATIENT_ATTEMPTS;
-    const delayMs = patient ? Math.max(ownMs, retryMs ?? 0) : retryMs;
+    const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
+    const delayMs = retryMs === null ? ownMs : Math.max(retryMs, leastMs);
     this.#attempt++;
     this.#wake = clock.after(delayMs, () => {
       this.#wake = null;

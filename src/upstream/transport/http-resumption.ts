@@ -34,6 +34,7 @@ export class HttpResumption implements StreamOwner {
   /** Reconnects in a row without a stream, and without an event. */
   #failures = 0;
   #barren = 0;
+  #polls = 0;
   #over = false;
 
   constructor(owner: ResumptionOwner, deps: StreamDeps, request: number, cursor: StreamCursor) {
@@ -92,7 +93,8 @@ export class HttpResumption implements StreamOwner {
   #later(): void {
     const { clock, limits, random, client, path, block, maxMessageBytes } = this.#deps;
     const ownMs = this.#barren === 0 ? MIN_POLL_MS : backoffMs(limits, this.#barren - 1, random.unit());
-    const delayMs = Math.max(this.#cursor.retryMs ?? 0, ownMs);
+    const delayMs = Math.max(this.#cursor.retryMs ?? (this.#polls === 0 ? 0 : limits.reconnectMs), ownMs);
+    this.#polls++;
     this.#wake = clock.after(delayMs, () => {
       this.#wake = null;
       this.#stream = new HttpEventStream(this, this.#cursor, maxMessageBytes);

@@ -170,31 +170,31 @@ describe('Streamable HTTP, stateful era', LIMIT, () => {
       }));
   }
 
-  test('a server that never answers DELETE does not hold up the end', async () => {
+  test('a server that never answers DELETE does not hold up the end', async (t) => {
     const server = await StatefulServer.start();
+    t.after(() => server.stop());
     const bench = await openBench('http', server.url, { limits: { closeMs: 50 } });
     await initialize(bench, 1);
     const handle = server.handle.bind(server);
     server.handle = (request) => (request.method === 'DELETE' ? undefined : handle(request));
     await bench.transport.close('remove');
     assert.equal(server.stage.of('DELETE').length, 1);
-    await server.stop();
   });
 
-  test('at shutdown the session is left, and the next process resumes it', async () => {
+  test('at shutdown the session is left, and the next process resumes it', async (t) => {
     const server = await StatefulServer.start();
+    t.after(() => server.stop());
     const before = await openBench('http', server.url);
     await initialize(before, 1);
     await before.transport.close('shutdown');
     assert.equal(server.stage.of('DELETE').length, 0);
     const after = await openBench('http', server.url);
+    t.after(() => after.transport.close('interrupt'));
     after.transport.negotiated({ era: 'stateful', revision: '2025-11-25', resumeSessionId: 'session-1' });
     callEcho(after, 1, 'again');
     assert.equal(await echoed(after, 1), 'again');
     await server.stage.until(() => server.listening);
     assert.equal(server.stage.requests.at(-1)!.headers['mcp-session-id'], 'session-1');
-    await after.transport.close('interrupt');
-    await server.stop();
   });
 
   test('a session id that is not visible ASCII is not taken', () =>

@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import {
+  type Bench,
+  type BenchOptions,
+  callEcho,
+  echoed,
+  eventually,
+  initialize,
+  openBench,
+} from '../../../test/fixtures/http/bench.ts';
+import { type Rpc, resultOf } from '../../../test/fixtures/http/rpc.ts';
+import { eventText, openEvents, type StageRequest } from '../../../test/fixtures/http/stage.ts';
+import { type StatefulOptions, StatefulServer } from '../../../test/fixtures/http/stateful.ts';
+
+const LIMIT = { timeout: 20_000 };
+/** Quick back-off, so that tests of it are quick. */
+const QUICK = { reconnectMs: 10, reconnectMaxMs: 40 };
+
+interface Stage {
+  readonly server: StatefulServer;
+  readonly bench: Bench;
+  /** GETs with `Last-Event-ID`, taken away from the fixture. */
+  readonly polls: StageRequest[];
+}
+
+/** A server whose calls begin with `first` and are polled for through `poll`. */
+async function broken(
+  first: (call: Rpc, request: StageRequest) => void,
+  poll: (request: StageRequest, turn: number) => void,
+  run: (stage: Stage) => Promise<void>,
+  options: StatefulOptions & BenchOptions = {},
+): Promise<void> {
+  const polls: StageRequest[] = [];
+  const server = await StatefulServer.start({
+    ...options,
+    intercept: (message, request) => {
+      if (message.method !== 'tools/call') return false;
+      first(message, request);
+      return true;
+    },
+  });
+  const handle = server.handle.bind(server);
+  server.handle = (request) => {
+    if (request.method !== 'GET' || request.headers['last-event-id'] === undefined) handle(request);
+    else poll(request, polls.push(request));
+  };
+  const bench = await openBench('http', server.url, { limits: QUICK });
+  try {
+    await initialize(bench, 1);
+    await run({ server, bench, polls });
+  } finally {
+    await bench.transport.close('interrupt');
+    await server.stop();
+  }
+}
+
+function prime(request: StageRequest, id: string, retryMs?: number): void {
+  openEvents(request.res);
+  request.res.write(eventText(retryMs === undefined ? { id } : { id, retryMs }));
+}
+
+const ANSWER = { content: [{ type: 'text', text: 'late but whole' }] };
+
+describe('a reply stream that breaks off', LIMIT, () => {
+  test('check:B4 closed by the server in mid-call: polled with the last event id after its retry', () => {
+    let call: Rpc | null = null;
+    let closedAt = 0;
+    let polledAt = 0;
+    return broken(
+      (message, request) => {
+        call = message;
+        prime(request, 'call-1', 200);
+        closedAt = performance.now();
+        request.res.end();
+      },
+      (request) => {
+        polledAt = performance.now();
+        prime(request, 'call-2');
+        request.res.write(eventText({ id: 'call-3', data: '{"jsonrpc":"2.0","method":"notifications/progress"}' }));
+        request.res.end(eventText({ id: 'call-4', data: resultOf(call!, ANSWER) }));
+      },
+      async ({ bench, polls }) => {
+        callEcho(bench, 2);
+        assert.equal(await echoed(bench, 2), 'late but whole');
+        assert.equal(polls[0]!.headers['last-event-id'], 'call-1');
+        assert.equal(polls[0]!.headers['mcp-session-id'], 'session-1');
+        assert.equal(polls[0]!.headers['mcp-protocol-version'], '2025-11-25');
+        assert.equal(polls[0]!.headers['accept'], 'text/event-stream');
+        assert.ok(polledAt - closedAt >= 195, `polled after ${polledAt - closedAt} ms`);
+        assert.deepEqual(
+          bench.receiver.messages.map(({ request }) => request),
+          [1, 2, 2],
+        );
+        assert.deepEqual(bench.receiver.losses, []);
+      },
+    );
+  });
+
+  test('fault:F24 reset in mid-stream: resumed, nothing lost, nothing twice', () => {
+    let call: Rpc | null = null;
+    return broken(
+      (message, request) => {
+        call = message;
+        prime(request, '7');
+        const progress = '{"jsonrpc":"2.0","method":"notifications/progress"}';
+        request.res.write(eventText({ id: '8', data: progress }));
+        // Half an event is no event.
+        request.res.write(`id: 9\ndata: {"jsonrpc"`, () => setTimeout(() => request.res.socket?.resetAndDestroy(), 20));
+      },
+      (request) => {
+        openEvents(request.res);
+        request.res.end(eventText({ id: '9', data: resultOf(call!, ANSWER) }));
+      },
+      async ({ bench, polls }) => {
+        callEcho(bench, 2);
+        assert.equal(await echoed(bench, 2), 'late but whole');
+        assert.equal(polls[0]!.headers['last-event-id'], '8');
+        assert.equal(bench.receiver.messages.length, 3);
+      },
+    );
+  });
+
+  test('as often as the server closes again, and with ids in any characters', () => {
+    let call: Rpc | null = null;
+    return broken(
+      (message, request) => {
+        call = message;
+        prime(request, 'é/0', 1);
+        request.res.end();
+      },
+      (request, turn) => {
+        prime(request, `é/${turn}`);
+        request.res.end(turn < 12 ? '' : eventText({ data: resultOf(call!, ANSWER) }));
+      },
+      async ({ bench, polls }) => {
+        callEcho(bench, 2);
+        assert.equal(await echoed(bench, 2), 'late but whole');
+        assert.deepEqual(
+          polls.map(({ headers }) => Buffer.from(headers['last-event-id'] as string, 'latin1').toString()),
+          Array.from({ length: 12 }, (_, i) => `é/${i}`),
+        );
+      },
+    );
+  });
+
+  test('503 now and then is waited out', () => {
+    let call: Rpc | null = null;
+    return broken(
+      (message, request) => {
+        call = message;
+        prime(request, 'a', 1);
+        request.res.end();
+      },
+      (request, turn) => {
+        if (turn < 4) request.res.writeHead(503).end();
+        else {
+          openEvents(request.res);
+          request.res.end(eventText({ data: resultOf(call!, ANSWER) }));
+        }
+      },
+      async ({ bench }) => {
+        callEcho(bench, 2);
+        assert.equal(await echoed(bench, 2), 'late but whole');
+      },
+    );
+  });
+
+  for (const [what, status] of [
+    ['refused', 400],
+    ['not offered', 405],
+    ['failing again and again', 503],
+  ] as const) {
+    test(`resumption ${what} (${status}): UNKNOWN, and the connection lives`, () =>
+      broken(
+        (_message, request) => {
+          prime(request, 'a', 1);
+          request.res.end();
+        },
+        (request) => request.res.writeHead(status).end(),
+        async ({ bench, polls }) => {
+          callEcho(bench, 2);
+          const error = await bench.receiver.loss(2);
+          assert.equal(error.outcome, 'UNKNOWN');
+          assert.equal(polls.length, status === 503 ? 5 : 1);
+          assert.deepEqual(bench.receiver.closedReasons, []);
+        },
+      ));
+  }
+
+  test('fault:F22 the session is gone by then: the call is UNKNOWN, the connection ends', () =>
+    broken(
+      (_message, request) => {
+        prime(request, 'a', 1);
+        request.res.end();
+      },
+      (request) => request.res.writeHead(404).end(),
+      async ({ bench }) => {
+        callEcho(bench, 2);
+        await bench.receiver.until(() => bench.receiver.closedReasons.length > 0);
+        assert.deepEqual(bench.receiver.closedReasons, [{ kind: 'session_lost' }]);
+        assert.deepEqual(
+          bench.receiver.losses.map(({ request, error }) => [request, error.outcome]),
+          [[2, 'UNKNOWN']],
+        );
+      },
+    ));
+
+  test('without an event id there is nothing to resume: UNKNOWN', () =>
+    broken(
+      (_message, request) => {
+        openEvents(request.res);
+        request.res.end(eventText({ data: '{"jsonrpc":"2.0","method":"notifications/progress"}' }));
+      },
+      (request) => request.res.writeHead(500).end(),
+      async ({ bench, polls }) => {
+        callEcho(bench, 2);
+        assert.equal((await bench.receiver.loss(2)).outcome, 'UNKNOWN');
+        assert.equal(polls.length, 0);
+      },
+    ));
+
+  test('abandoned while it is polled for: no more polls, no loss', () =>
+    broken(
+      (_message, request) => {
+        prime(request, 'a', 1);
+        request.res.end();
+      },
+      (request, turn) => {
+        prime(request, `b${turn}`);
+        request.res.end();
+      },
+      async ({ bench, server, polls }) => {
+        callEcho(bench, 2);
+        await server.stage.until(() => polls.length >= 2);
+        bench.transport.abandon(2);
+        const before = polls.length;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        assert.ok(polls.length <= before + 1);
+        assert.deepEqual(bench.receiver.losses, []);
+      },
+    ));
+});
+
+describe('the GET stream', LIMIT, () => {
+  test('check:B4 comes back with the last event id, and nothing is missed or heard twice', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const bench = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await server.stage.until(() => server.listening);
+    const names: string[] = [];
+    for (let i = 0; i < 6; i++) {
+      names.push(`n/${i}`);
+      server.push({ jsonrpc: '2.0', method: `n/${i}` });
+      await bench.receiver.until(() => bench.receiver.messages.length === 1 + names.length);
+      // By turns: ended in order, with a retry, and reset.
+      if (i % 3 === 0) server.endListening();
+      else if (i % 3 === 1) server.endListening(5);
+      else server.stage.cut();
+      names.push(`while-away/${i}`);
+      server.push({ jsonrpc: '2.0', method: `while-away/${i}` });
+      await bench.receiver.until(() => bench.receiver.messages.length === 1 + names.length);
+    }
+    const heard = bench.receiver.messages.slice(1).map(({ bytes }) => JSON.parse(bytes.toString()).method);
+    assert.deepEqual(heard, names);
+    assert.equal(bench.receiver.misses, 0);
+  });
+
+  test('that could not be replayed is told as missed', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const bench = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await server.stage.until(() => server.listening);
+    server.endListening();
+    await eventually(() => bench.receiver.misses === 1);
+    assert.deepEqual(bench.receiver.losses, []);
+  });
+
+  test('that ends at once, every time, is asked for at a decent pace', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const handle = server.handle.bind(server);
+    server.handle = (request) => {
+      handle(request);
+      if (request.method === 'GET') server.endListening(0);
+    };
+    const bench = await openBench('http', server.url, { limits: { reconnectMs: 40, reconnectMaxMs: 10_000 } });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    assert.ok(server.stage.of('GET').length < 12, `${server.stage.of('GET').length} times`);
+  });
+});
