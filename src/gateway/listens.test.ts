@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import {
+  agent,
+  type BenchExchange,
+  client,
+  endpointOf,
+  GatewayBench,
+  MCP,
+  type RunOptions,
+} from '../../test/support/gateway-bench.ts';
+import { tool } from '../../test/support/server-catalogs.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import { notification } from '../protocol/compose.ts';
+import { scanMessage } from '../protocol/scan.ts';
+
+const YOUNG = {
+  era: 'stateless',
+  resources: ['{"uri":"y://1","name":"y"}', '{"uri":"same://1","name":"s"}'],
+  capabilities: { resources: { subscribe: true } },
+} as const;
+const OLD = {
+  tools: [tool('a')],
+  resources: ['{"uri":"o://1","name":"o"}', '{"uri":"same://1","name":"s"}'],
+  capabilities: { tools: { listChanged: true }, prompts: {}, resources: { subscribe: true } },
+};
+
+interface Open {
+  readonly exchange: BenchExchange;
+  readonly outcome: Promise<Outcome>;
+}
+
+function listen(bench: GatewayBench, filter: object, endpoint: Endpoint = MCP, more: RunOptions = {}): Open {
+  const params = JSON.stringify({ _meta: { 'x/y': 1 }, notifications: filter });
+  const exchange = bench.exchange('subscriptions/listen', params, { era: 'stateless', ...more });
+  return { exchange, outcome: bench.gateway.run(exchange, endpoint) };
+}
+
+function sent({ exchange }: Open): string[] {
+  return exchange.emitted.map(({ method, body, era, bytes }) => {
+    assert.equal(era, 'stateless');
+    assert.ok(!('reason' in scanMessage(bytes, 'stateless', 'strict')));
+    const { _meta, ...rest } = JSON.parse(body.toString());
+    assert.equal(_meta['io.modelcontextprotocol/subscriptionId'], 'c1', 'tagged with the id of the listen');
+    return `${method.replace('notifications/', '')} ${JSON.stringify(rest)}`;
+  });
+}
+
+const NEVER = new Promise<Outcome>(() => {});
+
+test('the acknowledgement comes first, says what is honoured, and everything is tagged', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true, promptsListChanged: false, odd: true });
+  await settled();
+  assert.deepEqual(sent(open), ['subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}']);
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
+  bench.relist('old', { ...OLD, tools: [tool('c')] }, ['tools', 'prompts', 'resources']);
+  await bench.clock.advance(100);
+  assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
+});
+
+test('only who may use the server is told of its lists, and only of lists that are others now', async () => {
+  const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
+  const flags = { toolsListChanged: true, resourcesListChanged: true };
+  const ann = listen(bench, flags, MCP, { client: client('stateless', { principal: agent('ann', 'more') }) });
+  const all = listen(bench, flags);
+  await settled();
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools', 'resources']);
+  await bench.clock.advance(100);
+  assert.equal(sent(ann).length, 1);
+  assert.deepEqual(sent(all).slice(1), ['tools/list_changed {}']);
+});
+
+test('on a stateful server’s own endpoint only what it declares is honoured', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true, promptsListChanged: true }, endpointOf('old'));
+  await settled();
+  assert.deepEqual(sent(open), ['subscriptions/acknowledged {"notifications":{"toolsListChanged":true}}']);
+  bench.relist('old', OLD, ['tools', 'prompts']);
+  await bench.clock.advance(100);
+  assert.deepEqual(sent(open).slice(1), ['tools/list_changed {}']);
+});
+
+test('resources of stateless servers are relayed by one listen at each, under the client’s own URIs and id', async () => {
+  const bench = new GatewayBench({ old: OLD, young: YOUNG });
+  bench.upstreams.respond = () => NEVER;
+  const open = listen(bench, { resourceSubscriptions: ['y://1', 'trunkline://young/same://1', 'gone://1'] });
+  await settled();
+  const [call] = bench.upstreams.calls;
+  assert.equal(call!.server, 'young');
+  assert.equal(call!.request.id, '"c1"');
+  assert.equal(
+    call!.request.body.toString(),
+    '{"_meta":{"x/y":1},"notifications":{"resourceSubscriptions":["y://1","same://1"]}}',
+  );
+  assert.deepEqual(sent(open), []);
+  // Early updates wait for the acknowledgement.
+  call!.exchange.emit(notification('notifications/resources/updated', '{"uri":"same://1","n":1.0}', 'stateless'));
+  const ack = '{"notifications":{"resourceSubscriptions":["y://1","same://1"]}}';
+  call!.exchange.emit(notification('notifications/subscriptions/acknowledged', ack, 'stateless'));
+  await settled();
+  assert.deepEqual(sent(open), [
+    'subscriptions/acknowledged {"notifications":{"resourceSubscriptions":["y://1","trunkline://young/same://1"]}}',
+    'resources/updated {"uri":"trunkline://young/same://1","n":1}',
+  ]);
+  assert.match(open.exchange.emitted[1]!.bytes.toString(), /"n":1\.0/);
+  open.exchange.cancel('gone');
+  assert.equal((call!.exchange as { cancelled: string | null }).cancelled, 'the subscription has ended');
+});
+
+test('a relay that breaks is opened again with growing pauses, for as long as the client listens', async () => {
+  const bench = new GatewayBench({ young: YOUNG });
+  bench.upstreams.respond = () => failure(new GatewayError('UNKNOWN', 'broken'));
+  const open = listen(bench, { resourceSubscriptions: ['y://1'] });
+  await settled();
+  await bench.clock.advance(999);
+  assert.equal(bench.upstreams.calls.length, 1);
+  await bench.clock.advance(1);
+  assert.equal(bench.upstreams.calls.length, 2);
+  await bench.clock.advance(1_999);
+  assert.equal(bench.upstreams.calls.length, 2);
+  await bench.clock.advance(1);
+  assert.equal(bench.upstreams.calls.length, 3);
+  // By then the client was told what it had asked for.
+  assert.match(sent(open)[0]!, /y:\/\/1/);
+  open.exchange.cancel('gone');
+  await bench.clock.advance(100_000);
+  assert.equal(bench.upstreams.calls.length, 3);
+  assert.equal(bench.clock.pending, 0);
+});
+
+test('resources of stateful servers are subscribed to once and given up with the last listener', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const one = listen(bench, { resourceSubscriptions: ['o://1'] });
+  const two = listen(bench, { resourceSubscriptions: ['trunkline://old/o://1'] });
+  await settled();
+  assert.deepEqual(
+    bench.upstreams.calls.map(({ request }) => [request.method, request.body.toString(), request.era]),
+    [['resources/subscribe', '{"uri":"o://1"}', 'stateful']],
+  );
+  bench.gateway.notification(
+    'old',
+    null,
+    notification('notifications/resources/updated', '{"uri":"o://1"}', 'stateful'),
+  );
+  assert.equal(sent(one)[1], 'resources/updated {"uri":"o://1"}');
+  assert.equal(sent(two)[1], 'resources/updated {"uri":"trunkline://old/o://1"}');
+  one.exchange.cancel('gone');
+  assert.equal(bench.upstreams.calls.length, 1);
+  two.exchange.cancel('gone');
+  await settled();
+  assert.equal(bench.upstreams.calls[1]!.request.method, 'resources/unsubscribe');
+});
+
+test('check:D11 on a stateless server’s own endpoint the listen passes through whole, and outlives a break', async () => {
+  const bench = new GatewayBench({ young: YOUNG });
+  let lose: (outcome: Outcome) => void = () => {};
+  bench.upstreams.respond = () =>
+    new Promise((resolve) => {
+      lose = resolve;
+    });
+  const open = listen(bench, { resourcesListChanged: true, vendorThing: { a: 1 } }, endpointOf('young'));
+  await settled();
+  const first = bench.upstreams.calls[0]!;
+  assert.equal(first.request, open.exchange.request);
+  const ack = notification(
+    'notifications/subscriptions/acknowledged',
+    '{"notifications":{"resourcesListChanged":true,"vendorThing":1}}',
+    'stateless',
+  );
+  first.exchange.emit(ack);
+  first.exchange.emit(notification('notifications/vendor', '{"x":1}', 'stateless'));
+  lose(failure(new GatewayError('UNKNOWN', 'broken')));
+  await settled();
+  await bench.clock.advance(1_000);
+  bench.upstreams.calls[1]!.exchange.emit(ack);
+  // What the gateway learns of its own is not told twice.
+  bench.relist('young', YOUNG, ['resources']);
+  await bench.clock.advance(100);
+  assert.deepEqual(sent(open), [
+    'subscriptions/acknowledged {"notifications":{"resourcesListChanged":true,"vendorThing":1}}',
+    'vendor {"x":1}',
+    'resources/list_changed {}',
+  ]);
+});
+
+test('a drain ends every listen gracefully, and those that come later too', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true });
+  await settled();
+  bench.gateway.drain();
+  const late = listen(bench, { toolsListChanged: true });
+  for (const { outcome } of [open, late]) {
+    const end = await outcome;
+    assert.equal(end.kind, 'answer');
+    assert.equal(
+      end.kind === 'answer' ? end.message.body.toString() : '',
+      '{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"c1"}}',
+    );
+  }
+});
+
+test('a listen that the client gives up ends, and nothing is sent on it any more', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true });
+  await settled();
+  open.exchange.cancel('closed the stream');
+  const end = await open.outcome;
+  assert.ok(end.kind === 'failure' && end.error.code === 'CANCELLED');
+  bench.relist('old', { ...OLD, tools: [] }, ['tools']);
+  await bench.clock.advance(100);
+  assert.equal(open.exchange.emitted.length, 1);
+});
+
+test('one principal may hold 64 listens and 1,000 resources; others are not affected', async () => {
+  const bench = new GatewayBench({ old: { tools: [] } });
+  const refused = async (open: Open) => {
+    const end = await Promise.race([open.outcome, settled().then(() => null)]);
+    return end !== null && end.kind === 'failure' ? end.error.code : null;
+  };
+  const uris = Array.from({ length: 1_000 }, (_, i) => `u://${i}`);
+  const many = listen(bench, { resourceSubscriptions: uris });
+  assert.equal(await refused(many), null);
+  assert.equal(await refused(listen(bench, { resourceSubscriptions: ['u://more'] })), 'OVERLOADED');
+  many.exchange.cancel('gone');
+  const open: Open[] = [];
+  for (let i = 0; i < 64; i++) open.push(listen(bench, {}));
+  await settled();
+  assert.equal(await refused(listen(bench, {})), 'OVERLOADED');
+  const other = client('stateless', { principal: agent('other', 'old') });
+  assert.equal(await refused(listen(bench, {}, MCP, { client: other })), null);
+  open[0]!.exchange.cancel('gone');
+  assert.equal(await refused(listen(bench, {})), null);
+});
+
+test('a filter that is none is refused', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  for (const params of ['{}', '{"notifications":[]}', '{"notifications":{"resourceSubscriptions":[1]}}']) {
+    const outcome = await bench.run('subscriptions/listen', params, { era: 'stateless' });
+    assert.ok(outcome.kind === 'failure' && outcome.error.code === 'INVALID_PARAMS');
+  }
+});
