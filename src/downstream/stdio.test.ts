@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
-import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { call, DownstreamRig, stateless } from '../../test/support/downstream-rig.ts';
 import { ok } from '../../test/support/fake-core.ts';
-import type { Json } from '../../test/support/raw-http.ts';
+import { LinePipes } from '../../test/support/line-pipes.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure } from '../model/outcome.ts';
 import { notification, request } from '../protocol/compose.ts';
-import type { StdioFront } from './stdio.ts';
 
 let rig: DownstreamRig;
 before(async () => {
@@ -15,46 +13,9 @@ before(async () => {
 });
 after(() => rig.close());
 
-/** The client's side of a pair of pipes. */
-class Pipes {
-  readonly front: StdioFront;
-  readonly input = new PassThrough();
-  readonly output = new PassThrough();
-  readonly #lines: string[] = [];
-  readonly #waiting: ((line: string) => void)[] = [];
-  #rest = '';
-
-  constructor() {
-    this.front = rig.downstream.stdio({ input: this.input, output: this.output });
-    this.output.on('data', (chunk: Buffer) => {
-      const parts = (this.#rest + chunk.toString()).split('\n');
-      this.#rest = parts.pop()!;
-      for (const line of parts) {
-        const waiting = this.#waiting.shift();
-        if (waiting === undefined) this.#lines.push(line);
-        else waiting(line);
-      }
-    });
-  }
-
-  send(line: string): this {
-    this.input.write(`${line}\n`);
-    return this;
-  }
-
-  line(): Promise<string> {
-    const line = this.#lines.shift();
-    if (line !== undefined) return Promise.resolve(line);
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
-  async message(): Promise<Json> {
-    return JSON.parse(await this.line());
-  }
-
-  get unread(): number {
-    return this.#lines.length;
-  }
+/** A client and the front that serves it. */
+class Pipes extends LinePipes {
+  readonly front = rig.downstream.stdio(this);
 }
 
 const INIT = call(0, 'initialize', {

@@ -22,6 +22,8 @@ export interface RigOptions {
   readonly patienceMs?: number;
   readonly clock?: Clock;
   readonly core?: FakeCore;
+  /** A fixed port, for a successor in the same place. */
+  readonly port?: number;
   /** Where sessions are kept, to be shared by a gateway and its successor. */
   readonly state?: StateFile;
 }
@@ -46,7 +48,7 @@ export class DownstreamRig {
     this.#events = new SqliteEventLog(this.store, clock);
     this.desired = desiredState(options);
     this.listener = new Listener({
-      settings: { ...this.desired.listen, port: 0 },
+      settings: { ...this.desired.listen, port: options.port ?? 0 },
       log: { info: () => {}, warn: () => {}, error: (event, fields) => console.error(event, fields) },
     });
     this.downstream = new Downstream({

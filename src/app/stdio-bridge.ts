@@ -1,0 +1,30 @@
+import type { StdioStreams } from '../downstream/stdio.ts';
+import { StdioBridge } from '../downstream/stdio-bridge.ts';
+import { openHttpClient } from '../http/open-http-client.ts';
+import type { ProxyEnvironment } from '../http/proxy-choice.ts';
+import { systemClock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+export interface BridgeOptions {
+  /** Of the running gateway's MCP endpoint. */
+  readonly url: string;
+  readonly env: ProxyEnvironment;
+  readonly logger: Logger;
+}
+
+/** What a local client may send in one line; the gateway has a limit of its own. */
+const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
+
+/** Connects a client on a pair of streams with a gateway that runs already; resolves when the client has gone. */
+export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Promise<void> {
+  const url = new URL(options.url);
+  const bridge = new StdioBridge(streams, {
+    client: openHttpClient(url, { env: options.env }),
+    path: url.pathname,
+    headers: [],
+    clock: systemClock,
+    logger: options.logger,
+    maxMessageBytes: MAX_MESSAGE_BYTES,
+  });
+  return bridge.closed;
+}
