@@ -4,9 +4,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { MARK, markedProcesses, processCount, survivors } from '../../../test/support/processes.ts';
 import { FAST_LADDER, fixture, type StdioBench, shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
 import type { CloseReason } from '../transport/transport.ts';
+import { statOf } from './process-group.ts';
 import { LADDER_TIMES, type LadderTimes } from './stop-ladder.ts';
 
 const LIMIT = { timeout: 30_000 };
@@ -111,6 +113,7 @@ test('fault:F15 a stopped process (SIGSTOP) is ended by SIGTERM', LIMIT, async (
     `trap 'echo term > "$TRACE"; exit' TERM; ${UP}; kill -STOP $$; sleep 600`,
     1,
   );
+  while (statOf(transport.pid!)?.state !== 'T') await sleep(5);
   await transport.close('interrupt');
   assert.ok(existsSync(trace));
   assert.deepEqual(markedProcesses(mark), []);
