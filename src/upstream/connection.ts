@@ -16,6 +16,7 @@ import { ServerMessages } from './server-messages.ts';
 import { SPARE, type Tenancy } from './tenancy.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './transport/transport.ts';
 
+const LISTEN = 'subscriptions/listen';
 const TIMEOUTS_TILL_PROBE = 3;
 const LF = 0x0a;
 const CR = 0x0d;
@@ -89,8 +90,11 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#open;
   }
 
+  /** Requests in flight, but for our own stream that listens for changes. */
   get inFlight(): number {
-    return this.#pending.size;
+    let count = 0;
+    for (const { exchange, method } of this.#pending.values()) if (exchange !== null || method !== LISTEN) count++;
+    return count;
   }
 
   /** Monotonic time of the last request. */
@@ -256,11 +260,12 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   status(key: string, wallOffset: number): ConnectionStatus {
+    const { inFlight } = this;
     return {
       key,
-      state: !this.#open ? 'closed' : this.#pending.size > 0 ? 'active' : 'idle',
+      state: !this.#open ? 'closed' : inFlight > 0 ? 'active' : 'idle',
       pid: this.transport.pid,
-      inFlight: this.#pending.size,
+      inFlight,
       createdAt: this.createdAt,
       lastUsedAt: this.#lastUsedAt + wallOffset,
       requests: this.#requests,
@@ -292,7 +297,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#forget(id);
     this.#timeouts = 0;
-    pending.answered(pending.method === 'subscriptions/listen' ? restoredAnswer(message, pending) : message);
+    pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
   }
 
   /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
@@ -309,7 +314,7 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   #busy(): boolean {
-    for (const pending of this.#pending.values()) if (pending.method !== 'subscriptions/listen') return true;
+    for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
     return false;
   }
 

@@ -139,9 +139,9 @@ export class ServerCatalogs {
   async #list(shelf: Shelf, given: Connection | null): Promise<void> {
     const { clock, logger, knownCatalogs } = this.#deps;
     const server = this.#server;
-    const run = this.#run;
     try {
       const connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile);
+      const run = this.#run;
       const before = shelf.catalog;
       const wall = clock.wall();
       const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);

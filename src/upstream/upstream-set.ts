@@ -44,6 +44,11 @@ export class UpstreamSet implements Upstreams {
     this.#quota = new ProcessQuota(deps.maxProcesses);
   }
 
+  /** The node's limit of child processes; what runs already goes on. */
+  set maxProcesses(max: number) {
+    this.#quota.max = max;
+  }
+
   /** Begins the eager starts, a few at a time. Returns at once. */
   start(): void {
     if (this.#started) return;

@@ -10,6 +10,7 @@ import { request } from '../protocol/compose.ts';
 import { discoverRequest } from '../protocol/stateless/discover.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Attempt } from './attempt.ts';
+import { ChangeListener } from './change-listener.ts';
 import { ClientConnections } from './client-connections.ts';
 import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
@@ -42,6 +43,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   readonly #connections: ClientConnections;
   readonly #catalogs: ServerCatalogs;
   readonly #changes: ListChanges;
+  readonly #listener: ChangeListener;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
   readonly #nobody: ClientProfile;
@@ -88,7 +90,7 @@ export class Upstream implements ConnectionOwner<Connection> {
       quota: local ? quota : null,
       era: deps.eraVerdicts.get(server.connectionDigest)?.era ?? null,
       nobody: this.#nobody,
-      adopted: (connection, want) => this.#catalogs.ensure(want.profile, connection),
+      adopted: (connection, want) => this.#useful(connection, want.profile),
     });
     const { knownCatalogs, events } = deps;
     const logger = this.#logger;
@@ -100,6 +102,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     };
     this.#catalogs = new ServerCatalogs(server, { clock, logger, knownCatalogs, connectionFor, listed }, remembered);
     this.#changes = new ListChanges(clock, (connection, messages) => this.#listsChanged(connection, messages));
+    this.#listener = new ChangeListener({ clock, missed: (connection) => this.#relistOver(connection) });
     this.#supervisor = new Supervisor({
       server: name,
       local,
@@ -211,6 +214,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   async close(how: CloseReason): Promise<void> {
     this.#closeReason = how;
     this.#changes.close();
+    this.#listener.close();
     if (how === 'remove') {
       for (const connection of this.#connections.pool.connections()) this.#tellStateLost(connection);
     }
@@ -308,6 +312,12 @@ export class Upstream implements ConnectionOwner<Connection> {
 
   // Lists.
 
+  /** A connection that the server can be listed over. */
+  #useful(connection: Connection, profile: ClientProfile): void {
+    this.#catalogs.ensure(profile, connection);
+    this.#listener.watch(connection);
+  }
+
   #listsChanged(connection: Connection, messages: readonly Message[]): void {
     const sessionId = sessionOf(connection.tenancy);
     if (sessionId !== null) {
@@ -356,7 +366,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     const profile = this.#wish ?? this.#catalogs.latestProfile ?? this.#nobody;
     connection ??= this.#connections.pool.any ?? (await this.#connections.first(profile, attempt));
     this.#wish = null;
-    this.#catalogs.ensure(this.#connections.listedAs(connection.profile), connection);
+    this.#useful(connection, this.#connections.listedAs(connection.profile));
   }
 
   #tell(): void {

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { type Handler, Refusal, ScriptedServer, SILENCE, statelessServer } from '../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
+
+const client = clientOf(null);
+
+function announcing(listen: Handler): ScriptedServer {
+  const discovered = statelessServer()['server/discover']!;
+  return new ScriptedServer({
+    ...statelessServer(),
+    'server/discover': (params, link, id) => ({
+      ...(discovered(params, link, id) as object),
+      capabilities: { tools: { listChanged: true }, prompts: {} },
+    }),
+    'prompts/list': () => ({ resultType: 'complete', prompts: [] }),
+    'subscriptions/listen': listen,
+  });
+}
+
+test('a stateless server is listened to for changes of its lists, and listed again when it tells', async () => {
+  const bench = new UpstreamBench();
+  const script = announcing(() => SILENCE);
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  const listen = script.last.lastOf('subscriptions/listen');
+  assert.deepEqual(listen.params?.['notifications'], { toolsListChanged: true });
+  assert.ok(listen.params?._meta?.['io.modelcontextprotocol/protocolVersion']);
+  script.handlers['tools/list'] = () => ({ resultType: 'complete', tools: [{ name: 'new' }] });
+  const meta = { 'io.modelcontextprotocol/subscriptionId': listen.id };
+  const changed = { jsonrpc: '2.0', method: 'notifications/tools/list_changed', params: { _meta: meta } };
+  script.last.deliver(changed, listen.id as number);
+  await bench.clock.advance(100);
+  assert.deepEqual(bench.set.status('a')?.tools, ['new']);
+  assert.deepEqual(bench.events.changed.at(-1)?.lists, ['tools']);
+  assert.equal(script.last.count('subscriptions/listen'), 1);
+  assert.deepEqual(
+    bench.set.status('a')?.connections.map(({ state, inFlight }) => [state, inFlight]),
+    [['idle', 0]],
+  );
+});
+
+test('a broken stream is opened again and the lists with it; a refused one is not', async () => {
+  const bench = new UpstreamBench();
+  const breaking = announcing((_params, link, id) => {
+    if (link.count('subscriptions/listen') === 1) link.lose(id, 'UNKNOWN');
+    return SILENCE;
+  });
+  const refusing = announcing(() => new Refusal(-32601, 'no'));
+  await bench.run([httpServerOf('a'), breaking], [httpServerOf('b'), refusing]);
+  await Promise.all(['a', 'b'].map((name) => bench.set.catalog(name, client, 1000)));
+  await settled();
+  const lists = breaking.last.count('tools/list');
+  await bench.clock.advance(60_000);
+  assert.equal(breaking.last.count('subscriptions/listen'), 2);
+  assert.equal(breaking.last.count('tools/list'), lists + 1);
+  assert.equal(refusing.last.count('subscriptions/listen'), 1);
+});

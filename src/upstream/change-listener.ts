@@ -1,0 +1,88 @@
+import type { Clock } from '../model/clock.ts';
+import { request } from '../protocol/compose.ts';
+import { fieldAt } from '../protocol/fields.ts';
+import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import type { Connection } from './connection.ts';
+
+/** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
+const LISTS = [
+  ['tools', 'toolsListChanged'],
+  ['prompts', 'promptsListChanged'],
+  ['resources', 'resourcesListChanged'],
+] as const;
+
+const REOPEN_MS = 5_000;
+const REOPEN_MAX_MS = 5 * 60_000;
+
+export interface ChangeListenerDeps {
+  readonly clock: Clock;
+  /** The stream was down for a while: what it would have told is unknown. */
+  readonly missed: (connection: Connection) => void;
+}
+
+/**
+ * Keeps one `subscriptions/listen` of the gateway's own open to a stateless server, because such a server announces
+ * changes of its lists nowhere else (2026-07-28, patterns/subscriptions). What comes on it reaches the connection's
+ * owner like any `list_changed`. A stream that breaks is opened again, ever less often; one that is refused is not.
+ */
+export class ChangeListener {
+  readonly #deps: ChangeListenerDeps;
+  #connection: Connection | null = null;
+  #disarm: (() => void) | null = null;
+  #breaks = 0;
+
+  constructor(deps: ChangeListenerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Listens over this connection, unless another one does already or there is nothing to hear. */
+  watch(connection: Connection): void {
+    if (connection.era !== 'stateless' || this.#connection?.ready === true) return;
+    const filter = filterOf(connection);
+    if (filter === null) return;
+    this.close();
+    this.#connection = connection;
+    this.#open(connection, filter);
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#connection = null;
+    this.#breaks = 0;
+  }
+
+  #open(connection: Connection, filter: string): void {
+    const message = request('subscriptions/listen', '0', `{"notifications":${filter}}`, 'stateful');
+    const openedAt = this.#deps.clock.now();
+    connection.post(toStateless(message, connection.profile)).pending.answer.then(
+      (answer) => {
+        if (answer.kind === 'result') this.#reopen(connection, filter, openedAt);
+      },
+      () => this.#reopen(connection, filter, openedAt),
+    );
+  }
+
+  #reopen(connection: Connection, filter: string, openedAt: number): void {
+    if (this.#connection !== connection || !connection.ready) return;
+    const { clock, missed } = this.#deps;
+    this.#breaks = clock.now() - openedAt > REOPEN_MAX_MS ? 0 : this.#breaks + 1;
+    const delayMs = Math.min(REOPEN_MAX_MS, REOPEN_MS * 2 ** Math.min(this.#breaks, 10));
+    this.#disarm = clock.after(delayMs, () => {
+      this.#disarm = null;
+      if (this.#connection !== connection || !connection.ready) return;
+      this.#open(connection, filter);
+      missed(connection);
+    });
+  }
+}
+
+/** The filter for the lists that the server says may change; null for none. */
+function filterOf(connection: Connection): string | null {
+  const bytes = Buffer.from(connection.hello?.capabilities ?? '');
+  const flags = LISTS.filter(([list]) => {
+    const flag = fieldAt(bytes, 0, bytes.length, [list, 'listChanged']);
+    return flag !== null && bytes[flag.start] === 0x74;
+  });
+  return flags.length === 0 ? null : `{${flags.map(([, flag]) => `"${flag}":true`).join(',')}}`;
+}
