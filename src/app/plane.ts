@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { ControlPlane, SessionView } from '../control/control-plane.ts';
 import type { SessionRecord } from '../model/ports.ts';
-import type { App } from './app.ts';
 import { serverEndpoint } from './operator.ts';
 import { outcomeJson } from './outcome-json.ts';
 import type { Rooms } from './rooms.ts';
 
 /** What the control API works on, of this gateway. */
-export function controlPlane(rooms: Rooms, app: App): ControlPlane {
+export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
   const { upstreams, metrics, downstream, gateway, operator, records } = rooms;
   return {
     upstreams,

@@ -1,5 +1,5 @@
 import type { GatewayFlags } from './flags.ts';
-import type { Terminal } from './program.ts';
+import type { Terminal } from './terminal.ts';
 
 /** What every command is given. */
 export interface CommandInput {

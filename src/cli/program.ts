@@ -1,15 +1,7 @@
 import { Command, CommanderError, Option } from 'commander';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION } from './flags.ts';
-
-/** What a command prints to and is asked from; real streams, or a test's. */
-export interface Terminal {
-  readonly out: (text: string) => void;
-  readonly err: (text: string) => void;
-  readonly env: NodeJS.ProcessEnv;
-  readonly cwd: string;
-  readonly version: string;
-}
+import type { Terminal } from './terminal.ts';
 
 /**
  * Runs one command line and resolves with the exit code. Commands are loaded when they are run, so that starting the
