@@ -224,6 +224,30 @@ describe('listener', () => {
     await until(() => gone === 1);
   });
 
+  test('a client that does not read its answer is let go; one that reads slowly is not', async (t) => {
+    const { listener, port } = await listenerRig(t, {}, { stallMs: 600 });
+    const body = Buffer.alloc(14 * 1024 * 1024, 'x');
+    let gone = 0;
+    listener.routes.add('/large', {
+      GET: (context) => {
+        context.whenGone(() => gone++);
+        context.answer(200, 'text/plain', body);
+      },
+    });
+    const [stuck, slow] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
+    t.after(() => [stuck.destroy(), slow.destroy()]);
+    for (const socket of [stuck, slow]) socket.write(get('/large'));
+    let received = 0;
+    slow.on('data', (chunk) => {
+      received += chunk.length;
+      slow.pause();
+      setTimeout(() => slow.resume(), 4);
+    });
+    await until(() => gone === 1);
+    await until(() => received > body.length);
+    assert.equal(gone, 1);
+  });
+
   test('only the first of several answers counts', async (t) => {
     const { listener, port } = await listenerRig(t);
     listener.routes.add('/twice', {

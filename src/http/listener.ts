@@ -5,10 +5,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
 import { answerClientError } from './client-error.ts';
 import { answerPreflight, grantCors, isPreflight } from './cors.ts';
+import { connectionCap, descriptorLimit } from './descriptor-limit.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
 import { ListenError } from './listen-error.ts';
 import { type Refusal, rawRefusal, renderRefusal } from './refusal.ts';
-import { RequestContext } from './request-context.ts';
+import { type ContextParts, RequestContext } from './request-context.ts';
 import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
 import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
 import { RouteTable } from './route-table.ts';
@@ -37,6 +38,8 @@ export interface ListenerOptions {
   /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
   readonly headersTimeoutMs?: number;
   readonly requestTimeoutMs?: number;
+  /** A client that takes nothing of its answer for this long is cut off. 30 s. */
+  readonly stallMs?: number;
   /** Told of every refusal before a handler, by its code; for metrics. */
   readonly onRefused?: (code: string) => void;
 }
@@ -69,7 +72,7 @@ export class Listener {
   readonly #onRefused: (code: string) => void;
   #settings: ListenerSettings;
   #gate: EdgeGate;
-  #parts: { readonly wheel: StreamWheel; readonly maxBodyBytes: number };
+  #parts: ContextParts;
   #draining = false;
   #unwatch: (() => void) | null = null;
 
@@ -82,12 +85,13 @@ export class Listener {
     this.#onRefused = options.onRefused ?? (() => {});
     this.wheel = options.wheel ?? new StreamWheel();
     this.#gate = new EdgeGate(settings);
-    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes };
+    const stallMs = options.stallMs ?? 30_000;
+    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
     const headersTimeout = options.headersTimeoutMs ?? 10_000;
     const requestTimeout = options.requestTimeoutMs ?? 30_000;
     const limits = { ...LIMITS, headersTimeout, requestTimeout, connectionsCheckingInterval: headersTimeout / 4 };
     this.#server = settings.tls === null ? createServer(limits) : this.#createTls(settings.tls, limits);
-    this.#server.maxConnections = settings.maxConnections;
+    this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
@@ -116,8 +120,8 @@ export class Listener {
   /** Takes over allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
   update(settings: ListenerSettings): void {
     this.#gate = new EdgeGate({ ...settings, host: this.#settings.host });
-    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes };
-    this.#server.maxConnections = settings.maxConnections;
+    this.#parts = { ...this.#parts, maxBodyBytes: settings.maxBodyBytes };
+    this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#settings = settings;
   }
 

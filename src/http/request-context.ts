@@ -13,7 +13,6 @@ const SMALL_REST_BYTES = 64 * 1024;
 /** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
 const LINGER_MS = 1_000;
 const LINGER_BYTES = 1024 * 1024;
-const STALL_MS = 30_000;
 
 const CONTEXT = Symbol('request context');
 interface Carrier {
@@ -24,6 +23,8 @@ interface Carrier {
 export interface ContextParts {
   readonly wheel: StreamWheel;
   readonly maxBodyBytes: number;
+  /** How long a client may take nothing of its answer. */
+  readonly stallMs: number;
 }
 
 /**
@@ -46,6 +47,7 @@ export class RequestContext {
   expectsContinue = false;
   readonly #gate: EdgeGate;
   readonly #wheel: StreamWheel;
+  readonly #stallMs: number;
   #answered = false;
   #bodyRead = false;
   #gone: (() => void) | null = null;
@@ -59,6 +61,7 @@ export class RequestContext {
     this.query = mark < 0 ? '' : url.slice(mark + 1);
     this.#gate = gate;
     this.#wheel = parts.wheel;
+    this.#stallMs = parts.stallMs;
     this.maxBodyBytes = parts.maxBodyBytes;
     (request.socket as Carrier)[CONTEXT] = this;
   }
@@ -143,7 +146,7 @@ export class RequestContext {
       response.end(body[last] ?? EMPTY);
     }
     // A client that does not read its answer is let go; Node's timer sees every byte the kernel takes as progress.
-    if (response.writableLength > 0) response.socket?.setTimeout(STALL_MS);
+    if (response.writableLength > 0) response.socket?.setTimeout(this.#stallMs);
   }
 
   json(status: number, text: string, headers: readonly string[] = []): void {

@@ -71,7 +71,7 @@ export class SseWriter implements WheelStream {
     response.on('close', onResponseClose);
     this.#socket.on('drain', onSocketDrain);
     wheel.add(this);
-    if (response.destroyed || this.#socket.destroyed) {
+    if (response.destroyed || this.#socket.destroyed || response.headersSent) {
       process.nextTick(() => this.#gone());
       return;
     }
