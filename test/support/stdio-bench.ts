@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
-import type { ProcessGuard } from '../../src/upstream/process/process-guard.ts';
+import type { ProcessGuard, Startable } from '../../src/upstream/process/process-guard.ts';
 import { LADDER_TIMES, type LadderTimes } from '../../src/upstream/process/stop-ladder.ts';
 import { RecordingReceiver } from '../../src/upstream/transport/recording-receiver.contract.ts';
 import { StdioTransport, type StdioTransportDeps } from '../../src/upstream/transport/stdio-transport.ts';
@@ -58,8 +58,10 @@ export class RecordingGuard implements ProcessGuard {
     return Promise.resolve();
   }
 
-  register(group: number): void {
-    this.registered.add(group);
+  start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T {
+    const child = spawn({});
+    if (child.pid !== undefined) this.registered.add(child.pid);
+    return child;
   }
 
   unregister(group: number): void {

@@ -1,10 +1,20 @@
+/** What a start gives: a pid, or none when it failed. */
+export interface Startable {
+  readonly pid?: number | undefined;
+}
+
 /**
- * Port: what sees to it that a process group dies with the gateway, however the gateway dies. A group is registered
- * right after its process was started and unregistered when nothing of it is left.
+ * Port: what sees to it that a process group dies with the gateway, however the gateway dies. A group is guarded from
+ * the first instant of its leader until it is unregistered, when nothing of it is left.
  */
 export interface ProcessGuard {
-  /** Resolves when a group registered from now on is guarded. Never rejects: without a guard the gateway still works. */
+  /** Resolves when a process started from now on is guarded. Never rejects: without a guard the gateway still works. */
   ready(): Promise<void>;
-  register(group: number): void;
+  /**
+   * Starts one process, leader of a group of its own, by calling `spawn` at once and registers it. `mark` has to be in
+   * its environment: a gateway that is killed between the start and the registration leaves a process behind that
+   * nobody could name otherwise.
+   */
+  start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T;
   unregister(group: number): void;
 }

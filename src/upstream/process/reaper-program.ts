@@ -1,15 +1,25 @@
 /**
- * The reaper, a program of its own: one small process per node that outlives the gateway by a moment. Its standard
- * input is a pipe from the gateway with lines `+<process group>` and `-<process group>`. When the pipe ends, the gateway
- * is gone, be it by `kill -9`, and every group still registered is stopped. It imports nothing, so that it starts
- * fast and stays small, and ignores the signals that end a gateway.
+ * The reaper, a program of its own: one small process per node that outlives the gateway by a moment. When the pipe
+ * from the gateway on its standard input ends, the gateway is gone, be it by `kill -9`, and every process group still
+ * registered is stopped. It imports next to nothing, so that it starts fast and stays small, and ignores the signals
+ * that end a gateway.
+ *
+ * The lines it reads:
+ *   ?<mark>    a process with TRUNKLINE_SPAWN=<mark> in its environment is about to be started
+ *   +<group>   it was started and leads this group
+ *   ?          it could not be started
+ *   -<group>   nothing of the group is left
  */
+import { readdirSync, readFileSync } from 'node:fs';
 
 const TERMINATE_MS = 400;
 const POLL_MS = 20;
 
 const groups = new Set<number>();
+/** The mark of a start that was announced and not heard of since. */
+let announced = '';
 let partial = '';
+let reaping = false;
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => {});
 
@@ -17,40 +27,73 @@ process.stdin.setEncoding('latin1');
 process.stdin.on('data', (text: string) => {
   const lines = (partial + text).split('\n');
   partial = lines.pop()!;
-  for (const line of lines) {
-    const group = Number(line.slice(1));
-    if (!Number.isSafeInteger(group) || group <= 1) continue;
-    if (line.startsWith('+')) groups.add(group);
-    else groups.delete(group);
-  }
+  for (const line of lines) take(line[0], line.slice(1));
 });
 process.stdin.once('end', reap);
 process.stdin.once('error', reap);
 process.stdout.on('error', () => {});
 process.stdout.write('ready\n');
 
-let reaping = false;
+function take(kind: string | undefined, rest: string): void {
+  if (kind === '?') {
+    announced = rest;
+    return;
+  }
+  const group = Number(rest);
+  if (!Number.isSafeInteger(group) || group <= 1) return;
+  if (kind === '+') {
+    groups.add(group);
+    announced = '';
+  } else if (kind === '-') groups.delete(group);
+}
 
 function reap(): void {
   if (reaping) return;
   reaping = true;
-  signalAll('SIGTERM');
-  signalAll('SIGCONT');
+  for (const group of groups) terminate(group);
   const killAt = performance.now() + TERMINATE_MS;
   const poll = (): void => {
     for (const group of groups) if (!signal(group, 0)) groups.delete(group);
-    if (groups.size > 0 && performance.now() < killAt) {
+    // A process that was being started may not yet have become what its mark can be read from: looked for to the end.
+    if (announced !== '') findAnnounced();
+    if ((groups.size > 0 || announced !== '') && performance.now() < killAt) {
       setTimeout(poll, POLL_MS);
       return;
     }
-    signalAll('SIGKILL');
+    for (const group of groups) signal(group, 'SIGKILL');
     process.exit(0);
   };
   poll();
 }
 
-function signalAll(name: NodeJS.Signals): void {
-  for (const group of groups) signal(group, name);
+/** Linux only: elsewhere the environment of another process cannot be read. */
+function findAnnounced(): void {
+  const wanted = `TRUNKLINE_SPAWN=${announced}\0`;
+  let entries: string[] = [];
+  try {
+    entries = readdirSync('/proc');
+  } catch {
+    announced = '';
+  }
+  for (const entry of entries) {
+    const pid = Number(entry);
+    if (!Number.isSafeInteger(pid) || groups.has(pid)) continue;
+    try {
+      if (!`${readFileSync(`/proc/${pid}/environ`, 'latin1')}\0`.includes(wanted)) continue;
+    } catch {
+      continue;
+    }
+    // The one that leads a group is the one that was started; its children are of that group.
+    if (!signal(pid, 0)) continue;
+    groups.add(pid);
+    terminate(pid);
+  }
+}
+
+function terminate(group: number): void {
+  signal(group, 'SIGTERM');
+  // A stopped process would not see the SIGTERM.
+  signal(group, 'SIGCONT');
 }
 
 function signal(group: number, name: NodeJS.Signals | 0): boolean {

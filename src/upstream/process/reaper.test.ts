@@ -52,11 +52,11 @@ async function standIn(servers: number, recordFile?: string): Promise<StandIn> {
 }
 
 /** A process group of the test's own. */
-function family(mark: string): ChildProcess {
-  const child = spawn('sh', ['-c', 'sleep 600 & sleep 600; :'], {
+function family(mark: string, more: Record<string, string> = {}): ChildProcess {
+  const child = spawn('sh', ['-c', `trap '' TERM; sleep 600 & sleep 600; :`], {
     detached: true,
     stdio: 'ignore',
-    env: { ...process.env, [MARK]: mark },
+    env: { ...process.env, [MARK]: mark, ...more },
   });
   started.push(child);
   return child;
@@ -109,10 +109,8 @@ test('closing the reaper kills what is registered and leaves alone what no longe
   await reaper.ready();
   const pid = reaper.pid!;
   const [kept, freed] = [randomUUID(), randomUUID()];
-  const keptFamily = family(kept);
-  const freedFamily = family(freed);
-  reaper.register(keptFamily.pid!);
-  reaper.register(freedFamily.pid!);
+  reaper.start(() => family(kept));
+  const freedFamily = reaper.start(() => family(freed));
   reaper.unregister(freedFamily.pid!);
   await until(() => markedProcesses(kept).length === 3 && markedProcesses(freed).length === 3);
   await reaper.close();
@@ -122,6 +120,29 @@ test('closing the reaper kills what is registered and leaves alone what no longe
   assert.equal(markedProcesses(freed).length, 3);
   process.kill(-freedFamily.pid!, 'SIGKILL');
 });
+
+test(
+  'check:A12 a gateway killed between the start of a server and its registration leaves nothing either',
+  LIMIT,
+  async () => {
+    // What the reaper hears from such a gateway: an announcement, the end. The server stands in its environment only.
+    const program = fileURLToPath(new URL('./reaper-program.ts', import.meta.url));
+    const reaper = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] });
+    started.push(reaper);
+    await once(reaper.stdout, 'data');
+    const [announced, other] = [randomUUID(), randomUUID()];
+    const mine = family(announced, { TRUNKLINE_SPAWN: announced });
+    const others = family(other, { TRUNKLINE_SPAWN: other });
+    await until(() => markedProcesses(announced).length === 3 && markedProcesses(other).length === 3);
+    reaper.stdin.write(`?${other}\n?\n?${announced}\n`);
+    reaper.stdin.end();
+    await once(reaper, 'exit');
+    assert.deepEqual(await survivors(announced, WAIT_MS), []);
+    assert.equal(markedProcesses(other).length, 3);
+    process.kill(-others.pid!, 'SIGKILL');
+    assert.ok(gone(mine.pid!));
+  },
+);
 
 test('the reaper is found beside its class in the built package, as .js', LIMIT, async () => {
   for (const name of ['reaper', 'reaper-program']) {

@@ -1,9 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ProcessLog } from './log-limit.ts';
-import type { ProcessGuard } from './process-guard.ts';
+import type { ProcessGuard, Startable } from './process-guard.ts';
 import type { ProcessRecord } from './process-record.ts';
 
 export interface ReaperOptions {
@@ -16,6 +17,8 @@ export interface ReaperOptions {
   readonly restartMs?: number;
 }
 
+/** The variable by which the reaper finds a process that was started but not registered any more. */
+const SPAWN_MARK = 'TRUNKLINE_SPAWN';
 const READY_MS = 5000;
 const RESTART_MS = 1000;
 const RESTART_MAX_MS = 30_000;
@@ -66,10 +69,17 @@ export class Reaper implements ProcessGuard {
     return started;
   }
 
-  register(group: number): void {
-    this.#groups.add(group);
-    this.#tell(`+${group}\n`);
-    this.#record?.add(group);
+  start<T extends Startable>(spawn: (mark: Readonly<Record<string, string>>) => T): T {
+    const mark = randomUUID();
+    this.#tell(`?${mark}\n`);
+    let child: T | null = null;
+    try {
+      child = spawn({ [SPAWN_MARK]: mark });
+      return child;
+    } finally {
+      if (child?.pid === undefined) this.#tell('?\n');
+      else this.#register(child.pid);
+    }
   }
 
   unregister(group: number): void {
@@ -96,6 +106,12 @@ export class Reaper implements ProcessGuard {
       });
     }
     this.#record?.close();
+  }
+
+  #register(group: number): void {
+    this.#groups.add(group);
+    this.#tell(`+${group}\n`);
+    this.#record?.add(group);
   }
 
   #tell(line: string): void {

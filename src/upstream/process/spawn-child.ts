@@ -17,7 +17,7 @@ export type Child = ChildProcessWithoutNullStreams & { readonly pid: number };
 
 /**
  * Starts a local server: no shell, a process group (and session) of its own, piped streams. Rejects with GatewayError
- * NOT_SENT and leaves nothing behind. Between the start and the registration no other code of ours runs.
+ * NOT_SENT and leaves nothing behind.
  */
 export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDeps): Promise<Child> {
   const env = childEnvironment(spec, deps.environment);
@@ -25,7 +25,9 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
   let child: ChildProcessWithoutNullStreams;
   try {
-    child = spawn(file, spec.args, { cwd: spec.cwd, env, shell: false, detached: true, stdio: 'pipe' });
+    child = deps.guard.start((mark) =>
+      spawn(file, spec.args, { cwd: spec.cwd, env: { ...env, ...mark }, shell: false, detached: true, stdio: 'pipe' }),
+    );
   } catch (cause) {
     throw spawnFailure(server, file, cause);
   }
@@ -34,7 +36,6 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
     const cause = await new Promise((resolve) => child.once('error', resolve));
     throw spawnFailure(server, file, cause);
   }
-  deps.guard.register(child.pid);
   child.on('error', () => {});
   return child as Child;
 }
