@@ -60,7 +60,14 @@ export class HttpSideRequests {
       if (endSession)
         this.#run({ method: 'DELETE', path: this.#path, block: this.#heads.stream, headers: [], body: [] });
     });
-    for (const running of this.#running) running.abort();
+    this.stop();
+  }
+
+  /** Ends what still runs; nobody is told. */
+  stop(): void {
+    this.#checks = null;
+    for (const running of [...this.#running]) running.abort();
+    this.#running.clear();
   }
 
   #run(request: HttpRequest, done?: (status: number, challenge: string | null) => void): void {

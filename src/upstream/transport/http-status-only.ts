@@ -35,9 +35,10 @@ export class HttpStatusOnly implements ResponseHandler {
     this.#tell(0, null);
   }
 
+  /** Nothing is told. */
   abort(): void {
+    this.#told = true;
     this.#running?.abort();
-    this.#tell(0, null);
   }
 
   #tell(status: number, challenge: string | null): void {

@@ -136,6 +136,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
     if (how !== 'interrupt' && !disowned) {
       await this.#side.finish(how === 'remove' && this.#hasSession, this.#options.clock, this.#limits.closeMs);
     }
+    this.#side.stop();
     this.#client.close();
   }
 
@@ -287,6 +288,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   #end(reason: ClosedReason): void {
     if (this.#state !== 'open') return;
     this.#stop(reason.kind === 'session_lost' ? 'ended with its session' : 'ended with its credentials');
+    this.#side.stop();
     this.#client.close();
     this.#receiver.closed(reason);
   }

@@ -14,7 +14,10 @@ export interface HttpTransportOptions {
   readonly maxMessageBytes: number;
   readonly clock: Clock;
   readonly random: Random;
-  /** Gives the transport a client of the origin; the transport closes it. Sharing one is the opener's affair. */
+  /**
+   * Gives the transport a client of the origin; the transport closes it, having ended all its own requests before.
+   * Sharing one is the opener's affair (`HttpClientShare`).
+   */
   readonly openClient: (url: URL) => HttpClientPort;
   readonly limits?: Partial<HttpLimits>;
 }

@@ -90,6 +90,7 @@ export class JsonTransport implements Transport, RepliesOwner {
     if (!wasOpen) return;
     const { clock, limits } = this.#options;
     if (how !== 'interrupt') await this.#side.finish(false, clock, limits?.closeMs ?? HTTP_LIMITS.closeMs);
+    this.#side.stop();
     this.#client.close();
   }
 
@@ -109,6 +110,7 @@ export class JsonTransport implements Transport, RepliesOwner {
     this.#receiver.lost(post.request, refusalError(context, post.status, headers, body));
     if (post.status !== 401 || this.#state !== 'open') return;
     this.#loseAll();
+    this.#side.stop();
     this.#client.close();
     this.#receiver.closed({ kind: 'auth_required', challenge: headers.get('www-authenticate') ?? null });
   }

@@ -1,8 +1,10 @@
-import type { BodyMode, ResponseHandler } from '../../http/client-port.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
 import type { HttpFailure } from '../../http/http-failure.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 
 export interface SsePostOwner {
+  /** The POST is over; comes before anything else is told of it. */
+  postEnded(post: SsePost): void;
   /** Any status but a success. */
   postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void;
   postFailed(request: number, failure: HttpFailure): void;
@@ -14,6 +16,7 @@ const EMPTY = Buffer.alloc(0);
 export class SsePost implements ResponseHandler {
   readonly #owner: SsePostOwner;
   readonly #request: number;
+  #running: ClientRequest | null = null;
   #status = 0;
   #headers: ResponseHeaders | null = null;
   #body: Buffer = EMPTY;
@@ -34,13 +37,27 @@ export class SsePost implements ResponseHandler {
     if (this.#refused) this.#body = chunk;
   }
 
+  run(running: ClientRequest): void {
+    this.#running = running;
+  }
+
+  /** Nothing is told. */
+  abort(): void {
+    this.#running?.abort();
+  }
+
   end(): void {
+    this.#owner.postEnded(this);
     if (this.#refused) this.#owner.postRefused(this.#request, this.#status, this.#headers!, this.#body);
   }
 
   error(failure: HttpFailure): void {
-    if (this.#headers === null) this.#owner.postFailed(this.#request, failure);
-    else this.end();
+    if (this.#headers !== null) {
+      this.end();
+      return;
+    }
+    this.#owner.postEnded(this);
+    this.#owner.postFailed(this.#request, failure);
   }
 
   get #refused(): boolean {

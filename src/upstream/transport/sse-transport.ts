@@ -41,6 +41,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   readonly #options: HttpTransportOptions;
   readonly #limits: HttpLimits;
   readonly #inFlight = new Set<number>();
+  readonly #posts = new Set<SsePost>();
   #secrets: string[];
   #receiver!: TransportReceiver;
   #client!: HttpClientPort;
@@ -88,9 +89,13 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
       return;
     }
     if (request > 0) this.#inFlight.add(request);
-    this.#client.request(
-      { method: 'POST', path: this.#path, block: this.#block, headers: headers ?? NONE, body: parts },
-      new SsePost(this, request),
+    const post = new SsePost(this, request);
+    this.#posts.add(post);
+    post.run(
+      this.#client.request(
+        { method: 'POST', path: this.#path, block: this.#block, headers: headers ?? NONE, body: parts },
+        post,
+      ),
     );
   }
 
@@ -190,6 +195,10 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
 
   // POSTs.
 
+  postEnded(post: SsePost): void {
+    this.#posts.delete(post);
+  }
+
   postRefused(request: number, status: number, headers: ResponseHeaders, body: Buffer): void {
     if (this.#state !== 'open') return;
     const { server, clock } = this.#options;
@@ -228,6 +237,8 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   #stop(what: string): void {
     this.#state = 'dead';
     this.#stream.abort();
+    for (const post of this.#posts) post.abort();
+    this.#posts.clear();
     const requests = [...this.#inFlight];
     this.#inFlight.clear();
     for (const request of requests) {

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { callEcho, echoed, initialize, notify, openBench } from '../../../test/fixtures/http/bench.ts';
+import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
+import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
+import type { HttpClientPort } from '../../http/client-port.ts';
+import { openHttpClient } from '../../http/open-http-client.ts';
+import { HttpClientShare } from './http-client-share.ts';
+
+const LIMIT = { timeout: 20_000 };
+
+test('transports of one server share its connections, and one that ends leaves the others theirs', LIMIT, async (t) => {
+  const server = await StatefulServer.start({ listen: 405 });
+  t.after(() => server.stop());
+  const share = new HttpClientShare();
+  let opened = 0;
+  let closed = 0;
+  const openClient = (url: URL): HttpClientPort =>
+    share.lease('digest', () => {
+      opened++;
+      const client = openHttpClient(url);
+      const close = (): void => {
+        closed++;
+        client.close();
+      };
+      return { request: (...args) => client.request(...args), close };
+    });
+  const benches = [];
+  for (let i = 0; i < 20; i++) {
+    const bench = await openBench('http', server.url, { openClient });
+    benches.push(bench);
+    await initialize(bench, 1);
+    callEcho(bench, 2);
+    await echoed(bench, 2);
+  }
+  assert.equal(opened, 1);
+  assert.ok(server.stage.connections <= 3, `${server.stage.connections} connections`);
+  const [first, ...others] = benches;
+  for (const bench of others) {
+    await bench.transport.close('interrupt');
+    await bench.transport.close('interrupt');
+  }
+  assert.equal(closed, 0);
+  callEcho(first!, 3);
+  assert.equal(await echoed(first!, 3), 'hello');
+  await first!.transport.close('interrupt');
+  assert.equal(closed, 1);
+});
+
+test(
+  'a transport that ends takes all its requests with it, though the connections are not its own',
+  LIMIT,
+  async (t) => {
+    const silent = await StatefulServer.start({ intercept: (message) => message.method !== 'initialize' });
+    const legacy = await LegacySseServer.start({ post: () => true });
+    t.after(() => Promise.all([silent.stop(), legacy.stop()]));
+    const share = new HttpClientShare();
+    const openClient = (url: URL): HttpClientPort => share.lease(url.origin, () => openHttpClient(url));
+    for (const [type, url] of [
+      ['http', silent.url],
+      ['json', silent.url],
+      ['sse', legacy.url],
+    ] as const) {
+      const { stage } = type === 'sse' ? legacy : silent;
+      const keeper = share.lease(new URL(url).origin, () => openHttpClient(url));
+      const before = stage.requests.length;
+      const bench = await openBench(type, url, { openClient, limits: { closeMs: 20 } });
+      if (type !== 'sse') bench.transport.negotiated({ era: 'stateful', revision: '2025-11-25' });
+      callEcho(bench, 1);
+      notify(bench, 'notifications/roots/list_changed');
+      await stage.until(() => stage.requests.length >= before + (type === 'sse' ? 3 : 2));
+      const running = stage.requests.slice(before).map(({ res }) => new Promise((resolve) => res.on('close', resolve)));
+      await bench.transport.close('shutdown');
+      await Promise.all(running);
+      keeper.close();
+    }
+  },
+);
