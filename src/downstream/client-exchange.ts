@@ -66,10 +66,6 @@ export class ClientExchange implements Exchange {
     return this.client.sessionId === null;
   }
 
-  get over(): boolean {
-    return this.#over;
-  }
-
   emit(notification: Message): void {
     if (!this.#over && this.cancelled === null) this.reply.notify(this, notification);
   }

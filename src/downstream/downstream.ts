@@ -4,11 +4,13 @@ import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { failure } from '../model/outcome.ts';
 import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
 import { mayUse } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { AgeQueue } from './age-queue.ts';
+import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Core } from './core.ts';
 import { Endpoints } from './endpoints.ts';
@@ -187,9 +189,9 @@ export class Downstream implements ClientStreams {
   /** Lets go of everything. Sessions stay in the store, for the next process. */
   close(): void {
     this.drain();
-    this.#stateless.exchanges.cancelAll('the gateway is stopping');
+    for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
     for (const session of [...this.sessions.values()]) {
-      session.exchanges.cancelAll('the gateway is stopping');
+      for (const exchange of session.exchanges.all()) cutShort(exchange);
       if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');
     }
     this.sessions.close();
@@ -202,4 +204,10 @@ export class Downstream implements ClientStreams {
       prefix: this.#prefix,
     });
   }
+}
+
+/** The call may have run; nobody will know, and the client is told that much. */
+function cutShort(exchange: ClientExchange): void {
+  const error = new GatewayError('UNKNOWN', 'the gateway stopped before the answer came');
+  exchange.conclude(failure(error), 'the gateway is stopping');
 }

@@ -24,14 +24,6 @@ export class Endpoints {
     return endpoint !== undefined && mayUse(principal, name) ? endpoint : null;
   }
 
-  /** The endpoint a session record names by its path. */
-  ofPath(path: string): Endpoint | null {
-    if (path === AGGREGATE.path) return AGGREGATE;
-    this.#refresh();
-    for (const endpoint of this.#servers.values()) if (endpoint.path === path) return endpoint;
-    return null;
-  }
-
   /**
    * What keeps stateless clients apart: the values of the headers the operator named for the servers behind the
    * endpoint; null where there are none.

@@ -29,10 +29,6 @@ export class LoggedStream {
     return this.#sink?.closed === false;
   }
 
-  get ended(): boolean {
-    return this.#ended;
-  }
-
   /** The event to go on after on a connection that knows none; null when nothing was missed. */
   get missedAfter(): string | null {
     return this.#seenId === this.#lastId ? null : this.#seenId;
@@ -72,7 +68,8 @@ export class LoggedStream {
     const attempt = ++this.#attempt;
     let from = afterId;
     for (;;) {
-      const found = await this.#events.after(this.#sessionId, from);
+      // A log that cannot be read is one that has nothing.
+      const found = await this.#events.after(this.#sessionId, from).catch(() => null);
       if (attempt !== this.#attempt || sink.closed) return sink.end();
       from = replay(sink, found?.events ?? [], from);
       if (found === null || this.#lastId === null || from === this.#lastId) break;

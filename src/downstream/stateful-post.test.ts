@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test';
 import { call, DownstreamRig } from '../../test/support/downstream-rig.ts';
 import { ok } from '../../test/support/fake-core.ts';
 import { send } from '../../test/support/raw-http.ts';
+import type { HelloView } from '../gateway/hello-view.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure } from '../model/outcome.ts';
 import { errorAnswer } from '../protocol/compose.ts';
@@ -55,6 +56,27 @@ test('a server that cannot be reached opens no session', async () => {
   assert.equal(rig.downstream.sessions.size, before);
 });
 
+test("a server's endpoint presents the server in its own words, known or not", async () => {
+  const own =
+    '{"protocolVersion":"2025-06-18","capabilities":{"x":1.0},"serverInfo":{"name":"m","version":"1"},"more":[1E3]}';
+  const hello = rig.core.helloAnswer;
+  rig.core.helloAnswer = {
+    ...(hello as HelloView),
+    hello: {
+      era: 'stateful',
+      revision: '2025-06-18',
+      result: Buffer.from(own),
+      serverInfo: '{"name":"m","version":"1"}',
+      capabilities: '{"x":1.0}',
+      instructions: null,
+    },
+  };
+  const init = call(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {} });
+  const reply = await rig.post(init, {}, '/servers/memory/mcp');
+  rig.core.helloAnswer = hello;
+  assert.equal(reply.text, `{"jsonrpc":"2.0","id":1,"result":${own.replace('2025-06-18', '2025-11-25')}}`);
+});
+
 test('a call is answered as JSON under the id the client wrote, to the digit', async () => {
   const headers = await rig.session();
   rig.core.on('tools/call', (exchange) => ok(exchange, '{"n":12345678901234567890,"z":1.0,"content":[]}'));
@@ -96,7 +118,7 @@ test("a server's own error passes as it is", async () => {
   assert.match(reply.text, /"id":3,.*"code":-32042,.*"data":\{"x":1\.50\}/);
 });
 
-test('ping is answered here, notifications with 202, and what is not ours goes on', async () => {
+test('S2.34 ping is answered here, notifications with 202 and no body, and what is not ours goes on', async () => {
   const headers = await rig.session({ capabilities: { roots: { listChanged: true } } });
   const ran = rig.core.ran.length;
   assert.deepEqual((await rig.post(call(1, 'ping'), headers)).json.result, {});

@@ -354,3 +354,25 @@ test('fault:F33 draining: no new sessions or streams, listening ends, calls fini
     await other.close();
   }
 });
+
+test('when the gateway has to stop before a call is over, the client is told that nobody knows', async () => {
+  const other = await DownstreamRig.start({ patienceMs: 60_000 });
+  let told = '';
+  let running = false;
+  other.core.on('tools/call', (exchange) => {
+    running = true;
+    exchange.onCancel = (reason) => {
+      told = reason;
+    };
+    return new Promise(() => {});
+  });
+  const path = '/servers/memory/mcp';
+  const reply = other.post(call(9, 'tools/call'), await other.session({ path }), path);
+  await until(() => running);
+  other.downstream.close();
+  const { json } = await reply;
+  assert.equal(json.id, 9);
+  assert.equal(json.error.code, 53002);
+  assert.notEqual(told, '');
+  await other.close();
+});

@@ -24,6 +24,8 @@ export interface StatelessFrontDeps extends Omit<StatelessReplyDeps, 'exchanges'
 
 /** Listening streams one caller may hold open. */
 const MAX_LISTENS = 256;
+/** Requests of all stateless clients in flight; what comes beyond is refused at once, not queued. */
+const MAX_EXCHANGES = 8_192;
 
 /** Requests of 2026-07-28: each says everything about itself, and nothing of it is remembered. */
 export class StatelessFront {
@@ -63,6 +65,10 @@ export class StatelessFront {
     const listens = message.method === 'subscriptions/listen';
     if (listens && (this.#listens.get(principal.id) ?? 0) >= MAX_LISTENS) {
       sendError(context, 429, -32600, 'Too many listening streams', message.id, ['retry-after', '10']);
+      return;
+    }
+    if (this.exchanges.size >= MAX_EXCHANGES) {
+      sendError(context, 503, -32600, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
     const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
