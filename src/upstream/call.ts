@@ -106,13 +106,12 @@ export class Call implements Pending {
     });
   }
 
-  /** Takes the attempt back; tells whether there was one. */
+  /** Takes the attempt back; tells whether the server may have seen it. */
   #withdraw(why: 'timeout' | 'cancelled', reason?: string): boolean {
     const carrier = this.#carrier;
     if (carrier === null) return false;
     this.#carrier = null;
-    carrier.withdraw(this.#id, why, reason ?? 'the deadline ran out');
-    return true;
+    return carrier.withdraw(this.#id, why, reason ?? 'the deadline ran out');
   }
 
   #finish(outcome: Outcome): void {

@@ -103,6 +103,7 @@ export class ClientConnections {
   }
 
   closeAll(how: CloseReason): Promise<void> {
+    if (how === 'remove') for (const key of this.pool.keys()) this.forgetSession(key);
     return this.pool.closeAll(how);
   }
 

@@ -18,6 +18,8 @@ import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './
 
 const LISTEN = 'subscriptions/listen';
 const TIMEOUTS_TILL_PROBE = 3;
+/** How long the end of a pipe may be behind the first request that it did not take. */
+const END_FOLLOWS_MS = 500;
 const LF = 0x0a;
 const CR = 0x0d;
 
@@ -52,6 +54,8 @@ export class Connection implements Carrier, TransportReceiver {
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps;
   readonly #pending = new Map<number, Pending>();
+  /** Requests the pipe did not take any more, till it has ended. */
+  readonly #unsent = new Set<() => void>();
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
@@ -193,9 +197,8 @@ export class Connection implements Carrier, TransportReceiver {
     if (this.#open) this.#write(parts, 0, '', null);
   }
 
-  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): void {
-    const pending = this.#pending.get(id);
-    if (pending === undefined || !this.#open) return;
+  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
+    if (!this.#pending.has(id) || !this.#open) return false;
     this.#forget(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
       const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
@@ -203,6 +206,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.transport.abandon(id);
     if (why === 'timeout' && ++this.#timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
+    return true;
   }
 
   received(bytes: Buffer, stream: number): void {
@@ -218,7 +222,22 @@ export class Connection implements Carrier, TransportReceiver {
     if (pending === undefined) return;
     this.#forget(id);
     this.#failed(error.message);
-    pending.lost(error);
+    if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#hold(pending, error);
+    else pending.lost(error);
+  }
+
+  /**
+   * A pipe that takes no more is about to end, and its end tells more: who tries again then meets the next connection
+   * instead of this one, and a failed start knows the exit code.
+   */
+  #hold(pending: Pending, error: GatewayError): void {
+    const release = () => {
+      this.#unsent.delete(release);
+      disarm();
+      pending.lost(error);
+    };
+    const disarm = this.#deps.clock.after(END_FOLLOWS_MS, release);
+    this.#unsent.add(release);
   }
 
   sessionId(id: string): void {
@@ -235,6 +254,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.ended = reason;
     this.#loseAll();
     this.#deps.owner.closed(this, reason);
+    for (const release of this.#unsent) release();
   }
 
   /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
@@ -255,6 +275,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (this.#open) {
       this.#open = false;
       this.#loseAll();
+      for (const release of this.#unsent) release();
     }
     await this.transport.close(how);
   }

@@ -39,9 +39,10 @@ export class Connector {
     const wire = this.#fallback ?? server.transport.type;
     const resumed = await this.#resume(server, want, handshake);
     if (resumed !== null) return resumed;
+    this.#fallback = null;
     const connection = await handshake.run(wire);
     const { kind } = connection.transport;
-    this.#fallback = kind === server.transport.type ? null : kind;
+    if (kind !== server.transport.type) this.#fallback = kind;
     return connection;
   }
 

@@ -64,7 +64,8 @@ export class Dispatcher implements CallOwner {
 
   lost(call: Call, error: GatewayError): void {
     const { client } = call.exchange;
-    if (error.outcome === 'NOT_SENT') this.#deps.unsent(client);
+    // A refusal is not: the server was there to say no.
+    if (error.code === 'NOT_SENT' && error.data.retryable) this.#deps.unsent(client);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#deps.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);

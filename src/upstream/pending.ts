@@ -16,8 +16,11 @@ export interface Pending {
 
 /** Who has a pending request in flight, as the request sees it. */
 export interface Carrier {
-  /** Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. */
-  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): void;
+  /**
+   * Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. False when
+   * it was not in flight, so that the server knows nothing of it.
+   */
+  withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }
 
 /** A request of the gateway's own, as a promise. */

@@ -81,8 +81,8 @@ export class SessionPool {
     return null;
   }
 
-  get size(): number {
-    return this.#slots.size;
+  keys(): Iterable<string> {
+    return this.#slots.keys();
   }
 
   *connections(): Iterable<Connection> {

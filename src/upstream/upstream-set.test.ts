@@ -189,3 +189,27 @@ test('a client’s own notifications reach its own connections only', async () =
   assert.equal(own.last.count('notifications/roots/list_changed'), 1);
   assert.equal(shared.last.count('notifications/roots/list_changed'), 0);
 });
+
+test('a definition that changes again while its replacement starts ends with one process, of the last definition', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  const { initialize } = script.handlers;
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  script.handlers['initialize'] = () => SILENCE;
+  const moved = (changes: object) => new Map([['a', serverOf('a', { start: 'eager', ...changes })]]);
+  const applied = [bench.set.apply(moved({ connectionDigest: '2' }))];
+  await settled();
+  applied.push(bench.set.apply(moved({ connectionDigest: '2', timeoutMs: 5 })));
+  await settled();
+  applied.push(bench.set.apply(moved({ connectionDigest: '3', timeoutMs: 5 })));
+  await settled();
+  for (const link of script.live) {
+    const asked = link.seen.findLast((seen) => seen.method === 'initialize')!;
+    link.respond(asked.id as number, initialize!({}, link, 0));
+  }
+  await settled();
+  await Promise.all(applied);
+  assert.equal(script.live.length, 1);
+  assert.equal(script.live[0], script.last);
+  assert.equal(bench.set.status('a')?.state, 'running');
+});

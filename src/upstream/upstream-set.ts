@@ -172,13 +172,16 @@ export class UpstreamSet implements Upstreams {
     const next = this.#make(server);
     const before = this.#upstreams.get(server.name);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
+    // What is desired may have changed while it was starting.
+    const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
-    if (this.#desired.get(server.name) !== server || present !== before) {
+    if (desired?.connectionDigest !== server.connectionDigest || present !== before) {
       await next.close('remove');
       return;
     }
+    if (desired !== server) next.update(desired);
     this.#upstreams.set(server.name, next);
-    if (!server.enabled) void next.suspend();
+    if (!desired.enabled) void next.suspend();
     if (before !== undefined) await this.#leave(before);
   }
 

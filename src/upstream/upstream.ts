@@ -67,7 +67,8 @@ export class Upstream implements ConnectionOwner<Connection> {
   ) {
     const { clock, random, metrics } = deps;
     const { name } = server;
-    const local = server.transport.type === 'stdio';
+    const { type } = server.transport;
+    const local = type === 'stdio' || type === 'memory';
     this.#server = server;
     this.#deps = deps;
     this.#times = times;
@@ -87,7 +88,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     this.#connections = new ClientConnections(server, {
       clock,
       connector,
-      quota: local ? quota : null,
+      quota: type === 'stdio' ? quota : null,
       era: deps.eraVerdicts.get(server.connectionDigest)?.era ?? null,
       nobody: this.#nobody,
       adopted: (connection, want) => this.#useful(connection, want.profile),
@@ -281,7 +282,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   #couldNotSend(client: ClientProfile): void {
-    if (this.#server.transport.type === 'stdio' || ++this.#unsent < UNSENT_TILL_GONE) return;
+    if (!('url' in this.#server.transport) || ++this.#unsent < UNSENT_TILL_GONE) return;
     this.#unsent = 0;
     const connection = this.#connections.ready(client);
     const error = new GatewayError('NOT_SENT', `${this.#server.name} cannot be reached`, { server: this.#server.name });
