@@ -17,9 +17,7 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   const capabilities: Record<string, unknown> = { tools: { listChanged: true } };
   if (any('prompts')) capabilities['prompts'] = { listChanged: true };
   if (any('resources')) {
-    capabilities['resources'] = subscribes(catalog, era)
-      ? { subscribe: true, listChanged: true }
-      : { listChanged: true };
+    capabilities['resources'] = any('subscribe') ? { subscribe: true, listChanged: true } : { listChanged: true };
   }
   if (any('completions')) capabilities['completions'] = {};
   if (any('logging')) capabilities['logging'] = {};
@@ -39,15 +37,6 @@ export function aggregateInstructions(catalog: Catalog): string | null {
     return instructions === '' ? [] : [`# ${server}\n\n${instructions}`];
   });
   return parts.length === 0 ? null : parts.join('\n\n');
-}
-
-/** A stateless server's resources cannot be subscribed to by `resources/subscribe`; the other way round they can. */
-function subscribes(catalog: Catalog, era: Era): boolean {
-  if (!catalog.complete) return true;
-  return catalog.members.some(
-    ({ server }) =>
-      catalog.declared.get(server)?.subscribe === true && (era === 'stateless' || catalog.eraOf(server) === era),
-  );
 }
 
 /** Whether a member of the client's own era answers with tasks; across eras they are not offered. */

@@ -240,7 +240,7 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
   };
   assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateful')), {
     tools: { listChanged: true },
-    resources: { listChanged: true },
+    resources: { subscribe: true, listChanged: true },
     logging: {},
     tasks: { cancel: {}, requests: { tools: { call: {} } } },
   });

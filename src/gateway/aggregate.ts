@@ -108,7 +108,9 @@ export class Aggregate {
   }
 
   #send(exchange: Exchange, catalog: Catalog, server: string, request: Exchange['request']): Promise<Outcome> {
-    this.#deps.logLevels.beforeCall(server, exchange);
+    const { logLevels } = this.#deps;
+    logLevels.beforeCall(server, exchange);
+    request = logLevels.withLevel(request, catalog.eraOf(server), exchange.client);
     if (catalog.declared.get(server)?.tasks === true) return this.#deps.tasks.call(server, request, exchange);
     return this.#deps.upstreams.call(server, request, exchange);
   }

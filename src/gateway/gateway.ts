@@ -10,6 +10,7 @@ import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { HelloView } from './hello-view.ts';
+import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
 
@@ -28,11 +29,13 @@ const OF_THE_EDGE: ReadonlySet<string> = new Set(['notifications/initialized', '
 export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
+  readonly #meter: OperationMeter | null;
   #parts!: Parts;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
     this.#serverInfo = JSON.stringify(deps.info);
+    this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock);
   }
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
@@ -42,7 +45,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
-      return this.#dispatch(exchange, endpoint).catch((cause) => this.#defect(exchange, cause));
+      const ended = this.#dispatch(exchange, endpoint).catch((cause) => this.#defect(exchange, cause));
+      return this.#meter === null ? ended : this.#meter.measured(exchange.request, ended);
     } catch (cause) {
       return Promise.resolve(this.#defect(exchange, cause));
     }
@@ -123,7 +127,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   statusChanged(server: string, status: ServerStatus): void {
-    this.#deps.logger.info('server_status', { server, state: status.state, health: status.health });
+    this.#deps.logger.debug('server_status', { server, state: status.state, health: status.health });
   }
 
   #dispatch(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -10,13 +10,14 @@ import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../protocol/splice.ts';
 import type { Audience } from './list-changes.ts';
 import { ownAnswer } from './own-results.ts';
+import type { ListenOwner } from './server-listen.ts';
 
 /**
  * One open `subscriptions/listen` of a stateless client. Everything sent on it carries the request's id as
  * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
  * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
  */
-export class Listen implements Audience {
+export class Listen implements Audience, ListenOwner {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;
@@ -40,6 +41,10 @@ export class Listen implements Audience {
     });
     exchange.onCancel = (reason) => this.end(failure(new GatewayError('CANCELLED', reason)));
     if (exchange.cancelled !== null) exchange.onCancel(exchange.cancelled);
+  }
+
+  get id(): string {
+    return this.exchange.id;
   }
 
   get client(): ClientProfile {

@@ -2,6 +2,7 @@ import { CursorCodec } from '../catalog/cursor.ts';
 import type { Clock } from '../model/clock.ts';
 import type { ClientStreams, Upstreams } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 import { Aggregate } from './aggregate.ts';
 import { AggregateLists } from './aggregate-lists.ts';
 import { AggregateResources } from './aggregate-resources.ts';
@@ -18,12 +19,15 @@ import { SeenSessions } from './seen-sessions.ts';
 import { ServerEndpoint } from './server-endpoint.ts';
 import { ServerEvents } from './server-events.ts';
 import { ServerIndex } from './server-index.ts';
+import { SessionWatches } from './session-watches.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { TaskIds } from './task-ids.ts';
 
 export interface GatewayDeps {
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Without them nothing is measured. */
+  readonly metrics?: Metrics;
   /** Who the aggregate says it is. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
   /** 32 random bytes of this installation; seals cursors and task ids. Kept over restarts, those stay valid. */
@@ -53,7 +57,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, catalogs);
   const sessions = new SeenSessions(catalogs);
-  const subscriptions = new Subscriptions(upstreams);
+  const subscriptions = new Subscriptions(upstreams, new SessionWatches({ upstreams, streams, clock }));
   const watches = new ResourceWatches(upstreams);
   const resources = new AggregateResources({ upstreams, catalogs, subscriptions, firstListWaitMs });
   const relays = new ListenRelays({ upstreams, clock, resources, watches, tasks });
@@ -86,6 +90,6 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       logLevels,
       firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, servers: new ServerIndex(upstreams), subscriptions, clock }),
+    single: new ServerEndpoint({ upstreams, servers: new ServerIndex(upstreams), subscriptions, logLevels, clock }),
   };
 }

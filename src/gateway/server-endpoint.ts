@@ -11,6 +11,7 @@ import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerState } from '../model/server-state.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { HelloView } from './hello-view.ts';
+import type { LogLevels } from './log-levels.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
@@ -23,6 +24,7 @@ export interface ServerEndpointDeps {
   readonly upstreams: Upstreams;
   readonly servers: ServerIndex;
   readonly subscriptions: Subscriptions;
+  readonly logLevels: LogLevels;
   readonly clock: Clock;
 }
 
@@ -61,6 +63,8 @@ export class ServerEndpoint {
       case 'resources/subscribe':
       case 'resources/unsubscribe':
         return this.#subscribe(exchange, name);
+      case 'logging/setLevel':
+        return this.#setLevel(exchange, name);
       case 'ping':
         // The server's health is its supervisor's matter.
         return Promise.resolve(ownAnswer(era, ''));
@@ -81,6 +85,14 @@ export class ServerEndpoint {
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall());
   }
 
+  /** A stateless server has no such request; it is told the level with each call. */
+  #setLevel(exchange: Exchange, server: string): Promise<Outcome> {
+    const { upstreams, logLevels } = this.#deps;
+    const known = upstreams.knownCatalog(server, exchange.client);
+    if (known?.hello.era !== 'stateless') return upstreams.call(server, exchange.request, exchange);
+    return Promise.resolve(logLevels.remember(exchange));
+  }
+
   #subscribe(exchange: Exchange, server: string): Promise<Outcome> {
     const uri = namedParam(exchange.request, 'uri');
     if (uri instanceof GatewayError) return this.#deps.upstreams.call(server, exchange.request, exchange);
@@ -90,7 +102,7 @@ export class ServerEndpoint {
 
   /** The tool's definition, where it is known, says how its headers are checked and its result is translated. */
   #callTool(exchange: Exchange, server: Server): Promise<Outcome> {
-    const { upstreams } = this.#deps;
+    const { upstreams, logLevels } = this.#deps;
     const { request, client } = exchange;
     const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
@@ -101,7 +113,8 @@ export class ServerEndpoint {
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
     if (fault !== null) return Promise.resolve(failure(fault));
-    const outcome = upstreams.call(server.name, request, exchange);
+    const leveled = logLevels.withLevel(request, known.hello.era, client);
+    const outcome = upstreams.call(server.name, leveled, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 

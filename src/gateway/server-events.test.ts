@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { agent, client, endpointOf, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
-import { tool } from '../../test/support/server-catalogs.ts';
+import { type Offer, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure } from '../model/outcome.ts';
 import { notification, request, result } from '../protocol/compose.ts';
+import { Metrics } from '../telemetry/metrics.ts';
 
 const OFFERS = { a: { tools: [tool('x')] }, b: { tools: [tool('y')] } };
 const CHANGED = notification('notifications/tools/list_changed', null, 'stateful');
@@ -189,4 +190,68 @@ test('S2.6 the aggregate’s hello merges what its members said, and waits for t
   assert.deepEqual(JSON.parse(hello.capabilities), { tools: { listChanged: true }, prompts: { listChanged: true } });
   assert.equal(hello.instructions, '# c\n\nSay p.');
   assert.equal(hello.hello, null);
+});
+
+test('a stateful session’s subscription at a stateless server is a listen of ours, for that session alone', async () => {
+  const young = {
+    era: 'stateless',
+    resources: ['{"uri":"y://1","name":"y"}'],
+    capabilities: { resources: { subscribe: true } },
+  };
+  const bench = new GatewayBench({ young: young as Offer, other: { resources: ['{"uri":"y://1","name":"o"}'] } });
+  bench.upstreams.respond = ({ exchange }) => {
+    const filter = '{"notifications":{"resourceSubscriptions":["y://1"]}}';
+    exchange.emit(notification('notifications/subscriptions/acknowledged', filter, 'stateless'));
+    return new Promise(() => {});
+  };
+  const params = '{"uri":"trunkline://young/y://1"}';
+  const outcome = await bench.run('resources/subscribe', params);
+  assert.equal(outcome.kind === 'answer' ? outcome.message.body.toString() : '', '{}');
+  const [call] = bench.upstreams.calls;
+  assert.equal(call!.request.method, 'subscriptions/listen');
+  const tag = '"_meta":{"io.modelcontextprotocol/subscriptionId":0}';
+  call!.exchange.emit(notification('notifications/resources/updated', `{${tag},"uri":"y://1","n":1.0}`, 'stateless'));
+  assert.deepEqual(
+    bench.streams.delivered.map(({ sessionId, message }) => [sessionId, message.era, message.body.toString()]),
+    [['session-1', 'stateful', '{"uri":"trunkline://young/y://1","n":1.0}']],
+  );
+  await bench.run('resources/unsubscribe', params);
+  assert.equal(call!.exchange.cancelled, 'the subscription has ended');
+  await bench.run('resources/subscribe', params);
+  bench.gateway.sessionEnded('session-1');
+  assert.equal(bench.upstreams.calls[1]!.exchange.cancelled, 'the subscription has ended');
+  assert.equal(bench.clock.pending, 0);
+});
+
+test('a stateless server is told the session’s log level with each call', async () => {
+  const young = { era: 'stateless', tools: [tool('t')], capabilities: { tools: {}, logging: {} } } as const;
+  const bench = new GatewayBench({ young });
+  const level = () => {
+    const { request: sent } = bench.upstreams.calls.at(-1)!;
+    return JSON.parse(sent.body.toString())._meta?.['io.modelcontextprotocol/logLevel'];
+  };
+  await bench.run('tools/call', '{"name":"young__t"}');
+  assert.equal(level(), undefined);
+  await bench.run('logging/setLevel', '{"level":"error"}');
+  await bench.run('tools/call', '{"name":"young__t"}');
+  assert.equal(level(), 'error');
+  await bench.run('logging/setLevel', '{"level":"debug"}', { endpoint: endpointOf('young') });
+  await bench.run('tools/call', '{"name":"t"}', { endpoint: endpointOf('young') });
+  assert.equal(level(), 'debug');
+  assert.equal(bench.upstreams.calls.length, 3);
+});
+
+test('what clients ask is measured by method and kind of end; methods of their own making share one series', async () => {
+  const metrics = new Metrics();
+  const bench = new GatewayBench(OFFERS, {}, metrics);
+  await bench.run('ping', null);
+  await bench.run('tools/call', '{"name":"a__nope"}');
+  await bench.run('vendor/one', null);
+  await bench.run('vendor/two', null);
+  const counts = metrics.exposition().match(/_count\{.*/g);
+  assert.deepEqual(counts, [
+    '_count{mcp_method_name="ping",error_type=""} 1',
+    '_count{mcp_method_name="tools/call",error_type="-32602"} 1',
+    '_count{mcp_method_name="_OTHER",error_type="-32601"} 2',
+  ]);
 });

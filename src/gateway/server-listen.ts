@@ -1,12 +1,21 @@
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
-import type { Listen } from './listen.ts';
 import { OwnExchange } from './own-exchange.ts';
 
 const REOPEN_MIN_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
+
+/** Whoever in front it is opened for. */
+export interface ListenOwner {
+  readonly id: string;
+  readonly client: ClientProfile;
+  readonly open: boolean;
+  /** Runs when the owner ends, at once if it has. */
+  onEnd(cleanUp: () => void): void;
+}
 
 export interface ServerListenHandlers {
   /** The server's acknowledgement, at each opening. */
@@ -18,13 +27,13 @@ export interface ServerListenHandlers {
 }
 
 /**
- * A `subscriptions/listen` of ours at one stateless server, on behalf of a client's. It lives as long as that one:
+ * A `subscriptions/listen` of ours at one stateless server, on behalf of a client. It lives as long as its owner:
  * when the stream breaks it is opened again, with growing pauses.
  */
 export class ServerListen {
   readonly #upstreams: Upstreams;
   readonly #clock: Clock;
-  readonly #listen: Listen;
+  readonly #owner: ListenOwner;
   readonly #server: string;
   readonly #request: Message;
   readonly #handlers: ServerListenHandlers;
@@ -32,30 +41,30 @@ export class ServerListen {
   #disarm: (() => void) | null = null;
   #pauseMs = REOPEN_MIN_MS;
 
-  /** `request` bears the id of the client's own listen, so that what comes back is tagged with that. */
+  /** `request` bears the id of the client's own listen, if it has one, so that what comes back is tagged with that. */
   constructor(
     deps: { readonly upstreams: Upstreams; readonly clock: Clock },
-    listen: Listen,
+    owner: ListenOwner,
     server: string,
     request: Message,
     handlers: ServerListenHandlers,
   ) {
     this.#upstreams = deps.upstreams;
     this.#clock = deps.clock;
-    this.#listen = listen;
+    this.#owner = owner;
     this.#server = server;
     this.#request = request;
     this.#handlers = handlers;
-    listen.onEnd(() => {
+    owner.onEnd(() => {
       this.#disarm?.();
       this.#exchange?.cancel('the subscription has ended');
     });
-    if (listen.open) this.#open();
+    if (owner.open) this.#open();
   }
 
   #open(): void {
-    const { exchange, client } = this.#listen;
-    this.#exchange = new OwnExchange(exchange.id, this.#request, client, (message) => {
+    const { id, client } = this.#owner;
+    this.#exchange = new OwnExchange(id, this.#request, client, (message) => {
       if (message.method !== 'notifications/subscriptions/acknowledged') {
         this.#handlers.received(message);
         return;
@@ -65,7 +74,7 @@ export class ServerListen {
     });
     void this.#upstreams.call(this.#server, this.#request, this.#exchange).then((outcome) => {
       this.#exchange = null;
-      if (!this.#listen.open) return;
+      if (!this.#owner.open) return;
       if (outcome.kind === 'answer') {
         this.#handlers.answered(outcome);
         return;

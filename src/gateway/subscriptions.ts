@@ -3,6 +3,7 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { ownAnswer } from './own-results.ts';
+import type { SessionWatches } from './session-watches.ts';
 
 const NOBODY: ReadonlyMap<string, string> = new Map();
 
@@ -20,17 +21,25 @@ export interface Subscribed {
  */
 export class Subscriptions {
   readonly #upstreams: Upstreams;
+  readonly #watches: SessionWatches;
   readonly #byResource = new Map<string, Map<string, string>>();
   readonly #bySession = new Map<string, Set<string>>();
 
-  constructor(upstreams: Upstreams) {
+  constructor(upstreams: Upstreams, watches: SessionWatches) {
     this.#upstreams = upstreams;
+    this.#watches = watches;
   }
 
   /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
   async run(resource: Subscribed, request: Message, exchange: Exchange): Promise<Outcome> {
     const { server, uri } = resource;
     const { sessionId } = exchange.client;
+    if (sessionId !== null && this.#upstreams.knownCatalog(server, exchange.client)?.hello.era === 'stateless') {
+      const subscribing = request.method === 'resources/subscribe';
+      return subscribing
+        ? this.#watches.subscribe(resource, exchange, sessionId)
+        : this.#watches.unsubscribe(resource, sessionId);
+    }
     if (sessionId !== null && request.method === 'resources/unsubscribe') {
       this.#delete(keyOf(server, uri), sessionId);
       const shared = !this.#upstreams.ownsConnection(server, exchange.client);
@@ -50,6 +59,7 @@ export class Subscriptions {
   deleteSession(sessionId: string): void {
     for (const key of this.#bySession.get(sessionId) ?? []) this.#delete(key, sessionId);
     this.#bySession.delete(sessionId);
+    this.#watches.deleteSession(sessionId);
   }
 
   #add({ server, uri, exposed }: Subscribed, sessionId: string): void {

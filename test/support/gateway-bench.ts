@@ -11,6 +11,7 @@ import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts'
 import type { ServerState, ServerStatus } from '../../src/model/server-state.ts';
 import { request as composeRequest, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
+import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
 import { type Offer, serverCatalog } from './server-catalogs.ts';
 
@@ -186,10 +187,15 @@ export class GatewayBench {
   readonly streams = new FakeStreams();
   readonly gateway: Gateway;
 
-  constructor(offers: Record<string, Offer | null> = {}, servers: Record<string, Partial<Server>> = {}) {
+  constructor(
+    offers: Record<string, Offer | null> = {},
+    servers: Record<string, Partial<Server>> = {},
+    metrics?: Metrics,
+  ) {
     this.gateway = new Gateway({
       clock: this.clock,
       logger: Logger.silent(),
+      ...(metrics === undefined ? {} : { metrics }),
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       key: Buffer.alloc(32, 3),
       firstListWaitMs: () => 2_000,
