@@ -10,7 +10,6 @@ import { notificationToStateful } from '../protocol/stateful/to-stateful.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import { ownAnswer } from './own-results.ts';
 import { type ListenOwner, ServerListen } from './server-listen.ts';
-import type { Subscribed } from './subscriptions.ts';
 
 /** How long a `resources/subscribe` waits for the server's acknowledgement. */
 const ACK_WAIT_MS = 2_000;
@@ -19,6 +18,14 @@ export interface SessionWatchesDeps {
   readonly upstreams: Upstreams;
   readonly streams: ClientStreams;
   readonly clock: Clock;
+}
+
+/** A resource as a session asked for it. */
+export interface Subscribed {
+  readonly server: string;
+  /** The server's own URI. */
+  readonly uri: string;
+  readonly exposed: string;
 }
 
 /** One resource of a stateless server that one session subscribed to. */

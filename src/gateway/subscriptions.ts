@@ -3,17 +3,9 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { ownAnswer } from './own-results.ts';
-import type { SessionWatches } from './session-watches.ts';
+import type { SessionWatches, Subscribed } from './session-watches.ts';
 
 const NOBODY: ReadonlyMap<string, string> = new Map();
-
-/** A resource as a session asked for it. */
-export interface Subscribed {
-  readonly server: string;
-  /** The server's own URI. */
-  readonly uri: string;
-  readonly exposed: string;
-}
 
 /**
  * Which stateful session subscribed to which resource, and under what URI it knows it. Needed where an update comes
