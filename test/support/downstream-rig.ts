@@ -35,6 +35,7 @@ export class DownstreamRig {
   readonly core: FakeCore;
   readonly downstream: Downstream;
   readonly listener: Listener;
+  readonly authenticator: KeyAuthenticator;
   readonly store: StateFile;
   desired: DesiredState;
   readonly #ownsStore: boolean;
@@ -51,12 +52,13 @@ export class DownstreamRig {
       settings: { ...this.desired.listen, port: options.port ?? 0 },
       log: { info: () => {}, warn: () => {}, error: (event, fields) => console.error(event, fields) },
     });
+    this.authenticator = new KeyAuthenticator(this.desired);
     this.downstream = new Downstream({
       clock,
       random: systemRandom,
       logger: Logger.silent(),
       core: this.core,
-      authenticator: new KeyAuthenticator(this.desired),
+      authenticator: this.authenticator,
       records: new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
@@ -98,6 +100,13 @@ export class DownstreamRig {
     const id = reply.headers['mcp-session-id'];
     if (typeof id !== 'string') throw new Error(`no session: ${reply.status} ${reply.text}`);
     return { ...headers, 'mcp-session-id': id, 'mcp-protocol-version': revision };
+  }
+
+  /** Takes other agents, as after a reload. */
+  reload(agents: NonNullable<RigOptions['agents']>): void {
+    this.desired = { ...this.desired, agents: desiredState({ agents }).agents };
+    this.authenticator.replace(this.desired);
+    this.downstream.reauthorize((id) => this.authenticator.principal(id));
   }
 
   async close(): Promise<void> {

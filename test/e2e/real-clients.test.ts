@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { createMCPClient } from '@ai-sdk/mcp';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport as SseV1 } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { FOUR_SERVERS, ONE_CALL_EACH } from '../support/four-servers.ts';
+import { peerProgram } from '../support/peers.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { StandInModel } from '../support/stand-in-model.ts';
+
+const ROOT = resolve(import.meta.dirname, '../..');
+/** Without declared capabilities: 13 + 9 + 14 + 1. Clients that declare some are offered more by `everything`. */
+const LEAST_TOOLS = 37;
+
+interface AnyClient {
+  listTools(): Promise<{ tools: { name: string }[] }>;
+  callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+}
+
+async function useAll(client: AnyClient): Promise<void> {
+  const { tools } = await client.listTools();
+  assert.ok(tools.length >= LEAST_TOOLS, `${tools.length} tools`);
+  for (const { server, tool, args, answer } of ONE_CALL_EACH) {
+    assert.ok(tools.some(({ name }) => name === `${server}__${tool}`));
+    const result = JSON.stringify(await client.callTool({ name: `${server}__${tool}`, arguments: args }));
+    assert.ok(result.includes(answer), result);
+  }
+}
+
+function run(command: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
+  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  let out = '';
+  let err = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text;
+  });
+  return new Promise<{ code: number | null; out: string; err: string }>((done) =>
+    child.once('exit', (code) => done({ code, out, err })),
+  );
+}
+
+describe('real clients list the tools of all four servers and call one on each', { timeout: 170_000 }, () => {
+  let gateway: RunningGateway;
+  before(async () => {
+    gateway = await RunningGateway.start({ config: FOUR_SERVERS });
+    await gateway.ready();
+  });
+  after(() => gateway.dispose());
+
+  test('check:B7 SDK 1.32 over Streamable HTTP', async () => {
+    const client = new ClientV1({ name: 'v1', version: '1' });
+    await client.connect(new HttpV1(new URL(gateway.mcpUrl)) as never);
+    await useAll(client as never);
+    await client.close();
+  });
+
+  test('check:B5 SDK 1.32 over HTTP+SSE of 2024-11-05', async () => {
+    const client = new ClientV1({ name: 'v1-sse', version: '1' });
+    await client.connect(new SseV1(new URL(gateway.mcpUrl.replace('/mcp', '/sse'))) as never);
+    await useAll(client as never);
+    await client.close();
+  });
+
+  for (const mode of ['legacy', 'auto'] as const) {
+    test(`SDK 2.4, version negotiation ${mode}`, async () => {
+      const client = new Client({ name: 'v2', version: '1' }, { versionNegotiation: { mode } });
+      await client.connect(new StreamableHTTPClientTransport(new URL(gateway.mcpUrl)));
+      assert.equal(client.getNegotiatedProtocolVersion(), mode === 'auto' ? '2026-07-28' : '2025-11-25');
+      await useAll(client as never);
+      await client.close();
+    });
+  }
+
+  test('check:B10 SDK 2.4 over trunkline stdio', async () => {
+    const client = new Client({ name: 'v2-stdio', version: '1' });
+    const args = [
+      resolve(ROOT, 'bin/trunkline.js'),
+      'stdio',
+      '--data-dir',
+      join(gateway.folder, 'stdio'),
+      join(gateway.folder, 'trunkline.json'),
+    ];
+    await client.connect(new StdioClientTransport({ command: process.execPath, args }));
+    await useAll(client as never);
+    await client.close();
+  });
+
+  test('AI SDK', async () => {
+    const client = await createMCPClient({ transport: { type: 'http', url: gateway.mcpUrl } });
+    const tools = await client.tools();
+    assert.ok(Object.keys(tools).length >= LEAST_TOOLS);
+    for (const { server, tool, args, answer } of ONE_CALL_EACH) {
+      const execute = tools[`${server}__${tool}`]!.execute as (args: object, options: object) => Promise<unknown>;
+      const result = await execute(args, { toolCallId: '1', messages: [] });
+      assert.ok(JSON.stringify(result).includes(answer));
+    }
+    await client.close();
+  });
+
+  for (const era of ['legacy', 'modern'] as const) {
+    test(`Inspector CLI, ${era}`, async () => {
+      const config = join(gateway.folder, `inspector-${era}.json`);
+      writeFileSync(
+        config,
+        JSON.stringify({ mcpServers: { tl: { type: 'streamable-http', url: gateway.mcpUrl, protocolEra: era } } }),
+      );
+      const inspect = async (...args: string[]) => {
+        const { code, out, err } = await run(resolve(ROOT, 'node_modules/.bin/inspector'), [
+          '--cli',
+          '--config',
+          config,
+          '--server',
+          'tl',
+          ...args,
+        ]);
+        assert.equal(code, 0, err);
+        return JSON.parse(out) as { tools?: unknown[] };
+      };
+      const { tools } = await inspect('--method', 'tools/list');
+      assert.ok(tools!.length >= LEAST_TOOLS);
+      for (const { server, tool, args, answer } of ONE_CALL_EACH) {
+        const words = Object.entries(args).flatMap(([key, value]) => ['--tool-arg', `${key}=${value}`]);
+        const result = await inspect('--method', 'tools/call', '--tool-name', `${server}__${tool}`, ...words);
+        assert.ok(JSON.stringify(result).includes(answer));
+      }
+    });
+  }
+
+  test('Claude Code, with a stand-in for its model', async (context) => {
+    const claude = await peerProgram(`@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`);
+    if (claude === null) {
+      context.skip('Claude Code could not be installed');
+      return;
+    }
+    const model = await StandInModel.start(
+      ONE_CALL_EACH.map(({ server, tool, args }) => ({ name: `mcp__tl__${server}__${tool}`, input: args })),
+    );
+    const config = join(gateway.folder, 'claude.json');
+    writeFileSync(config, JSON.stringify({ mcpServers: { tl: { type: 'http', url: gateway.mcpUrl } } }));
+    const env = {
+      PATH: process.env['PATH'],
+      HOME: gateway.folder,
+      ANTHROPIC_BASE_URL: model.url,
+      ANTHROPIC_API_KEY: 'stand-in',
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
+      DISABLE_AUTOUPDATER: '1',
+      ENABLE_TOOL_SEARCH: 'false',
+    };
+    const args = [
+      '-p',
+      'use the tools',
+      '--mcp-config',
+      config,
+      '--strict-mcp-config',
+      '--allowedTools',
+      'mcp__tl',
+      '--model',
+      'claude-sonnet-4-5',
+    ];
+    const { code, err } = await run(claude, args, { cwd: gateway.folder, env });
+    await model.close();
+    assert.equal(code, 0, err);
+    assert.ok([...model.offered].filter((name) => name.startsWith('mcp__tl__')).length >= LEAST_TOOLS);
+    ONE_CALL_EACH.forEach(({ answer }, i) => {
+      assert.ok(model.results[i]?.includes(answer), model.results[i]);
+    });
+  });
+});
