@@ -6,6 +6,9 @@ import { splice, withId } from '../protocol/splice.ts';
 import { declares } from './askable.ts';
 import type { ClientSession } from './client-session.ts';
 
+/** Questions one client may have before it at once. */
+const MAX_OPEN_ASKS = 256;
+
 /**
  * Sends a server's request to the session's client under an id of our own and waits for the answer. `owner` is the
  * exchange it belongs to, null for none. What the client did not declare is not asked.
@@ -23,7 +26,11 @@ export function askClient(
       new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${request.method} needs`),
     );
   }
-  const { id, answer } = session.asks(prefix).open(owner, request.id);
+  const asks = session.asks(prefix);
+  if (asks.size >= MAX_OPEN_ASKS) {
+    return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
+  }
+  const { id, answer } = asks.open(owner, request.id);
   const parts = withId(request, id);
   send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
   return answer;

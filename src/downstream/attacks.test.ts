@@ -4,6 +4,7 @@ import { call, DownstreamRig, stateless } from '../../test/support/downstream-ri
 import { ok } from '../../test/support/fake-core.ts';
 import { send } from '../../test/support/raw-http.ts';
 import { systemClock } from '../model/clock.ts';
+import { notification } from '../protocol/compose.ts';
 import { StateFile } from '../store/state-file.ts';
 import { Logger } from '../telemetry/logger.ts';
 
@@ -255,5 +256,37 @@ test('fault:F19 legacy: sessions opened and abandoned are refused above the cap,
     assert.equal(small.core.ran.length, 0);
   } finally {
     await small.close();
+  }
+});
+
+test('check:E3 rights that are taken away end what was opened with them', async () => {
+  const servers = ['memory', 'files'];
+  const other = await DownstreamRig.start({ servers, agents: { ada: null, bob: servers, eve: null } });
+  try {
+    other.core.on('subscriptions/listen', (exchange) => {
+      exchange.emit(notification('notifications/subscriptions/acknowledged', '{}', 'stateless'));
+      return new Promise(() => {});
+    });
+    const eve = await other.listen(await other.session({ headers: { authorization: 'Bearer key-of-eve' } }));
+    const path = '/servers/memory/mcp';
+    const one = await other.session({ headers: BOB, path });
+    const all = await other.session({ headers: BOB });
+    const ada = await other.session({ headers: ADA });
+    const listening = stateless('subscriptions/listen', { notifications: {} });
+    const bobListens = await other.stream(listening.body, { ...listening.headers, ...BOB });
+    const adaListens = await other.stream(listening.body, { ...listening.headers, ...ADA });
+    for (const stream of [eve, bobListens, adaListens]) await stream.next();
+    other.reload({ ada: null, bob: ['files'] });
+    assert.equal(await eve.next(), null);
+    assert.equal((await bobListens.message()).result.resultType, 'complete');
+    assert.equal((await other.post(call(1, 'ping'), one, path)).status, 404);
+    assert.equal((await other.post(call(1, 'ping'), all)).status, 200);
+    assert.equal((await other.post(call(1, 'ping'), ada)).status, 200);
+    const listed = [...other.downstream.sessionsFor('memory')].map(({ sessionId }) => sessionId);
+    assert.deepEqual(listed, [ada['mcp-session-id']]);
+    assert.equal(other.downstream.inFlight, 1, 'the one stream whose caller kept all rights');
+    adaListens.drop();
+  } finally {
+    await other.close();
   }
 });

@@ -37,6 +37,13 @@ export class KeyAuthenticator implements Authenticator {
     this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
   }
 
+  /** The principal of this id as it stands now; null when no key makes it any more. */
+  principal(id: string): Principal | null {
+    if (id === this.#unknown?.id) return this.#unknown;
+    for (const { principal } of this.#keys.values()) if (principal.id === id) return principal;
+    return null;
+  }
+
   authenticate(authorization: string | undefined): Principal | null {
     if (this.#open) return ANONYMOUS;
     const token = bearerToken(authorization);

@@ -6,7 +6,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure } from '../model/outcome.ts';
 import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
+import { mayUse, type Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { AgeQueue } from './age-queue.ts';
@@ -170,6 +170,21 @@ export class Downstream implements ClientStreams {
       const offers = endpoint.kind === 'aggregate' ? mayUse(client.principal, server) : endpoint.server === server;
       if (offers) yield { sessionId: id, endpoint: endpoint.kind };
     }
+  }
+
+  /**
+   * Agents were changed: what is open goes on with the rights its caller has now, or ends where there is no such
+   * caller any more. To be called after the authenticator has taken the new state.
+   */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const session of [...this.sessions.values()]) {
+      const principal = current(session.client.principal.id);
+      const { endpoint } = session;
+      if (principal !== null && (endpoint.kind === 'aggregate' || mayUse(principal, endpoint.server))) {
+        session.useAs(principal, session.lastUsed);
+      } else this.sessions.end(session, 'the caller may not use this any more');
+    }
+    this.#stateless.reauthorize(current);
   }
 
   /**

@@ -12,6 +12,13 @@ import { initializeResult } from '../protocol/stateful/initialize.ts';
 import { discoverResult } from '../protocol/stateless/discover.ts';
 import type { Core } from './core.ts';
 
+/** A client of one server has nothing to do until that server is there, and servers may take long to start. */
+const ONE_SERVER_WAIT_MS = 30_000;
+
+function patience(endpoint: Endpoint, waitMs: number): number {
+  return endpoint.kind === 'server' ? Math.max(waitMs, ONE_SERVER_WAIT_MS) : waitMs;
+}
+
 /** The answer to `initialize`: what the endpoint says of itself, or an error when it cannot be known. */
 export async function initializeAnswer(
   core: Core,
@@ -20,7 +27,7 @@ export async function initializeAnswer(
   client: ClientProfile,
   waitMs: number,
 ): Promise<Message> {
-  const view = await core.hello(endpoint, client, waitMs);
+  const view = await core.hello(endpoint, client, patience(endpoint, waitMs));
   if (view instanceof GatewayError) return shapeFailure(request, endpoint, view);
   if (view.hello !== null) return result(request.id, initializeResult(view.hello, client.revision), 'stateful');
   const { capabilities, serverInfo } = view;
@@ -36,7 +43,7 @@ export async function discoverAnswer(
   client: ClientProfile,
   waitMs: number,
 ): Promise<Outcome> {
-  const view = await core.hello(endpoint, client, waitMs);
+  const view = await core.hello(endpoint, client, patience(endpoint, waitMs));
   if (view instanceof GatewayError) return failure(view);
   const { hello, ttlMs, cacheScope, capabilities, serverInfo } = view;
   if (hello !== null) {

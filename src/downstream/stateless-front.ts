@@ -89,6 +89,15 @@ export class StatelessFront {
     }
   }
 
+  /** Listening streams whose caller has other rights than when they began end; their clients come back with the new. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request, client } = exchange;
+      if (request.method !== 'subscriptions/listen' || same(client.principal, current(client.principal.id))) continue;
+      exchange.conclude(answer(listenCompletion(request)), 'the rights of the caller have changed');
+    }
+  }
+
   async #listen(exchange: ClientExchange, endpoint: Endpoint): Promise<void> {
     const { id } = exchange.client.principal;
     this.#listens.set(id, (this.#listens.get(id) ?? 0) + 1);
@@ -97,4 +106,11 @@ export class StatelessFront {
     if (left === 0) this.#listens.delete(id);
     else this.#listens.set(id, left);
   }
+}
+
+function same(before: Principal, now: Principal | null): boolean {
+  if (now === null) return false;
+  const [had, has] = [before.servers, now.servers];
+  if (had === null || has === null) return had === has;
+  return had.size === has.size && [...had].every((server) => has.has(server));
 }
