@@ -36,6 +36,7 @@ export class App {
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
+  #applied: Promise<void> = Promise.resolve();
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
@@ -43,6 +44,7 @@ export class App {
       options: rooms.options.load,
       initial: rooms.loaded,
       onReload: (reload) => this.#reloaded(reload),
+      ...(rooms.options.overlay === undefined ? {} : { overlay: rooms.options.overlay }),
     });
     if (!rooms.options.follow) this.#follower.close();
     this.#follower.registry.onChange((change) => this.#apply(change));
@@ -59,6 +61,15 @@ export class App {
   /** Reads the configuration now, as a change of a file would make it. */
   reload(): Promise<Reload> {
     return this.#follower.reload();
+  }
+
+  /**
+   * Puts the overlay of the options over the desired state anew. Resolves when servers that are no longer desired have
+   * finished what was in flight and have ended; others may still be starting.
+   */
+  async overlaid(): Promise<void> {
+    this.#follower.overlaid();
+    await this.#applied;
   }
 
   /** Opens both listeners. Rejects with ListenError; what was opened is closed again. */
@@ -176,16 +187,17 @@ export class App {
   }
 
   #apply(change: RegistryChange): void {
-    const { logger, upstreams, authenticator } = this.rooms;
+    const { logger, upstreams, authenticator, downstream } = this.rooms;
     const { added, removed, changed } = change.servers;
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     this.rooms.desired.state = change.state;
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
+    downstream.reauthorize((id) => authenticator.principal(id));
     this.#mcp?.update(listenerSettings(change.state));
-    const fixed = change.settings.filter((name) => name === 'control' || name === 'dataDir');
+    const fixed = this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
-    upstreams.apply(change.state.servers).catch((error: unknown) => logger.error('apply_failed', { error }));
+    this.#applied = upstreams.apply(change.state.servers).catch((error: unknown) => logger.error('apply_failed', { error }));
   }
 }
 
