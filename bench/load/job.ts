@@ -1,0 +1,41 @@
+/** What the load generator is told to do, as JSON in its one argument. */
+export interface Job {
+  readonly kind: 'calls' | 'list' | 'sessions' | 'open';
+  readonly url: string;
+  readonly era: 'stateful' | 'stateless';
+  readonly connections: number;
+  /** Sessions that the connections share at most; some peers start one process for each. */
+  readonly maxSessions: number;
+  /** The tool to call: `echo` answers with its argument, `big` with one mebibyte of text. */
+  readonly tool: 'echo' | 'big';
+  /** What the target puts in front of a tool's name. */
+  readonly toolPrefix: string;
+  /** Tools that a whole list must have. */
+  readonly tools: number;
+  readonly warmUpMs: number;
+  readonly measureMs: number;
+  /** Processes whose CPU time is read at the start and at the end of the measured time. */
+  readonly pids: readonly number[];
+  /** For `open`: sessions held open meanwhile, and whether each holds a stream. */
+  readonly openSessions: number;
+  readonly streams: boolean;
+}
+
+/** What the generator found, as one line of JSON on its standard output. */
+export interface Finding {
+  /** Operations (calls, lists, whole sessions) completed in the measured time. */
+  readonly operations: number;
+  readonly wallMs: number;
+  /** CPU time of the target's processes in the measured time. */
+  readonly cpuUs: number;
+  /** The generator's own, to see when it is the bottleneck. */
+  readonly clientCpuUs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly rssKiB: number;
+  /** Resident memory before any session was opened and with all of them open. */
+  readonly rssBeforeKiB: number;
+  readonly rssOpenKiB: number;
+  readonly wrong: number;
+  readonly firstWrong: string;
+}

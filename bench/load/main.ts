@@ -1,0 +1,72 @@
+/** The load generator, a process of its own: does the job of its argument, prints the finding as one line of JSON. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from './client.ts';
+import type { HttpSocket } from './http-socket.ts';
+import type { Finding, Job } from './job.ts';
+import { Meter } from './meter.ts';
+import { openSessions } from './open-sessions.ts';
+import { rssKiB } from './process-usage.ts';
+import { Worker } from './workers.ts';
+
+const job = JSON.parse(process.argv[2]!) as Job;
+const finding = job.kind === 'sessions' ? await measureSessions() : await measureCalls();
+console.log(JSON.stringify(finding));
+process.exit();
+
+/** Calls or lists on all connections at once; for `open`, with many sessions open meanwhile. */
+async function measureCalls(): Promise<Finding> {
+  const meter = new Meter(job);
+  const sockets = Array.from({ length: job.connections }, () => new Client(job).socket());
+  const memory = { rssBeforeKiB: rssKiB(job.pids), rssOpenKiB: 0 };
+  let clients: Client[];
+  if (job.kind === 'open') {
+    const opened = await openSessions(job, sockets);
+    clients = opened.clients;
+    memory.rssBeforeKiB = opened.rssBeforeKiB;
+    memory.rssOpenKiB = opened.rssOpenKiB;
+  } else {
+    clients = sockets.slice(0, job.maxSessions).map(() => new Client(job));
+    await Promise.all(clients.map((client, index) => client.open(sockets[index]!)));
+  }
+  const workers = sockets.map((socket, index) => {
+    const own = clients.filter((_, number) => number % job.connections === index);
+    return new Worker(job, own.length > 0 ? own : [clients[index % clients.length]!], socket, meter);
+  });
+  for (const worker of workers) worker.run();
+  await delay(job.warmUpMs);
+  meter.start();
+  await delay(job.measureMs);
+  const result = meter.finish(memory);
+  await Promise.all(workers.map((worker) => worker.stop()));
+  if (job.kind !== 'open' && job.era === 'stateful') {
+    await Promise.all(clients.map((client, index) => client.end(sockets[index]!)));
+  }
+  return { ...result, wrong: meter.wrong };
+}
+
+/** Whole sessions: initialize, initialized, one call, DELETE. */
+async function measureSessions(): Promise<Finding> {
+  const meter = new Meter(job);
+  let stopped = false;
+  const loop = async (socket: HttpSocket) => {
+    while (!stopped && meter.wrong === 0) {
+      const begunAt = performance.now();
+      const client = new Client(job);
+      try {
+        await client.open(socket);
+        const problem = await new Promise<string | null>((resolve) => client.call(socket, resolve));
+        meter.count(begunAt, (await client.end(socket)) ?? problem);
+      } catch (error) {
+        meter.count(begunAt, String(error));
+      }
+    }
+  };
+  const loops = Array.from({ length: job.connections }, () => loop(new Client(job).socket()));
+  await delay(job.warmUpMs);
+  meter.start();
+  await delay(job.measureMs);
+  const result = meter.finish({ rssBeforeKiB: 0, rssOpenKiB: 0 });
+  stopped = true;
+  await Promise.all(loops);
+  return { ...result, wrong: meter.wrong };
+}

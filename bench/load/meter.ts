@@ -1,0 +1,65 @@
+import type { Finding, Job } from './job.ts';
+import { cpuUs, rssKiB } from './process-usage.ts';
+
+/** Counts operations and what they cost in the measured time, which `start` begins and `finish` ends. */
+export class Meter {
+  readonly #job: Job;
+  readonly #latencies: number[] = [];
+  #running = false;
+  #wrong = 0;
+  #firstWrong = '';
+  #startedAt = 0;
+  #cpuAtStart = 0;
+  #clientCpuAtStart = 0;
+
+  constructor(job: Job) {
+    this.#job = job;
+  }
+
+  get wrong(): number {
+    return this.#wrong;
+  }
+
+  start(): void {
+    this.#running = true;
+    this.#cpuAtStart = cpuUs(this.#job.pids);
+    this.#clientCpuAtStart = ownCpuUs();
+    this.#startedAt = performance.now();
+  }
+
+  /** An operation has ended. A wrong one counts whenever it was; a right one only in the measured time. */
+  count(begunAt: number, problem: string | null): void {
+    if (problem !== null) {
+      this.#wrong++;
+      if (this.#firstWrong === '') this.#firstWrong = problem;
+    } else if (this.#running) {
+      this.#latencies.push(performance.now() - begunAt);
+    }
+  }
+
+  finish(memory: { readonly rssBeforeKiB: number; readonly rssOpenKiB: number }): Finding {
+    this.#running = false;
+    const wallMs = performance.now() - this.#startedAt;
+    const cpu = cpuUs(this.#job.pids) - this.#cpuAtStart;
+    const clientCpuUs = ownCpuUs() - this.#clientCpuAtStart;
+    const sorted = Float64Array.from(this.#latencies).sort();
+    const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+    return {
+      operations: sorted.length,
+      wallMs,
+      cpuUs: cpu,
+      clientCpuUs,
+      p50Ms: at(0.5),
+      p99Ms: at(0.99),
+      rssKiB: rssKiB(this.#job.pids),
+      ...memory,
+      wrong: this.#wrong,
+      firstWrong: this.#firstWrong,
+    };
+  }
+}
+
+function ownCpuUs(): number {
+  const { user, system } = process.cpuUsage();
+  return user + system;
+}

@@ -1,0 +1,52 @@
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from './client.ts';
+import type { HttpSocket } from './http-socket.ts';
+import type { Job } from './job.ts';
+import { rssKiB } from './process-usage.ts';
+
+/** Sessions opened and ended before the first reading, so that what is measured is sessions, not a cold heap. */
+const WARM_UP_SESSIONS = 500;
+const SETTLE_MS = 3000;
+
+export interface OpenedSessions {
+  readonly clients: Client[];
+  readonly rssBeforeKiB: number;
+  readonly rssOpenKiB: number;
+}
+
+/** Opens the job's sessions over the sockets, each with its stream if asked for, and reads the memory before and after. */
+export async function openSessions(job: Job, sockets: readonly HttpSocket[]): Promise<OpenedSessions> {
+  for (const client of await openMany(job, sockets, WARM_UP_SESSIONS)) await client.end(sockets[0]!);
+  await delay(SETTLE_MS);
+  const rssBeforeKiB = rssKiB(job.pids);
+  const clients = await openMany(job, sockets, job.openSessions);
+  if (job.streams) for (const client of clients) await openStream(job, client);
+  await delay(SETTLE_MS);
+  return { clients, rssBeforeKiB, rssOpenKiB: rssKiB(job.pids) };
+}
+
+async function openMany(job: Job, sockets: readonly HttpSocket[], count: number): Promise<Client[]> {
+  const clients = Array.from({ length: count }, () => new Client(job));
+  await Promise.all(
+    sockets.map(async (socket, index) => {
+      for (let at = index; at < count; at += sockets.length) await clients[at]!.open(socket);
+    }),
+  );
+  return clients;
+}
+
+/** Opens the client's stream on a connection of its own and waits for the head of the answer. */
+function openStream(job: Job, client: Client): Promise<void> {
+  const url = new URL(job.url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(url.port), url.hostname, () => socket.write(client.messages.stream()));
+    socket.once('data', (head: Buffer) => {
+      if (head.toString('latin1', 9, 12) === '200') resolve();
+      else reject(new Error(`stream: ${head.toString('latin1', 0, 100)}`));
+    });
+    socket.on('error', reject);
+    socket.on('close', () => reject(new Error('the stream was closed')));
+    socket.on('data', () => undefined);
+  });
+}

@@ -1,0 +1,80 @@
+/** The benchmark: `npm run bench`. What it measures and against which budget stands in RESULTS.md and the scenarios. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { readOptions, USAGE } from './options.ts';
+import { type Row, runScenario } from './run-scenario.ts';
+import { SCENARIOS } from './scenarios.ts';
+import { Servers } from './scene.ts';
+import { measureStartUp, type StartUp } from './start-up.ts';
+import { scenarioTable, startUpTable } from './table.ts';
+import { Child } from './targets/child.ts';
+import { direct } from './targets/direct.ts';
+import { nginx } from './targets/nginx.ts';
+import { npmGateways } from './targets/npm-gateways.ts';
+import { peer } from './targets/peer.ts';
+import { trunkline } from './targets/trunkline.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const args = process.argv.slice(2);
+if (args.includes('--help')) {
+  console.log(USAGE);
+  process.exit();
+}
+const options = readOptions(args);
+if (options.build) await build();
+
+const chosen = [direct, nginx, trunkline('aggregate'), trunkline('server'), ...npmGateways].filter(
+  ({ name }) => options.targets.length === 0 || options.targets.includes(name),
+);
+const targets = [...chosen, ...options.peers.map(peer)];
+const results: { scenario: string; rows: readonly Row[] }[] = [];
+const tables: string[] = [];
+let starts: readonly StartUp[] = [];
+
+const servers = await Servers.start();
+try {
+  for (const scenario of SCENARIOS.filter(({ name }) => wanted(name))) {
+    const rows = await runScenario(scenario, targets, servers.scene, options);
+    results.push({ scenario: scenario.name, rows });
+    show(scenarioTable(scenario, rows));
+  }
+  if (wanted('start')) {
+    starts = await measureStartUp(servers.scene, options.rounds);
+    show(startUpTable(starts));
+  }
+} finally {
+  await servers.stop();
+}
+
+const about = {
+  date: new Date().toISOString(),
+  command: ['npm run bench', ...(args.length > 0 ? ['--', ...args] : [])].join(' '),
+  machine: `${cpus().length} x ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`,
+};
+if (options.json !== '') writeFileSync(options.json, `${JSON.stringify({ ...about, results, starts }, null, 2)}\n`);
+if (options.accept) accept();
+
+function wanted(name: string): boolean {
+  return options.scenarios.length === 0 || options.scenarios.some((start) => name.startsWith(start));
+}
+
+function show(table: string): void {
+  tables.push(table);
+  console.log(`\n${table}`);
+}
+
+/** Replaces what stands below the line of RESULTS.md that ends its text. */
+function accept(): void {
+  const file = join(import.meta.dirname, 'RESULTS.md');
+  const [text] = readFileSync(file, 'utf8').split('<!-- results -->');
+  const facts = `${about.date}, \`${about.command}\`, ${about.machine}`;
+  writeFileSync(file, `${text}<!-- results -->\n\n${facts}\n\n${tables.join('\n\n')}\n`);
+}
+
+async function build(): Promise<void> {
+  const npm = new Child(['npm', 'run', 'build'], { cwd: ROOT });
+  npm.process.stdout!.resume();
+  const code = await new Promise((resolve) => npm.process.once('exit', resolve));
+  if (code !== 0) throw new Error(`npm run build failed: ${npm.stderr}`);
+}

@@ -1,0 +1,57 @@
+import { parseArgs } from 'node:util';
+
+export interface Options {
+  /** Names of scenarios or the start of such names; empty for all. */
+  readonly scenarios: readonly string[];
+  readonly targets: readonly string[];
+  readonly peers: readonly string[];
+  readonly rounds: number;
+  readonly measureMs: number;
+  /** Where the JSON goes; '' for nowhere. */
+  readonly json: string;
+  /** Whether the tables become the accepted ones in RESULTS.md. */
+  readonly accept: boolean;
+  /** False to measure `dist/` as it stands. */
+  readonly build: boolean;
+}
+
+export const USAGE = `npm run bench -- [options]
+  --scenarios a,b   only scenarios whose names begin so (calls big list sessions stdio stateless cross open start)
+  --targets a,b     only these (direct nginx trunkline trunkline/server mcp-proxy supergateway)
+  --peer n|cmd|url  one more gateway; {server} or {stdio} in the command stands for the measured server
+  --rounds 5        rounds, interleaved; the table shows medians
+  --seconds 2       measured time of each
+  --json FILE       results as JSON
+  --no-build        measure dist/ as it stands
+  --accept          keep the tables in bench/RESULTS.md`;
+
+export function readOptions(args: readonly string[]): Options {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      scenarios: { type: 'string', default: '' },
+      targets: { type: 'string', default: '' },
+      peer: { type: 'string', multiple: true, default: [] },
+      rounds: { type: 'string', default: '5' },
+      seconds: { type: 'string', default: '2' },
+      json: { type: 'string', default: '' },
+      accept: { type: 'boolean', default: false },
+      build: { type: 'boolean', default: true },
+    },
+    allowNegative: true,
+  });
+  return {
+    scenarios: list(values.scenarios),
+    targets: list(values.targets),
+    peers: values.peer,
+    rounds: Number(values.rounds),
+    measureMs: Number(values.seconds) * 1000,
+    json: values.json,
+    accept: values.accept,
+    build: values.build,
+  };
+}
+
+function list(text: string): string[] {
+  return text.split(',').filter((part) => part !== '');
+}

@@ -1,0 +1,124 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Finding, Job } from './load/job.ts';
+import type { Scenario } from './scenarios.ts';
+import { median } from './statistics.ts';
+import type { Running, Scene, Target } from './targets/target.ts';
+
+const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
+const execute = promisify(execFile);
+
+export interface RunOptions {
+  readonly rounds: number;
+  readonly measureMs: number;
+}
+
+/** One target in one scenario: medians over the rounds, or why there is none. */
+export interface Row {
+  readonly target: string;
+  /** Why the row is void or absent; '' when it stands. */
+  readonly problem: string;
+  readonly perSecond: number;
+  readonly cpuUs: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly rssMiB: number;
+  readonly kibPerSession: number;
+  /** Share of one core that the load generator used. */
+  readonly clientShare: number;
+}
+
+interface Entry {
+  readonly target: Target;
+  running: Running | null;
+  problem: string;
+  readonly findings: Finding[];
+}
+
+/** Measures all targets in turn, round by round, so that what else the machine does falls on all of them alike. */
+export async function runScenario(
+  scenario: Scenario,
+  targets: readonly Target[],
+  scene: Scene,
+  options: RunOptions,
+): Promise<Row[]> {
+  const entries: Entry[] = targets
+    .filter((target) => scenario.only === undefined || scenario.only.includes(target.name))
+    .filter((target) => scenario.behind.some((behind) => target.canServe(behind)))
+    .map((target) => ({ target, running: null, problem: '', findings: [] }));
+  try {
+    // A round before the first is not counted: every target is to be as warm as in a day's work.
+    const warmUps = scenario.fresh === true ? 0 : 1;
+    for (let round = -warmUps; round < options.rounds; round++) {
+      for (const entry of entries) {
+        if (entry.problem === '') await measure(entry, scenario, scene, options, round >= 0);
+      }
+    }
+  } finally {
+    for (const { running } of entries) await running?.stop();
+  }
+  return entries.map((entry) => rowOf(entry, scenario));
+}
+
+async function measure(
+  entry: Entry,
+  scenario: Scenario,
+  scene: Scene,
+  options: RunOptions,
+  counts: boolean,
+): Promise<void> {
+  const { target } = entry;
+  try {
+    entry.running ??= await target.start(scene, scenario.behind.find((behind) => target.canServe(behind))!);
+    const finding = await generate(jobOf(scenario, target, entry.running, options));
+    if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
+    else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
+    else if (counts) entry.findings.push(finding);
+  } catch (error) {
+    entry.problem = `absent: ${error instanceof Error ? error.message : String(error)}`;
+  }
+  if (entry.problem !== '') console.error(`bench: ${scenario.name}, ${target.name}: ${entry.problem}`);
+  if (scenario.fresh === true) {
+    await entry.running?.stop();
+    entry.running = null;
+  }
+}
+
+function jobOf(scenario: Scenario, target: Target, running: Running, options: RunOptions): Job {
+  return {
+    url: running.url,
+    era: 'stateful',
+    maxSessions: Math.min(target.maxSessions, scenario.job.connections),
+    tool: 'echo',
+    toolPrefix: running.toolPrefix,
+    tools: 0,
+    warmUpMs: 700,
+    measureMs: options.measureMs,
+    pids: running.pids(),
+    openSessions: 0,
+    streams: false,
+    ...scenario.job,
+  };
+}
+
+async function generate(job: Job): Promise<Finding> {
+  const { stdout } = await execute(process.execPath, [GENERATOR, JSON.stringify(job)], { timeout: 300_000 });
+  return JSON.parse(stdout) as Finding;
+}
+
+function rowOf({ target, problem, findings }: Entry, scenario: Scenario): Row {
+  const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(findings.map(value)));
+  const sessions = scenario.job.openSessions ?? 0;
+  return {
+    target: target.name,
+    problem,
+    perSecond: of((finding) => (finding.operations / finding.wallMs) * 1000),
+    cpuUs: of((finding) => finding.cpuUs / finding.operations),
+    p50Ms: of((finding) => finding.p50Ms),
+    p99Ms: of((finding) => finding.p99Ms),
+    rssMiB: of((finding) => finding.rssKiB) / 1024,
+    kibPerSession: sessions === 0 ? 0 : of((finding) => finding.rssOpenKiB - finding.rssBeforeKiB) / sessions,
+    clientShare: of((finding) => finding.clientCpuUs / 1000 / finding.wallMs),
+  };
+}

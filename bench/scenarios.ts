@@ -1,0 +1,107 @@
+import type { Job } from './load/job.ts';
+import { WHOLE_LIST } from './sizes.ts';
+import type { Behind } from './targets/target.ts';
+
+/** One load by name: what is behind the targets, and what the generator does. */
+export interface Scenario {
+  readonly name: string;
+  /** What the scenario measures, for the table's heading. */
+  readonly title: string;
+  /** The first that a target can serve is what stands behind it. */
+  readonly behind: readonly Behind[];
+  readonly job: Partial<Job> & Pick<Job, 'kind' | 'connections'>;
+  /** Only these targets, by name; all that can, if absent. */
+  readonly only?: readonly string[];
+  /** Every round on freshly started targets: for what fills a process for good. */
+  readonly fresh?: boolean;
+}
+
+const TRUNKLINE_ONLY = ['trunkline'];
+
+function calls(connections: number): Scenario {
+  return {
+    name: `calls-${connections}`,
+    title: `small tools/call, same era, HTTP to HTTP, ${connections} connections (peers: stdio behind)`,
+    behind: ['stateful', 'stdio'],
+    job: { kind: 'calls', connections },
+  };
+}
+
+function stdio(connections: number): Scenario {
+  return {
+    name: `stdio-${connections}`,
+    title: `small tools/call, stdio behind, ${connections} connections`,
+    behind: ['stdio'],
+    job: { kind: 'calls', connections },
+  };
+}
+
+function open(openSessions: number, streams: boolean): Scenario {
+  const many = openSessions.toLocaleString('en');
+  return {
+    name: `open-${openSessions}${streams ? '-streams' : ''}`,
+    title: `${many} open sessions ${streams ? 'with' : 'without'} streams, calls on 16 connections meanwhile`,
+    behind: ['stateful'],
+    job: { kind: 'open', connections: 16, openSessions, streams },
+    only: TRUNKLINE_ONLY,
+    fresh: true,
+  };
+}
+
+export const SCENARIOS: readonly Scenario[] = [
+  calls(1),
+  calls(16),
+  calls(64),
+  {
+    name: 'big',
+    title: 'tools/call with a result of 1 MiB, 4 connections (peers: stdio behind)',
+    behind: ['stateful', 'stdio'],
+    job: { kind: 'calls', connections: 4, tool: 'big' },
+  },
+  {
+    name: 'list',
+    title: 'whole tools/list over 50 servers x 20 tools, 4 connections (others: one server of 1,000)',
+    behind: ['fleet'],
+    job: { kind: 'list', connections: 4, tools: WHOLE_LIST },
+  },
+  {
+    name: 'sessions',
+    title: 'whole sessions (initialize, initialized, one call, DELETE), 16 connections',
+    behind: ['stateful'],
+    job: { kind: 'sessions', connections: 16 },
+  },
+  stdio(1),
+  stdio(16),
+  stdio(64),
+  {
+    name: 'stdio-big',
+    title: 'result of 1 MiB, stdio behind, 4 connections',
+    behind: ['stdio'],
+    job: { kind: 'calls', connections: 4, tool: 'big' },
+  },
+  {
+    name: 'stateless',
+    title: 'small tools/call, 2026-07-28 on both sides, 16 connections',
+    behind: ['stateless'],
+    job: { kind: 'calls', connections: 16, era: 'stateless' },
+  },
+  {
+    name: 'cross-old-new',
+    title: 'cross-era: client of 2025-11-25, server of 2026-07-28, 16 connections',
+    behind: ['stateless'],
+    job: { kind: 'calls', connections: 16, era: 'stateful' },
+    only: ['trunkline', 'trunkline/server'],
+  },
+  {
+    name: 'cross-new-old',
+    title: 'cross-era: client of 2026-07-28, server of 2025-11-25, 16 connections',
+    behind: ['stateful'],
+    job: { kind: 'calls', connections: 16, era: 'stateless' },
+    only: ['trunkline', 'trunkline/server'],
+  },
+  open(10, false),
+  open(1000, false),
+  open(1000, true),
+  open(5000, false),
+  open(5000, true),
+];

@@ -1,0 +1,21 @@
+import type { Behind, Running, Scene, Target } from './target.ts';
+
+/** Nothing in between: the server itself, to compare rates and times with. It has no processes that count. */
+export const direct: Target = {
+  name: 'direct',
+  maxSessions: Number.POSITIVE_INFINITY,
+  canServe: (behind) => behind !== 'stdio',
+  start: (scene, behind): Promise<Running> =>
+    Promise.resolve({
+      url: serverUrl(scene, behind),
+      toolPrefix: '',
+      pids: () => [],
+      stop: () => Promise.resolve(),
+    }),
+};
+
+/** The one server that a target which does not merge is put in front of. */
+export function serverUrl(scene: Scene, behind: Behind): string {
+  if (behind === 'fleet') return scene.wholeListUrl;
+  return behind === 'stateless' ? scene.statelessUrl : scene.statefulUrl;
+}

@@ -1,0 +1,34 @@
+/** What stands behind the target. A peer that only runs local commands has `stdio`. */
+export interface Scene {
+  /** The measured server over HTTP: `url` of its stateful and of its stateless run. */
+  readonly statefulUrl: string;
+  readonly statelessUrl: string;
+  /** The whole list of all fleet servers in one, for targets that do not merge. */
+  readonly wholeListUrl: string;
+  /** Fifty servers of twenty tools: `${fleetUrl}/1` and so on. */
+  readonly fleetUrl: string;
+  /** Command line of the measured server over stdio. */
+  readonly stdioCommand: readonly string[];
+}
+
+/** Which upstream a scenario wants. */
+export type Behind = 'stateful' | 'stateless' | 'stdio' | 'fleet';
+
+export interface Running {
+  readonly url: string;
+  readonly toolPrefix: string;
+  /** The processes whose CPU and memory count: the target's own, without the servers it runs. */
+  pids(): readonly number[];
+  stop(): Promise<void>;
+}
+
+/** Something that stands between client and server, by name. */
+export interface Target {
+  readonly name: string;
+  /** Sessions it bears in a load of calls; a peer that starts a process per session is spared. */
+  readonly maxSessions: number;
+  /** True when it is measured with that behind it. */
+  canServe(behind: Behind): boolean;
+  /** Rejects when it cannot run here; the row then says so. */
+  start(scene: Scene, behind: Behind): Promise<Running>;
+}
