@@ -9,6 +9,9 @@ import type { Wanted } from './session-pool.ts';
 import type { Transport } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
+/** Stands for the session id where a process is the session. */
+const NO_SESSION = '';
+
 export interface ConnectorDeps
   extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport'> {
   readonly times: UpstreamTimes;
@@ -46,30 +49,41 @@ export class Connector {
     return connection;
   }
 
-  /** Remembers the connection's HTTP session, so that it outlives this process. */
+  /**
+   * Remembers whose state is on the connection: the server's HTTP session, to be resumed by the next process of ours,
+   * or that there was a process with state, so that its loss can be told. Tells it if that is the case here.
+   */
   remember(server: Server, want: Wanted, connection: Connection): void {
-    const { hello, mcpSessionId } = connection;
-    if (hello?.era !== 'stateful' || mcpSessionId === null) return;
-    this.#deps.upstreamSessions.put(server.name, digestOfKey(want.key), {
+    if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare') return;
+    const key = digestOfKey(want.key);
+    const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
+    const before = this.#deps.upstreamSessions.get(server.name, key);
+    if (before !== null && (mcpSessionId === NO_SESSION || before.mcpSessionId !== mcpSessionId)) {
+      this.#deps.forgotten(want);
+    }
+    if (mcpSessionId === NO_SESSION && !(isPipe(server) && want.tenancy.kind === 'session')) {
+      if (before !== null) this.forget(server, want.key);
+      return;
+    }
+    this.#deps.upstreamSessions.put(server.name, key, {
       identity: server.connectionDigest,
       mcpSessionId,
-      hello: hello.result.toString(),
-      revision: hello.revision,
+      hello: connection.hello.result.toString(),
+      revision: connection.hello.revision,
       fingerprint: want.profile.fingerprint,
     });
   }
 
   forget(server: Server, key: string): void {
-    if (server.transport.type === 'http') this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
+    this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
   }
 
-  /** Whether a session of an earlier connection is known for what is wanted. One of another definition is forgotten. */
+  /** Whether a session of an earlier connection is known for what is wanted. */
   resumable(server: Server, want: Wanted): boolean {
     if (server.transport.type !== 'http' || want.tenancy.kind === 'spare') return false;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    if (record === null) return false;
+    if (record === null || record.mcpSessionId === NO_SESSION) return false;
     if (record.identity === server.connectionDigest && record.fingerprint === want.profile.fingerprint) return true;
-    this.forget(server, want.key);
     return false;
   }
 
@@ -105,4 +119,8 @@ export class Connector {
       attempt,
     );
   }
+}
+
+function isPipe(server: Server): boolean {
+  return !('url' in server.transport);
 }

@@ -243,3 +243,50 @@ test('fault:F22 a lost HTTP session is opened anew once; what was not sent follo
   assert.deepEqual(bench.events.lost, ['one']);
   assert.equal(bench.set.status('a')?.consecutiveFailures, 0);
 });
+
+test('state that a process kept for a session and lost with the gateway is told to be lost, once', async () => {
+  const remembered = new Remembered();
+  const first = new UpstreamBench({ remembered });
+  await first.run([serverOf('a'), stateful()]);
+  answerText(await first.call('a', toolCall(clientOf('one'))));
+  await first.set.close('shutdown');
+
+  const second = new UpstreamBench({ remembered });
+  const script = stateful();
+  await second.run([serverOf('a'), script]);
+  answerText(await second.call('a', toolCall(clientOf('two'))));
+  assert.deepEqual(second.events.lost, []);
+  answerText(await second.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(second.events.lost, ['one']);
+  script.last.end();
+  answerText(await second.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(second.events.lost, ['one', 'one']);
+  second.set.releaseSession('one');
+  answerText(await second.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(second.events.lost, ['one', 'one']);
+});
+
+test('an HTTP server that was gone for a while is met again in the same session', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = (params, link, id) => {
+    link.sessionId('kept');
+    return initialize!(params, link, id);
+  };
+  await bench.run([httpServerOf('a'), script]);
+  const client = clientOf('one');
+  answerText(await bench.call('a', toolCall(client)));
+  const answering = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = (_params, link, id) => {
+    link.lose(id, 'NOT_SENT');
+    return SILENCE;
+  };
+  failureOf(await bench.call('a', toolCall(client)));
+  script.handlers['tools/call'] = answering;
+  await bench.clock.advance(30_000);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.equal(script.last.facts?.resumeSessionId, 'kept');
+  assert.equal(script.links[0]!.closedWith, 'shutdown');
+  assert.deepEqual(bench.events.lost, []);
+});

@@ -230,7 +230,11 @@ export class Upstream implements ConnectionOwner<Connection> {
     if (want === null) return;
     const error = closedError(this.#server.name, reason);
     this.#logger.warn('connection ended', { reason: reason.kind, error: error.message });
-    if (connection.era === 'stateful') this.#tellStateLost(want);
+    // An HTTP session may outlive its connection: whether it did is known when it is resumed.
+    if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
+      this.#connections.forgetSession(want.key);
+      if (connection.era === 'stateful') this.#tellStateLost(want);
+    }
     if (reason.kind === 'session_lost') this.#reinitialize(want);
     else {
       if (want.tenancy.kind !== 'spare') this.#lost.set(want.key, want);
@@ -298,7 +302,6 @@ export class Upstream implements ConnectionOwner<Connection> {
 
   /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
   #reinitialize(want: Wanted): void {
-    this.#connections.forgetSession(want.key);
     const again =
       want.tenancy.kind === 'spare'
         ? this.#connections.pool.openSpare(want.profile)
