@@ -37,19 +37,18 @@ export class HttpDisowned {
 
   /** The first reason counts. `waiting`: whether requests are still without any word of the server. */
   begin(reason: ClosedReason, waiting: boolean): void {
-    if (this.#reason === null) {
-      this.#reason = reason;
-      if (waiting) this.#stop = this.#clock.after(this.#settleMs, () => this.#end(reason));
-    }
+    this.#reason ??= reason;
     this.settled(waiting);
   }
 
-  /** To be called when a request has got its word. */
+  /** To be called when a request has got its word; the time for the others begins anew. */
   settled(waiting: boolean): void {
-    if (this.#reason === null || waiting) return;
+    const reason = this.#reason;
+    if (reason === null) return;
     this.#stop?.();
     this.#stop = null;
-    this.#end(this.#reason);
+    if (waiting) this.#stop = this.#clock.after(this.#settleMs, () => this.#end(reason));
+    else this.#end(reason);
   }
 
   /** Hands over what was held and stands still from now on. */

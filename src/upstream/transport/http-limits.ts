@@ -5,7 +5,7 @@
 export interface HttpLimits {
   /** A stream that carried its answer and was not ended by the server is cut after this. */
   readonly lingerMs: number;
-  /** After the server disowned session or credentials, other requests get this long for their own verdict. */
+  /** After the server disowned session or credentials, the others' verdicts may be this far apart. */
   readonly settleMs: number;
   /** `notifications/initialized` goes ahead of everything else; what follows waits for its acceptance this long. */
   readonly initializedMs: number;
