@@ -170,6 +170,19 @@ test('progress tokens are ours on the wire and the client’s on the way back, t
   assert.match(exchange.emitted[0]!.bytes.toString(), /"progressToken":9007199254740993,"progress":0\.50/);
 });
 
+test('progress of a task comes after the answer that began it, under the client’s token, to its session', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const params = '{"name":"echo","task":{"ttl":1000},"_meta":{"progressToken":"t"}}';
+  await bench.call('a', toolCall(client, params));
+  const { id } = script.last.lastOf('tools/call');
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: id, progress: 1 } });
+  const [told] = bench.events.notifications;
+  assert.deepEqual([told?.sessionId, told?.method], ['session-1', 'notifications/progress']);
+  assert.match(told!.bytes, /"progressToken":"t"/);
+});
+
 test('a token hidden behind an escape is replaced too, and progress nobody asked for reaches nobody', async () => {
   const bench = new UpstreamBench();
   const script = hanging();
@@ -278,9 +291,10 @@ test('a log message goes to the newest call of the session; without one to the s
   for (const seen of script.last.seen) if (seen.method === 'tools/call') script.last.respond(seen.id as number, {});
   await Promise.all(outcomes);
   script.last.deliver(log);
-  assert.deepEqual(bench.events.notifications, [
-    { server: 'a', sessionId: 'session-1', method: 'notifications/message' },
-  ]);
+  assert.deepEqual(
+    bench.events.notifications.map(({ sessionId, method }) => [sessionId, method]),
+    [['session-1', 'notifications/message']],
+  );
 });
 
 test('what comes on a request’s own stream belongs to that request', async () => {

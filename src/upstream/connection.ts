@@ -318,6 +318,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#forget(id);
     this.#timeouts = 0;
+    if (pending.token !== null) this.#messages.answered(id, pending);
     pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
   }
 

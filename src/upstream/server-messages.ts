@@ -14,6 +14,8 @@ import { isExclusive, type Tenancy } from './tenancy.ts';
 const MAX_ASKS = 64;
 /** How long a server that tore a subscription down gets for the answer that ends it gracefully. */
 const GRACEFUL_END_MS = 1_000;
+/** Tasks of one connection whose progress is followed. */
+const MAX_LASTING = 256;
 const METHOD_NOT_FOUND = -32601;
 
 /** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
@@ -51,6 +53,8 @@ export class ServerMessages<C extends Channel> {
   readonly #pending: ReadonlyMap<number, Pending>;
   /** The server's requests that wait for an answer, by id lexeme; the call each belongs to, if any. */
   readonly #asks = new Map<string, Pending | null>();
+  /** Progress tokens of clients that outlive the answer, by our id. */
+  readonly #lasting = new Map<number, string>();
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
@@ -75,6 +79,16 @@ export class ServerMessages<C extends Channel> {
     const held = this.#held;
     this.#held = [];
     for (const { message } of held) this.#asked(message, 0);
+  }
+
+  /**
+   * The call was answered. Where that began a task, its token lives on: progress of the task comes after the answer
+   * (2025-11-25, utilities/tasks §Progress), for the session whose connection it is.
+   */
+  answered(id: number, pending: Pending): void {
+    if (pending.token === null || pending.request === null || bodyField(pending.request, 'task') === null) return;
+    this.#lasting.set(id, pending.token);
+    if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
   close(): void {
@@ -132,10 +146,15 @@ export class ServerMessages<C extends Channel> {
 
   #progress(message: Message): void {
     const range = bodyField(message, 'progressToken');
-    const pending = range === null ? undefined : this.#pending.get(ownId(message.bytes, range.start, range.end));
+    const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
+    const pending = this.#pending.get(id);
+    const lasting = this.#lasting.get(id);
     // A call whose client sent no token has none of ours either: the server made this one up.
-    if (range === null || pending === undefined || pending.token === null) this.#deps.dropped('unmatched');
-    else emitFor(pending, message, range, pending.token);
+    if (range !== null && pending !== undefined && pending.token !== null) {
+      emitFor(pending, message, range, pending.token);
+    } else if (range !== null && lasting !== undefined) {
+      this.#deps.owner.notified(this.#connection, replaced(message, range, lasting));
+    } else this.#deps.dropped('unmatched');
   }
 
   #cancelled(message: Message, stream: number): void {
@@ -202,8 +221,11 @@ export class ServerMessages<C extends Channel> {
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */
 function emitFor(pending: Pending, message: Message, range: Range, lexeme: string): void {
-  const insert = Buffer.from(lexeme, 'latin1');
-  pending.exchange?.emit(spliceMessage(message, [{ start: range.start, end: range.end, insert }]));
+  pending.exchange?.emit(replaced(message, range, lexeme));
+}
+
+function replaced(message: Message, range: Range, lexeme: string): Message {
+  return spliceMessage(message, [{ start: range.start, end: range.end, insert: Buffer.from(lexeme, 'latin1') }]);
 }
 
 /** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */

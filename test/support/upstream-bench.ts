@@ -114,7 +114,7 @@ export function toolCall(
 }
 
 class RecordedEvents implements UpstreamEvents {
-  readonly notifications: { server: string; sessionId: string | null; method: string }[] = [];
+  readonly notifications: { server: string; sessionId: string | null; method: string; bytes: string }[] = [];
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
   readonly lost: string[] = [];
@@ -123,7 +123,7 @@ class RecordedEvents implements UpstreamEvents {
     Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
 
   notification(server: string, sessionId: string | null, message: Message): void {
-    this.notifications.push({ server, sessionId, method: message.method });
+    this.notifications.push({ server, sessionId, method: message.method, bytes: message.bytes.toString() });
   }
 
   request(server: string, sessionId: string | null, message: Message): Promise<Message> {
