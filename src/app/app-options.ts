@@ -1,4 +1,6 @@
 import type { LoadOptions } from '../config/load-config.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
 
@@ -15,4 +17,11 @@ export interface AppOptions {
   readonly follow: boolean;
   /** In-process servers by key, for definitions of type `memory`. */
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
+  /** What is desired beside the files; `App.overlaid` says that it has changed. */
+  readonly overlay?: (state: DesiredState) => DesiredState;
+  /** Also hears what servers tell of themselves. */
+  readonly observer?: ServerObserver;
 }
+
+/** Called for every change; must neither block nor throw. */
+export type ServerObserver = Pick<UpstreamEvents, 'statusChanged' | 'catalogChanged'>;

@@ -46,7 +46,7 @@ export class App {
       onReload: (reload) => this.#reloaded(reload),
       ...(rooms.options.overlay === undefined ? {} : { overlay: rooms.options.overlay }),
     });
-    if (!rooms.options.follow) this.#follower.close();
+    if (!rooms.options.follow) this.#follower.unwatch();
     this.#follower.registry.onChange((change) => this.#apply(change));
   }
 
@@ -195,9 +195,12 @@ export class App {
     authenticator.replace(change.state);
     downstream.reauthorize((id) => authenticator.principal(id));
     this.#mcp?.update(listenerSettings(change.state));
-    const fixed = this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
+    const fixed =
+      this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
-    this.#applied = upstreams.apply(change.state.servers).catch((error: unknown) => logger.error('apply_failed', { error }));
+    this.#applied = upstreams
+      .apply(change.state.servers)
+      .catch((error: unknown) => logger.error('apply_failed', { error }));
   }
 }
 

@@ -1,6 +1,7 @@
 import { OwnExchange } from '../gateway/own-exchange.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint, Exchanges } from '../model/exchange.ts';
+import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
@@ -33,14 +34,15 @@ export class Operator {
     };
   }
 
-  /** Sends one request to an endpoint. `cancel` of the returned exchange calls it off. */
+  /** Sends one request to an endpoint. `emitted` gets what the server says meanwhile. `cancel` of the returned exchange calls it off. */
   send(
     endpoint: Endpoint,
     method: string,
     paramsJson: string,
+    emitted?: (notification: Message) => void,
   ): { readonly exchange: OwnExchange; readonly outcome: Promise<Outcome> } {
     const message = request(method, '1', paramsJson, 'stateful');
-    const exchange = new OwnExchange(`operator-${this.#random.hex(6)}`, message, this.profile);
+    const exchange = new OwnExchange(`operator-${this.#random.hex(6)}`, message, this.profile, emitted);
     return { exchange, outcome: this.#exchanges.run(exchange, endpoint) };
   }
 }

@@ -18,6 +18,7 @@ import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
+import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
@@ -82,7 +83,7 @@ export async function buildRooms(
     random,
     logger,
     metrics,
-    events: gateway,
+    events: options.observer === undefined ? gateway : observed(gateway, options.observer),
     knownCatalogs: new SqliteKnownCatalogs(stateFile),
     eraVerdicts: new SqliteEraVerdicts(stateFile),
     upstreamSessions: new SqliteUpstreamSessions(stateFile),

@@ -25,6 +25,8 @@ import { suggest } from './suggest.ts';
 export interface LoadOptions {
   /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may stand in two. */
   readonly files?: readonly string[];
+  /** Documents that stand in no file, read after the files as if they were Trunkline's own. */
+  readonly inline?: readonly InlineSource[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What stands after `--` on the command line: one server that needs no file. */
@@ -32,6 +34,14 @@ export interface LoadOptions {
   /** Asks the user for `${input:…}`; left out where nobody can be asked. */
   readonly inputs?: InputPrompt;
   readonly overrides?: Overrides;
+}
+
+/** A document that a program has at hand. */
+export interface InlineSource {
+  /** Stands for the file in problems: a name in angle brackets, as in `<createGateway>`. */
+  readonly label: string;
+  /** In any of the three syntaxes. Relative paths in it mean `cwd`. */
+  readonly text: string;
 }
 
 interface Findings {
@@ -53,6 +63,7 @@ export type ConfigResult =
 export async function loadConfig(options: LoadOptions): Promise<ConfigResult> {
   const load = new Load(options);
   for (const file of options.files ?? []) await load.file(resolve(options.cwd, file));
+  for (const inline of options.inline ?? []) await load.inline(inline);
   if (options.argvCommand !== undefined) load.command(options.argvCommand);
   return load.result();
 }
@@ -66,6 +77,8 @@ class Load {
   readonly #taken = new Map<string, TakenName>();
   readonly #settings = new Map<string, Setting>();
   readonly #files: string[] = [];
+  /** Files and labels in the order they were read. */
+  readonly #read: string[] = [];
   readonly #watched = new Set<string>();
   readonly #secrets = new Set<string>();
   readonly #expanders: Expander[] = [];
@@ -76,18 +89,20 @@ class Load {
 
   async file(file: string): Promise<void> {
     this.#files.push(file);
+    this.#read.push(file);
     this.#watched.add(file);
     const source = readSource(file);
     if (!(source instanceof Source)) {
       this.#problems.error(source.code, new Source(file, ''), null, source.message);
       return;
     }
-    maskByPattern(source);
-    const root = await parseSource(source, this.#problems);
-    if (root === null) return;
-    maskSecrets(source, root);
-    const layout = findDefinitions(root, source, this.#problems, this.#options.cwd);
-    await this.#document(root, layout, source);
+    await this.#source(source, dirname(file), folderOf(file), false);
+  }
+
+  async inline({ label, text }: InlineSource): Promise<void> {
+    const { cwd } = this.#options;
+    this.#read.push(label);
+    await this.#source(new Source(label, text), cwd, cwd, true);
   }
 
   command(words: readonly string[]): void {
@@ -123,16 +138,23 @@ class Load {
 
   /** As they stand in the files, from the top. */
   #inOrder(problems: readonly ConfigProblem[]): ConfigProblem[] {
-    const rank = (file: string) => this.#files.indexOf(file);
+    const rank = (file: string) => this.#read.indexOf(file);
     return problems.toSorted((a, b) => rank(a.file) - rank(b.file) || a.line - b.line || a.column - b.column);
   }
 
-  async #document(root: ObjectNode, layout: Layout, source: Source): Promise<void> {
+  async #source(source: Source, fileFolder: string, folder: string, ours: boolean): Promise<void> {
+    maskByPattern(source);
+    const root = await parseSource(source, this.#problems);
+    if (root === null) return;
+    maskSecrets(source, root);
+    const layout = findDefinitions(root, source, this.#problems, this.#options.cwd);
+    await this.#document(root, ours ? { ...layout, ours } : layout, source, fileFolder, folder);
+  }
+
+  async #document(root: ObjectNode, layout: Layout, source: Source, fileFolder: string, folder: string): Promise<void> {
     const { env, inputs: prompt } = this.#options;
     const { client, ours, definitions } = layout;
     const problems = this.#problems;
-    const fileFolder = dirname(source.file);
-    const folder = folderOf(source.file);
     const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
     const expander = new Expander({
       source,

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../model/clock.ts';
+import type { Endpoint } from '../model/exchange.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { LATEST_STATEFUL } from '../model/revision.ts';
 import { isRejection, rejectScan } from '../protocol/classify.ts';
@@ -23,6 +24,8 @@ export interface StdioStreams {
   readonly output: Writable;
   /** Whoever started this process is the caller; there is no other way to say so. */
   readonly principal?: Principal;
+  /** What the client talks to; all servers together where it is left out. */
+  readonly endpoint?: Endpoint;
 }
 
 export interface StdioFrontDeps {
@@ -62,13 +65,13 @@ export class StdioFront implements SharedWire {
   constructor(streams: StdioStreams, deps: StdioFrontDeps) {
     this.#streams = streams;
     this.#deps = deps;
-    const { input, output, principal = ANONYMOUS } = streams;
+    const { input, output, principal = ANONYMOUS, endpoint = AGGREGATE } = streams;
     this.closed = new Promise((resolve) => {
       this.#resolveClosed = resolve;
     });
     this.#session = deps.sessions.create({
       principal,
-      endpoint: AGGREGATE,
+      endpoint,
       revision: LATEST_STATEFUL,
       capabilities: '{}',
       info: null,
@@ -77,7 +80,7 @@ export class StdioFront implements SharedWire {
     this.#channel = new SharedChannel(this.#session, this, deps.prefix);
     this.#session.channel = this.#channel;
     this.#stateful = new SingleWire(deps);
-    this.#stateless = new StatelessWire(deps, this, principal, AGGREGATE);
+    this.#stateless = new StatelessWire(deps, this, principal, endpoint);
     this.#lines = new LineReader(
       deps.maxMessageBytes,
       (line) => this.#take(line),

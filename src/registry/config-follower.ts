@@ -21,6 +21,8 @@ export interface FollowerDeps {
   /** Called after every reading, before listeners of the registry hear of a change. Must not throw. */
   readonly onReload: (reload: Reload) => void;
   readonly watching?: WatchOptions;
+  /** Adds what is desired beside the files, as servers registered while the gateway runs. Pure but for its own state. */
+  readonly overlay?: (state: DesiredState) => DesiredState;
 }
 
 /**
@@ -33,13 +35,18 @@ export class ConfigFollower {
   readonly #options: LoadOptions;
   readonly #onReload: (reload: Reload) => void;
   readonly #watch: ConfigWatch;
+  readonly #overlay: (state: DesiredState) => DesiredState;
+  /** As the files say, without the overlay. */
+  #base: DesiredState;
   #problems: readonly ConfigProblem[] = [];
   #running: Promise<Reload> | null = null;
   #again: Promise<Reload> | null = null;
   #closed = false;
 
-  constructor({ options, initial, onReload, watching }: FollowerDeps) {
+  constructor({ options, initial, onReload, watching, overlay }: FollowerDeps) {
     this.#options = options;
+    this.#overlay = overlay ?? ((state) => state);
+    this.#base = initial.state;
     this.registry = new Registry(initial.state);
     this.#onReload = onReload;
     this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
@@ -69,6 +76,16 @@ export class ConfigFollower {
     return this.#again;
   }
 
+  /** The overlay has changed: puts it over what the files said last. */
+  overlaid(): void {
+    if (!this.#closed) this.registry.replace(this.#overlay(this.#base));
+  }
+
+  /** From now on the files are read when they are asked for only. */
+  unwatch(): void {
+    this.#watch.close();
+  }
+
   close(): void {
     this.#closed = true;
     this.#watch.close();
@@ -86,11 +103,13 @@ export class ConfigFollower {
       return refused;
     }
     this.#problems = [];
-    const kind = this.registry.differs(result.state) ? 'applied' : 'unchanged';
+    this.#base = result.state;
+    const state = this.#overlay(result.state);
+    const kind = this.registry.differs(state) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, warnings, secrets };
     // First this: secrets must be known to the scrubber before anybody can log them.
     this.#onReload(reload);
-    this.registry.replace(result.state);
+    this.registry.replace(state);
     return reload;
   }
 }

@@ -21,8 +21,8 @@ export interface MemoryServer {
 export interface MemoryLink {
   /** One whole message of the server's. It is copied; the server may reuse its buffer. */
   deliver(message: Uint8Array | string): void;
-  /** The server ends by itself, as a process would exit. */
-  exit(): void;
+  /** The server ends by itself, as a process would exit; with an error, it has crashed. */
+  exit(error?: unknown): void;
 }
 
 export type MemoryServerFactory = (link: MemoryLink) => MemoryServer;
@@ -54,7 +54,7 @@ export class MemoryTransport implements Transport {
     try {
       this.#server = this.#factory({
         deliver: (message) => this.#deliver(typeof message === 'string' ? Buffer.from(message) : Buffer.from(message)),
-        exit: () => queueMicrotask(() => this.#end({ kind: 'exited', code: null, signal: null })),
+        exit: (error) => queueMicrotask(() => this.#end(error === undefined ? EXITED : this.#crashed(error))),
       });
       this.#state = 'open';
     } catch (cause) {
@@ -76,8 +76,7 @@ export class MemoryTransport implements Transport {
       try {
         this.#server?.receive(message);
       } catch (cause) {
-        const error = this.#error('UPSTREAM_PROTOCOL', `crashed: ${describe(cause)}`, cause);
-        this.#end({ kind: 'protocol', error });
+        this.#end(this.#crashed(cause));
       }
     });
   }
@@ -108,6 +107,10 @@ export class MemoryTransport implements Transport {
     });
   }
 
+  #crashed(cause: unknown): ClosedReason {
+    return { kind: 'protocol', error: this.#error('UPSTREAM_PROTOCOL', `crashed: ${describe(cause)}`, cause) };
+  }
+
   #end(reason: ClosedReason): void {
     if (this.#state !== 'open') return;
     this.#state = 'dead';
@@ -127,6 +130,8 @@ export class MemoryTransport implements Transport {
     return new GatewayError(code, `The server ${this.#name} ${what}.`, { server: this.#name, cause });
   }
 }
+
+const EXITED: ClosedReason = { kind: 'exited', code: null, signal: null };
 
 function describe(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause);

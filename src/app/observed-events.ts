@@ -1,0 +1,19 @@
+import type { UpstreamEvents } from '../model/ports.ts';
+import type { ServerObserver } from './app-options.ts';
+
+/** The same events for the gateway, which hears them first, and for an observer. */
+export function observed(events: UpstreamEvents, observer: ServerObserver): UpstreamEvents {
+  return {
+    notification: (server, sessionId, message) => events.notification(server, sessionId, message),
+    request: (server, sessionId, message) => events.request(server, sessionId, message),
+    stateLost: (server, sessionId) => events.stateLost(server, sessionId),
+    catalogChanged(server, fingerprint, lists) {
+      events.catalogChanged(server, fingerprint, lists);
+      observer.catalogChanged(server, fingerprint, lists);
+    },
+    statusChanged(server, status) {
+      events.statusChanged(server, status);
+      observer.statusChanged(server, status);
+    },
+  };
+}
