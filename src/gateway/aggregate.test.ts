@@ -284,6 +284,12 @@ test('the mirrored headers of a call are held against the tool’s own declarati
   const direct = await bench.run('tools/call', bare, { era: 'stateless', paramHeaders: {}, endpoint: own });
   assert.equal(failed(direct).code, 'HEADER_MISMATCH');
   assert.equal(bench.upstreams.calls.length, 1);
+  // A client of other capabilities, for which the server was not listed yet.
+  bench.upstreams.known.delete('db');
+  const early = bench.run('tools/call', bare, { era: 'stateless', paramHeaders: {}, endpoint: own });
+  await settled();
+  bench.upstreams.listed('db', { era: 'stateless', tools: [region] });
+  assert.equal(failed(await early).code, 'HEADER_MISMATCH');
 });
 
 test('a stateless server’s structured result is wrapped for stateful clients as its schema was', async () => {

@@ -102,19 +102,35 @@ export class ServerEndpoint {
 
   /** The tool's definition, where it is known, says how its headers are checked and its result is translated. */
   #callTool(exchange: Exchange, server: Server): Promise<Outcome> {
-    const { upstreams, logLevels } = this.#deps;
+    const { upstreams } = this.#deps;
     const { request, client } = exchange;
     const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
-    if (known === null || (request.era === 'stateful' && known.hello.era === 'stateful')) {
-      return upstreams.call(server.name, request, exchange);
+    if (known !== null) {
+      const plain = request.era === 'stateful' && known.hello.era === 'stateful';
+      return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
     }
+    const checked = request.era === 'stateless' && exchange.paramHeaders != null;
+    return checked ? this.#callChecked(exchange, server) : upstreams.call(server.name, request, exchange);
+  }
+
+  /** A call whose headers could disagree with its body is not let through before the tool's declaration is known. */
+  async #callChecked(exchange: Exchange, server: Server): Promise<Outcome> {
+    const { upstreams } = this.#deps;
+    const catalog = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
+    if (catalog === null) return upstreams.call(server.name, exchange.request, exchange);
+    return this.#callKnown(exchange, server.name, catalog);
+  }
+
+  #callKnown(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {
+    const { upstreams, logLevels } = this.#deps;
+    const { request, client } = exchange;
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
     if (fault !== null) return Promise.resolve(failure(fault));
     const leveled = logLevels.withLevel(request, known.hello.era, client);
-    const outcome = upstreams.call(server.name, leveled, exchange);
+    const outcome = upstreams.call(server, leveled, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 
