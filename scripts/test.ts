@@ -9,7 +9,7 @@ import { run } from './run.ts';
 const root = resolve(import.meta.dirname, '..');
 const words = process.argv.slice(2);
 const files = ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts']
-  .flatMap((pattern) => globSync(pattern, { cwd: root }))
+  .flatMap((pattern) => globSync(pattern, { cwd: root, exclude: (path) => path.endsWith('node_modules') }))
   .filter((file) => words.length === 0 || words.some((word) => file.includes(word)))
   .sort();
 

@@ -129,7 +129,7 @@ test('drivers are named only where they live and in the composition root', () =>
 
 test('no file is longer than 400 lines', () => {
   const all = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap((folder) =>
-    globSync(`${folder}/**/*.ts`, { cwd: ROOT }),
+    globSync(`${folder}/**/*.ts`, { cwd: ROOT, exclude: (path) => path.endsWith('node_modules') }),
   );
   const long = all
     .map((path) => ({ path, lines: readFileSync(join(ROOT, path), 'utf8').split('\n').length - 1 }))
