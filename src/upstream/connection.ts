@@ -18,6 +18,8 @@ import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './
 
 const LISTEN = 'subscriptions/listen';
 const TIMEOUTS_TILL_PROBE = 3;
+/** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
+const HELD_MS = 100;
 /** How long the end of a pipe may be behind the first request that it did not take. */
 const END_FOLLOWS_MS = 500;
 const LF = 0x0a;
@@ -133,7 +135,8 @@ export class Connection implements Carrier, TransportReceiver {
   /** Says whose the connection is, and asks them what the server wanted to know before there was anybody to ask. */
   adopt(tenancy: Tenancy): void {
     this.#tenancy = tenancy;
-    this.#messages.release();
+    // On the first call they can be asked on its stream; not every client has another one open.
+    if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }
 
   /** Age of the oldest request of the server's that waits for an owner, in milliseconds; 0 for none. */
@@ -154,6 +157,7 @@ export class Connection implements Carrier, TransportReceiver {
     call.place(this, id);
     const wire = outgoing(call, id, this.#era, this.transport.streamPerRequest, this.#deps.tool);
     this.#write(wire.parts, id, call.method, wire.headers);
+    if (this.#messages.holding) this.#messages.release();
   }
 
   /** Sends a request of the gateway's own. Rejects with GatewayError; after `timeoutMs` with TIMEOUT. */

@@ -146,7 +146,7 @@ export class ServerCatalogs {
       const wall = clock.wall();
       const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);
       const { catalog, complaints } = listed;
-      for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('odd list', { complaint });
+      for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
       shelf.catalog = unchanged ? before : catalog;
       shelf.listedIn = run;
@@ -156,7 +156,7 @@ export class ServerCatalogs {
       this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
     } catch (error) {
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
-      logger.warn('listing failed', { error: error instanceof Error ? error.message : String(error) });
+      logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
     }
   }
 

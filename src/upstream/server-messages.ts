@@ -64,6 +64,10 @@ export class ServerMessages<C extends Channel> {
     this.#pending = pending;
   }
 
+  get holding(): boolean {
+    return this.#held.length > 0;
+  }
+
   get heldForMs(): number {
     const first = this.#held[0];
     return first === undefined ? 0 : Math.max(1, this.#deps.clock.now() - first.at);

@@ -97,7 +97,20 @@ test('what a server asks before its connection has an owner is asked of the owne
   script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'roots/list' });
   await settled();
   assert.equal(bench.events.requests.length, 0);
-  answerText(await bench.call('a', toolCall(client)));
+  // The first call of the owner is waited for a moment, to ask on its stream.
+  script.handlers['tools/call'] = () => SILENCE;
+  const exchange = toolCall(client);
+  exchange.answer = bench.events.answer;
+  const outcome = bench.call('a', exchange);
+  await settled();
+  assert.deepEqual(
+    exchange.asked.map(({ method }) => method),
+    ['roots/list'],
+  );
+  assert.ok(script.last.seen.some((seen) => seen.id === 7 && seen.result !== undefined));
+  script.last.respond(script.last.lastOf('tools/call').id as number, {});
+  answerText(await outcome);
+  script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'roots/list' });
   await settled();
   assert.deepEqual(
     bench.events.requests.map(({ sessionId }) => sessionId),

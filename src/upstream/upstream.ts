@@ -113,7 +113,7 @@ export class Upstream implements ConnectionOwner<Connection> {
       launch: (attempt) => this.#launch(attempt),
       halt: () => this.#connections.pool.closeAll(this.#closeReason),
       changed: (state, before) => {
-        if (state !== before) logger.info('server state', { state, before, reason: this.#supervisor.reason });
+        if (state !== before) logger.info('server_state', { state, before, reason: this.#supervisor.reason });
         this.#tell();
       },
     });
@@ -229,7 +229,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     const want = this.#connections.pool.forget(connection);
     if (want === null) return;
     const error = closedError(this.#server.name, reason);
-    this.#logger.warn('connection ended', { reason: reason.kind, error: error.message });
+    this.#logger.warn('connection_ended', { reason: reason.kind, error: error.message });
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
       this.#connections.forgetSession(want.key);
