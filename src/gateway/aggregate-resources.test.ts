@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { client, ended, GatewayBench } from '../../test/support/gateway-bench.ts';
+import { client, ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import { errorAnswer, notification, result } from '../protocol/compose.ts';
+import { shapeFailure } from './failure-shape.ts';
 
 const OFFERS = {
   a: {
@@ -133,4 +134,25 @@ test('a shared subscription is given up when the last session that wanted it goe
   );
   await bench.run('resources/unsubscribe', params, { client: two });
   assert.equal(bench.upstreams.calls[2]!.request.method, 'resources/unsubscribe');
+});
+
+test('a resource that is nowhere is named in the error, in each era’s code', async () => {
+  const bench = new GatewayBench({ c: { tools: [] } });
+  for (const [era, expected] of [
+    ['stateful', -32002],
+    ['stateless', -32602],
+  ] as const) {
+    const exchange = bench.exchange('resources/read', '{"uri":"odd://1"}', { era });
+    const outcome = await bench.gateway.run(exchange, MCP);
+    assert.ok(outcome.kind === 'failure');
+    const { error } = JSON.parse(shapeFailure(exchange.request, MCP, outcome.error).bytes.toString());
+    assert.deepEqual(error, { code: expected, message: 'Resource not found: odd://1', data: { uri: 'odd://1' } });
+  }
+});
+
+test('a server that is down is asked last for what nobody lists', async () => {
+  const bench = new GatewayBench(OFFERS);
+  bench.upstreams.states.set('a', 'unreachable');
+  assert.deepEqual(ended(await bench.run('resources/read', '{"uri":"odd://1"}')), { from: 'b' });
+  assert.equal(bench.upstreams.calls.length, 1);
 });

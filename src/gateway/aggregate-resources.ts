@@ -13,6 +13,7 @@ import type { Catalogs } from './catalogs.ts';
 import { noCompletion } from './own-results.ts';
 import { namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
+import { isDown } from './server-index.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 export interface AggregateResourcesDeps {
@@ -85,7 +86,10 @@ export class AggregateResources {
   async #ask(servers: readonly string[], uri: string, exchange: Exchange): Promise<Outcome> {
     let worst: Outcome | null = null;
     let rank = -1;
-    for (const server of servers) {
+    const { upstreams } = this.#deps;
+    const up = servers.filter((server) => !isDown(upstreams, server));
+    // Those that are down are asked last, so that they do not keep the others from answering.
+    for (const server of [...up, ...servers.filter((server) => !up.includes(server))]) {
       const outcome = await this.#askOne(server, uri, exchange);
       if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
       if (exchange.cancelled !== null) return outcome;

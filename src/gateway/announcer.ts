@@ -12,6 +12,8 @@ const COALESCE_MS = 50;
 /** For so long after a session was told by its own connection it is not told the same by us. */
 const TOLD_MS = 2_000;
 
+const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
+
 export interface AnnouncerDeps {
   readonly clock: Clock;
   readonly streams: ClientStreams;
@@ -29,6 +31,8 @@ export class Announcer {
   readonly #changes = new Map<string, { server: string; fingerprint: string; kinds: Set<ListKind> }>();
   readonly #told = new Map<string, number>();
   #disarm: (() => void) | null = null;
+  #everybody = false;
+  readonly #filtered = new Set<string>();
 
   constructor(deps: AnnouncerDeps) {
     this.#deps = deps;
@@ -40,7 +44,17 @@ export class Announcer {
     const change = this.#changes.get(key);
     if (change === undefined) this.#changes.set(key, { server, fingerprint, kinds: new Set(kinds) });
     else for (const kind of kinds) change.kinds.add(kind);
-    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => this.#flush());
+    this.#arm();
+  }
+
+  /**
+   * Servers, filters or rights are others: whoever's merged list is another for that is told, and whoever stands on
+   * the endpoint of a server whose filter changed.
+   */
+  everything(filtered: Iterable<string>): void {
+    this.#everybody = true;
+    for (const server of filtered) this.#filtered.add(server);
+    this.#arm();
   }
 
   /** The session was told by its own connection. */
@@ -54,10 +68,16 @@ export class Announcer {
     this.#changes.clear();
   }
 
+  #arm(): void {
+    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => this.#flush());
+  }
+
   #flush(): void {
     this.#disarm = null;
     const changes: ListChange[] = [...this.#changes.values()];
+    for (const server of this.#filtered) changes.push({ server, fingerprint: null, kinds: TOOLS });
     this.#changes.clear();
+    this.#filtered.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {
       const seen = this.#deps.sessions.get(sessionId);
       // A session that was not heard of since the gateway started: what it was told last is not known.
@@ -81,6 +101,12 @@ export class Announcer {
         else known.push(change);
       }
     }
+    if (this.#everybody) {
+      for (const sessionId of this.#deps.sessions.ids()) {
+        if (!concerned.has(sessionId)) concerned.set(sessionId, []);
+      }
+    }
+    this.#everybody = false;
     return concerned;
   }
 

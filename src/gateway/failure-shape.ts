@@ -2,6 +2,7 @@ import type { Endpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failureAnswer, toolFailure } from '../protocol/compose.ts';
+import { namedParam } from './params.ts';
 
 /**
  * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`
@@ -12,9 +13,16 @@ export function shapeFailure(request: Message, endpoint: Endpoint, error: Gatewa
     if (endpoint.kind === 'aggregate' && request.method === 'tools/call') {
       return toolFailure(request.id, error, toolFailureText(error));
     }
-    return failureAnswer(request.id, error, 'stateful');
+    return failureAnswer(request.id, error, 'stateful', dataOf(request, error));
   }
-  return failureAnswer(request.id, inStateless(error), 'stateless');
+  return failureAnswer(request.id, inStateless(error), 'stateless', dataOf(request, error));
+}
+
+/** A resource that is not there is named in the error's data (server/resources §Error Handling). */
+function dataOf(request: Message, error: GatewayError): string | undefined {
+  if (error.code !== 'RESOURCE_NOT_FOUND') return undefined;
+  const uri = namedParam(request, 'uri');
+  return uri instanceof GatewayError ? undefined : JSON.stringify({ uri: uri.value });
 }
 
 /** What a model reads of a failed tool call (S2.31). */

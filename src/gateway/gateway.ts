@@ -6,6 +6,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Principal } from '../model/principal.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
@@ -96,6 +97,18 @@ export class Gateway implements Exchanges, UpstreamEvents {
     subscriptions.deleteSession(sessionId);
     logLevels.forget(sessionId);
     upstreams.releaseSession(sessionId);
+  }
+
+  /**
+   * Desired state was replaced, and the upstreams and the authenticator have it: from now on everybody has the rights
+   * that `current` gives, and whoever's lists are others is told. `filtered` names servers whose tool filter changed.
+   */
+  desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
+    const { sessions, listens, announcer, catalogs } = this.#parts;
+    catalogs.invalidate();
+    sessions.reauthorize(current);
+    listens.reauthorize(current);
+    announcer.everything(filtered);
   }
 
   /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */

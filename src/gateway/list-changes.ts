@@ -6,10 +6,10 @@ import type { ListKind } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
 
-/** Lists of one server that differ from before, for clients of one fingerprint. */
+/** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
 export interface ListChange {
   readonly server: string;
-  readonly fingerprint: string;
+  readonly fingerprint: string | null;
   readonly kinds: ReadonlySet<ListKind>;
 }
 
@@ -27,7 +27,9 @@ export function methodsDue(audience: Audience, changes: readonly ListChange[], c
   if (endpoint.kind === 'server') {
     const own = changes.filter(
       ({ server, fingerprint }) =>
-        server === endpoint.server && fingerprint === client.fingerprint && mayUse(client.principal, server),
+        server === endpoint.server &&
+        (fingerprint === null || fingerprint === client.fingerprint) &&
+        mayUse(client.principal, server),
     );
     return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
   }

@@ -2,6 +2,7 @@ import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Principal } from '../model/principal.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import type { Catalogs } from './catalogs.ts';
@@ -78,6 +79,15 @@ export class Listens {
     }
   }
 
+  /** Agents were changed: listens of callers whose rights are others now end, to be opened anew with those. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const listen of [...this.#open]) {
+      const { principal } = listen.client;
+      const now = current(principal.id);
+      if (now === null || !sameServers(principal.servers, now.servers)) listen.complete();
+    }
+  }
+
   /** Ends all of them gracefully, and every one that comes after. */
   drain(): void {
     this.#draining = true;
@@ -123,4 +133,9 @@ export class Listens {
     usage.uris -= filter.uris.length;
     if (usage.listens === 0) this.#usage.delete(id);
   }
+}
+
+function sameServers(a: ReadonlySet<string> | null, b: ReadonlySet<string> | null): boolean {
+  if (a === null || b === null) return a === b;
+  return a.size === b.size && [...a].every((server) => b.has(server));
 }

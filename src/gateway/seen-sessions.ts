@@ -1,6 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
+import type { Principal } from '../model/principal.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { Audience } from './list-changes.ts';
 
@@ -40,7 +41,26 @@ export class SeenSessions {
     return this.#sessions.get(sessionId) ?? null;
   }
 
+  ids(): Iterable<string> {
+    return this.#sessions.keys();
+  }
+
+  /** Agents were changed: what servers say goes on only to those who may still hear it. */
+  reauthorize(current: (principalId: string) => Principal | null): void {
+    for (const [sessionId, { client, endpoint, announced }] of this.#sessions) {
+      const principal = current(client.principal.id) ?? nobody(client.principal);
+      if (principal !== client.principal) {
+        this.#sessions.set(sessionId, new SeenSession({ ...client, principal }, endpoint, announced));
+      }
+    }
+  }
+
   delete(sessionId: string): void {
     this.#sessions.delete(sessionId);
   }
+}
+
+/** Somebody who is no caller of ours any more. */
+function nobody(principal: Principal): Principal {
+  return { ...principal, servers: new Set() };
 }

@@ -8,14 +8,13 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
-import type { ServerState } from '../model/server-state.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { HelloView } from './hello-view.ts';
 import type { LogLevels } from './log-levels.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
-import { noServer, type ServerIndex } from './server-index.ts';
+import { isDown, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import { toolResult } from './tool-results.ts';
@@ -27,17 +26,6 @@ export interface ServerEndpointDeps {
   readonly logLevels: LogLevels;
   readonly clock: Clock;
 }
-
-/** States in which asking is known to be in vain; the last known lists are given instead. */
-const DOWN: ReadonlySet<ServerState> = new Set([
-  'stopped',
-  'stopping',
-  'disconnected',
-  'failed',
-  'unreachable',
-  'auth_required',
-  'suspended',
-]);
 
 /**
  * The endpoint of one server: whatever the client says goes to that server as it stands, methods nobody here has
@@ -139,9 +127,7 @@ export class ServerEndpoint {
     const { client, request } = exchange;
     const { name } = server;
     let known = upstreams.knownCatalog(name, client);
-    const status = upstreams.status(name);
-    const down = status !== null && DOWN.has(status.state);
-    if (this.#mayAskLive(server, known, client) && !(down && known !== null)) {
+    if (this.#mayAskLive(server, known, client) && !(known !== null && isDown(upstreams, name))) {
       const outcome = await upstreams.call(name, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) return filtered(outcome, server);
     }

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { agent, client, endpointOf, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
+import { agent, client, endpointOf, GatewayBench, MCP, serverNamed } from '../../test/support/gateway-bench.ts';
 import { type Offer, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure } from '../model/outcome.ts';
+import { ANONYMOUS } from '../model/principal.ts';
 import { notification, request, result } from '../protocol/compose.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 
@@ -254,4 +255,57 @@ test('what clients ask is measured by method and kind of end; methods of their o
     '_count{mcp_method_name="tools/call",error_type="-32602"} 1',
     '_count{mcp_method_name="_OTHER",error_type="-32601"} 2',
   ]);
+});
+
+test('S2.28 check:E1 rights that a reload takes away end at once: pushes, lists and listens', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const ann = agent('ann', 'a', 'b');
+  await seen(bench, 'one', MCP, { principal: ann });
+  await seen(bench, 'bob', MCP, { principal: agent('bob', 'b') });
+  const listen = bench.run('subscriptions/listen', '{"notifications":{"toolsListChanged":true}}', {
+    client: client('stateless', { principal: ann }),
+  });
+  await settled();
+  const now = new Map([
+    ['agent:ann', agent('ann', 'b')],
+    ['agent:bob', agent('bob', 'b')],
+  ]);
+  bench.gateway.desiredChanged((id) => now.get(id) ?? null);
+  bench.gateway.notification('a', 'one', notification('notifications/message', '{}', 'stateful'));
+  await bench.clock.advance(100);
+  assert.deepEqual(told(bench), ['one notifications/tools/list_changed']);
+  assert.equal((await listen).kind, 'answer');
+  now.delete('agent:ann');
+  bench.gateway.desiredChanged((id) => now.get(id) ?? null);
+  bench.gateway.notification('b', 'one', notification('notifications/message', '{}', 'stateful'));
+  assert.equal(told(bench).length, 1);
+});
+
+test('servers that come and go, and filters that change, are told of as changed lists', async () => {
+  const bench = new GatewayBench(OFFERS);
+  await seen(bench, 'all');
+  await seen(bench, 'single-a', endpointOf('a'));
+  await seen(bench, 'single-b', endpointOf('b'));
+  const listen = bench.exchange('subscriptions/listen', '{"notifications":{"toolsListChanged":true}}', {
+    era: 'stateless',
+  });
+  void bench.gateway.run(listen, MCP);
+  await settled();
+  const current = () => ANONYMOUS;
+  bench.upstreams.list = [serverNamed('a')];
+  bench.gateway.desiredChanged(current);
+  await bench.clock.advance(100);
+  assert.deepEqual(told(bench), ['all notifications/tools/list_changed']);
+  assert.equal(listen.emitted.at(-1)!.method, 'notifications/tools/list_changed');
+  const tools = { include: null, exclude: new Set(['x']) };
+  bench.upstreams.list = [serverNamed('a', { tools })];
+  bench.gateway.desiredChanged(current, ['a']);
+  await bench.clock.advance(100);
+  assert.deepEqual(told(bench).slice(1).sort(), [
+    'all notifications/tools/list_changed',
+    'single-a notifications/tools/list_changed',
+  ]);
+  bench.gateway.desiredChanged(current);
+  await bench.clock.advance(100);
+  assert.equal(told(bench).length, 3);
 });

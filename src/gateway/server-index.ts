@@ -1,6 +1,7 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
+import type { ServerState } from '../model/server-state.ts';
 
 /** Desired servers by name, read anew whenever the set was replaced. */
 export class ServerIndex {
@@ -33,4 +34,20 @@ export class ServerIndex {
 
 export function noServer(name: string): GatewayError {
   return new GatewayError('INVALID_REQUEST', `There is no server '${name}' here`);
+}
+
+/** States in which asking is known to be in vain. */
+const DOWN: ReadonlySet<ServerState> = new Set([
+  'stopped',
+  'stopping',
+  'disconnected',
+  'failed',
+  'unreachable',
+  'auth_required',
+  'suspended',
+]);
+
+export function isDown(upstreams: Upstreams, server: string): boolean {
+  const status = upstreams.status(server);
+  return status !== null && DOWN.has(status.state);
 }
