@@ -118,6 +118,11 @@ test('the hello is the server’s own; a server that cannot be reached says why'
   bench.upstreams.states.set('t', 'auth_required');
   const down = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
   assert.ok(down instanceof GatewayError && /auth_required: because/.test(down.message));
+  const starting = new GatewayBench({ t: null });
+  const late = starting.gateway.hello(endpointOf('t'), client('stateful'), 2_000);
+  await starting.clock.advance(20_000);
+  starting.upstreams.listed('t', PAGED);
+  assert.ok(!((await late) instanceof GatewayError), 'a first start takes its time');
   const none = await bench.gateway.hello(endpointOf('nope'), client('stateful'), 0);
   assert.ok(none instanceof GatewayError && none.code === 'INVALID_REQUEST');
 });

@@ -66,10 +66,13 @@ export class ServerEndpoint {
     }
   }
 
+  /** There is nobody else to speak for: a server that is starting gets as long as a call to it, not only `waitMs`. */
   async hello(name: string, client: ClientProfile, waitMs: number): Promise<HelloView | GatewayError> {
     const { upstreams, servers, clock } = this.#deps;
-    if (servers.get(name) === null) return noServer(name);
-    const catalog = upstreams.knownCatalog(name, client) ?? (await upstreams.catalog(name, client, waitMs));
+    const server = servers.get(name);
+    if (server === null) return noServer(name);
+    const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, server.timeoutMs);
+    const catalog = upstreams.knownCatalog(name, client) ?? (await upstreams.catalog(name, client, patience));
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall());
   }
 
