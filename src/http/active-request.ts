@@ -84,6 +84,11 @@ export class ActiveRequest implements ClientRequest {
     else if (!collector.add(bytes, from, to)) this.#tooLarge(collector.limit);
   }
 
+  /** Where the next bytes of the body should be read to; null for anywhere. */
+  get landing(): Buffer | null {
+    return this.#done ? null : (this.#collector?.rest ?? null);
+  }
+
   onEnd(): void {
     if (this.#done) return;
     const body = this.#collector?.take() ?? null;

@@ -11,11 +11,21 @@ export class BodyCollector {
     this.#whole = known < 0 ? null : Buffer.allocUnsafe(known);
   }
 
+  /**
+   * Where the next bytes belong, so that a read can put them there itself; null where the length is not known. What was
+   * read there is given to `add` like everything else, and then not copied.
+   */
+  get rest(): Buffer | null {
+    return this.#whole === null ? null : this.#whole.subarray(this.#length);
+  }
+
   /** Copies a range out of `bytes`. False when that is over the limit. */
   add(bytes: Buffer, from: number, to: number): boolean {
     const size = to - from;
     if (this.#whole !== null) {
-      bytes.copy(this.#whole, this.#length, from, to);
+      const inPlace =
+        bytes.buffer === this.#whole.buffer && bytes.byteOffset + from === this.#whole.byteOffset + this.#length;
+      if (!inPlace) bytes.copy(this.#whole, this.#length, from, to);
     } else {
       if (this.#length + size > this.limit) return false;
       const part = Buffer.allocUnsafe(size);

@@ -55,6 +55,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #head: ResponseHead | null = null;
   #complete = false;
   #gone = false;
+  #landing: Buffer;
   #connected = false;
   #idleSince = 0;
   #stopDeadline: (() => void) | null = null;
@@ -67,6 +68,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#pool = pool;
     this.#options = options;
     this.#parser = new ResponseParser(this);
+    const own = process.platform === 'win32' ? Buffer.allocUnsafeSlow(READ_BYTES) : SHARED_READ;
+    this.#landing = own;
     const socket = connect({
       host: options.host,
       port: options.port,
@@ -74,7 +77,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       autoSelectFamily: true,
       noDelay: true,
       onread: {
-        buffer: process.platform === 'win32' ? Buffer.allocUnsafeSlow(READ_BYTES) : SHARED_READ,
+        // Asked for at first and after every read; undefined, which the types do not know, keeps the last one.
+        buffer: () => this.#nextLanding(own) as Buffer,
         callback: (length, bytes) => {
           this.#read(length, bytes as Buffer);
           return true;
@@ -172,6 +176,17 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     }
     // The first try to write is synchronous: an error that stands now means that the kernel took nothing at all.
     this.#written = socket.errored === null && !socket.destroyed;
+  }
+
+  /** A large body of known length is read straight to where it will stay; the read cannot go beyond its end. */
+  #nextLanding(own: Buffer): Buffer | undefined {
+    // Each address that is tried makes a new handle, which needs a buffer of its own accord.
+    if (!this.#connected) return own;
+    const wanted = this.#active?.landing ?? null;
+    const next = wanted !== null && wanted.length >= READ_BYTES ? wanted : own;
+    if (next === this.#landing) return undefined;
+    this.#landing = next;
+    return next;
   }
 
   #read(length: number, bytes: Buffer): void {
