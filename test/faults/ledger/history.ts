@@ -1,0 +1,52 @@
+/** How an attempt ended for its client. LOST: the gateway itself went away, so that the client knows nothing. */
+export type Ending = 'RESULT' | 'NOT_SENT' | 'UNKNOWN' | 'REFUSED' | 'LOST';
+
+/** One attempt of a client at one call, written down as it began and as it ended. Times in milliseconds. */
+export interface Attempt {
+  readonly client: string;
+  readonly call: string;
+  readonly tool: string;
+  /** The JSON-RPC id as the client wrote it. */
+  readonly rpcId: string;
+  readonly startedAt: number;
+  ending: Ending | null;
+  endedAt: number | null;
+  /** The JSON-RPC id as it came back; null when nothing did. */
+  answeredId: string | null;
+  /** The call that the result speaks of; null when it is none. */
+  answeredCall: string | null;
+  /** The client gave up itself, so that no answer was due. */
+  abandoned: boolean;
+  /** In words, what came instead of a result. */
+  reason: string;
+}
+
+/** Everything all clients of a run tried. */
+export class History {
+  readonly attempts: Attempt[] = [];
+
+  begin(client: string, call: string, tool: string, rpcId: string): Attempt {
+    const attempt: Attempt = {
+      client,
+      call,
+      tool,
+      rpcId,
+      startedAt: performance.now(),
+      ending: null,
+      endedAt: null,
+      answeredId: null,
+      answeredCall: null,
+      abandoned: false,
+      reason: '',
+    };
+    this.attempts.push(attempt);
+    return attempt;
+  }
+
+  /** How many attempts ended in which way. */
+  endings(): Record<Ending, number> {
+    const counts = { RESULT: 0, NOT_SENT: 0, UNKNOWN: 0, REFUSED: 0, LOST: 0 };
+    for (const { ending } of this.attempts) if (ending !== null) counts[ending]++;
+    return counts;
+  }
+}

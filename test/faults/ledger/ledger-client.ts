@@ -1,0 +1,192 @@
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { Attempt, Ending, History } from './history.ts';
+
+export interface LedgerClientOptions {
+  readonly url: string;
+  readonly era: 'stateful' | 'stateless';
+  readonly name: string;
+  readonly history: History;
+  /** Connections at once. */
+  readonly sockets?: number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly message: string | null;
+}
+
+const REVISION = { stateful: '2025-11-25', stateless: '2026-07-28' } as const;
+const META = {
+  'io.modelcontextprotocol/protocolVersion': REVISION.stateless,
+  'io.modelcontextprotocol/clientInfo': { name: 'ledger', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+/**
+ * A client that writes down every attempt before it makes it and every answer as it came. It repeats nothing of its
+ * own accord. Ids are alternately texts and integers beyond what a double holds.
+ */
+export class LedgerClient {
+  readonly history: History;
+  readonly name: string;
+  readonly era: 'stateful' | 'stateless';
+  url: string;
+  sessionId: string | null = null;
+  readonly #agent: Agent;
+  readonly #open = new Set<ClientRequest>();
+  #count = 0;
+
+  constructor(options: LedgerClientOptions) {
+    this.url = options.url;
+    this.era = options.era;
+    this.name = options.name;
+    this.history = options.history;
+    this.#agent = new Agent({ keepAlive: true, maxSockets: options.sockets ?? Number.POSITIVE_INFINITY });
+  }
+
+  /** Opens a session; nothing to do in the stateless era. */
+  async open(): Promise<void> {
+    if (this.era === 'stateless') return;
+    this.sessionId = null;
+    const params = {
+      protocolVersion: REVISION.stateful,
+      capabilities: {},
+      clientInfo: { name: this.name, version: '1' },
+    };
+    const answer = await this.#post(
+      `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${JSON.stringify(params)}}`,
+    );
+    const id = answer.headers['mcp-session-id'];
+    if (typeof id !== 'string') throw new Error(`no session: ${answer.status} ${answer.message}`);
+    this.sessionId = id;
+    await this.#post('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+  }
+
+  /** The parsed result (or error) of a request that is not a tool call. */
+  async request(method: string, params: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
+    const body = { jsonrpc: '2.0', id: ++this.#count, method, params: this.#params(params) };
+    const answer = await this.#post(JSON.stringify(body), ['mcp-method', method]);
+    return JSON.parse(answer.message ?? `{"status":${answer.status}}`) as Record<string, unknown>;
+  }
+
+  /**
+   * Calls a tool; `tool` as the endpoint names it, `own` as the server does, where that differs. Never rejects. With
+   * `abandonAfterMs` it hangs up without waiting for the answer.
+   */
+  async call(
+    tool: string,
+    args: Record<string, unknown> = {},
+    options: { readonly own?: string; readonly abandonAfterMs?: number; readonly call?: string } = {},
+  ): Promise<Attempt> {
+    const n = ++this.#count;
+    const call = options.call ?? `${this.name}-${n}`;
+    const rpcId = n % 2 === 0 ? `"${call}"` : `${9_007_199_254_740_993n + BigInt(n)}`;
+    const own = options.own ?? tool.slice(tool.lastIndexOf('__') < 0 ? 0 : tool.lastIndexOf('__') + 2);
+    const attempt = this.history.begin(this.name, call, own, rpcId);
+    const params = JSON.stringify(this.#params({ name: tool, arguments: { call, ...args } }));
+    const body = `{"jsonrpc":"2.0","id":${rpcId},"method":"tools/call","params":${params}}`;
+    try {
+      const { abandonAfterMs } = options;
+      attempt.abandoned = abandonAfterMs !== undefined;
+      const answer = await this.#post(body, ['mcp-method', 'tools/call', 'mcp-name', tool], abandonAfterMs);
+      judge(attempt, answer);
+    } catch (error) {
+      attempt.ending = 'LOST';
+      attempt.reason = String(error);
+    }
+    attempt.endedAt = performance.now();
+    return attempt;
+  }
+
+  /** Ends the session as a well-behaved client does. */
+  async end(): Promise<void> {
+    if (this.sessionId !== null) await this.#send('DELETE', '', []).catch(() => {});
+    this.sessionId = null;
+    this.close();
+  }
+
+  /** Hangs up on everything. */
+  close(): void {
+    for (const request of this.#open) request.destroy();
+    this.#agent.destroy();
+  }
+
+  #params(params: Record<string, unknown>): Record<string, unknown> {
+    return this.era === 'stateless' ? { ...params, _meta: META } : params;
+  }
+
+  async #post(body: string, routing: readonly string[] = [], abandonAfterMs?: number): Promise<Answer> {
+    return this.#send('POST', body, this.era === 'stateless' ? routing : [], abandonAfterMs);
+  }
+
+  #send(method: string, body: string, more: readonly string[], abandonAfterMs?: number): Promise<Answer> {
+    const headers = ['accept', 'application/json, text/event-stream', 'host', new URL(this.url).host, ...more];
+    if (body !== '')
+      headers.push('content-type', 'application/json', 'content-length', String(Buffer.byteLength(body)));
+    if (this.era === 'stateless') headers.push('mcp-protocol-version', REVISION.stateless);
+    else if (this.sessionId !== null) {
+      headers.push('mcp-session-id', this.sessionId, 'mcp-protocol-version', REVISION.stateful);
+    }
+    return new Promise((resolve, reject) => {
+      const request = httpRequest(this.url, { method, headers, agent: this.#agent });
+      this.#open.add(request);
+      let timer: NodeJS.Timeout | undefined;
+      request.on('close', () => {
+        clearTimeout(timer);
+        this.#open.delete(request);
+      });
+      if (abandonAfterMs !== undefined) timer = setTimeout(() => request.destroy(), abandonAfterMs);
+      request.on('error', reject);
+      request.on('response', (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          const sse = response.headers['content-type']?.startsWith('text/event-stream') === true;
+          const message = sse ? answerIn(text) : text === '' ? null : text;
+          if (sse && message === null) reject(new Error('the stream ended without an answer'));
+          else resolve({ status: response.statusCode ?? 0, headers: response.headers, message });
+        });
+      });
+      request.end(body);
+    });
+  }
+}
+
+/** The answer in an event stream: the one message of it that has no method. */
+function answerIn(text: string): string | null {
+  for (const line of text.split('\n')) {
+    if (!line.startsWith('data:')) continue;
+    const data = line.slice(5).trim();
+    if (data !== '' && !('method' in (JSON.parse(data) as object))) return data;
+  }
+  return null;
+}
+
+function judge(attempt: Attempt, answer: Answer): void {
+  if (answer.message === null) {
+    attempt.ending = 'REFUSED';
+    attempt.reason = `HTTP ${answer.status}`;
+    return;
+  }
+  const message = JSON.parse(answer.message) as {
+    result?: { isError?: boolean; content?: { text?: string }[]; _meta?: Record<string, { outcome: Ending }> };
+    error?: { code: number; message: string; data?: { outcome?: Ending } };
+  };
+  attempt.answeredId = /"id":\s*("(?:[^"\\]|\\.)*"|[-\d.eE+]+)/.exec(answer.message)?.[1] ?? null;
+  const text = message.result?.content?.[0]?.text ?? '';
+  const failure = message.result?._meta?.['trunkline/error'] ?? message.error?.data;
+  if (failure?.outcome !== undefined) {
+    attempt.ending = failure.outcome;
+    attempt.reason = JSON.stringify(message.error ?? message.result).slice(0, 1000);
+  } else if (message.result !== undefined) {
+    attempt.ending = 'RESULT';
+    attempt.answeredCall = /^done (\S+)/.exec(text)?.[1] ?? null;
+    attempt.reason = text;
+  } else {
+    attempt.ending = answer.status >= 400 ? 'REFUSED' : 'UNKNOWN';
+    attempt.reason = answer.message.slice(0, 1000);
+  }
+}

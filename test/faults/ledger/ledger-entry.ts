@@ -1,0 +1,28 @@
+import { existsSync, readFileSync } from 'node:fs';
+
+/** One line of the upstream's ledger. `call` is the id that the client put into the tool's arguments. */
+export type LedgerEntry =
+  | { readonly event: 'executed'; readonly call: string; readonly tool: string; readonly pid: number }
+  | { readonly event: 'cancelled'; readonly call: string; readonly pid: number }
+  | { readonly event: 'session'; readonly session: string; readonly pid: number }
+  | { readonly event: 'listed'; readonly pid: number }
+  | { readonly event: 'pinged'; readonly pid: number }
+  | { readonly event: 'started'; readonly pid: number };
+
+/** The ledger as far as it is written; a line that is being written is not there yet. */
+export function readLedger(path: string): LedgerEntry[] {
+  if (!existsSync(path)) return [];
+  const lines = readFileSync(path, 'utf8').split('\n');
+  return lines.slice(0, -1).map((line) => JSON.parse(line) as LedgerEntry);
+}
+
+export function entriesOf<E extends LedgerEntry['event']>(
+  path: string,
+  event: E,
+): Extract<LedgerEntry, { event: E }>[] {
+  return readLedger(path).filter((entry): entry is Extract<LedgerEntry, { event: E }> => entry.event === event);
+}
+
+export function executed(path: string, call: string): number {
+  return entriesOf(path, 'executed').filter((entry) => entry.call === call).length;
+}

@@ -1,0 +1,18 @@
+import { fsyncSync, openSync, writeSync } from 'node:fs';
+import type { LedgerEntry } from './ledger-entry.ts';
+
+type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid'> : never;
+
+/** The upstream's own account of what it did: on disk before anything is answered, so that no kill can falsify it. */
+export class LedgerFile {
+  readonly #fd: number;
+
+  constructor(path: string) {
+    this.#fd = openSync(path, 'a');
+  }
+
+  write(entry: WithoutPid<LedgerEntry>): void {
+    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid })}\n`);
+    fsyncSync(this.#fd);
+  }
+}
