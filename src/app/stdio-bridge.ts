@@ -9,6 +9,8 @@ export interface BridgeOptions {
   /** Of the running gateway's MCP endpoint. */
   readonly url: string;
   readonly env: ProxyEnvironment;
+  /** The agent's key, where the gateway has agents. */
+  readonly key: string | undefined;
   readonly logger: Logger;
 }
 
@@ -21,7 +23,7 @@ export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Prom
   const bridge = new StdioBridge(streams, {
     client: openHttpClient(url, { env: options.env }),
     path: url.pathname,
-    headers: [],
+    headers: options.key === undefined ? [] : ['Authorization', `Bearer ${options.key}`],
     clock: systemClock,
     logger: options.logger,
     maxMessageBytes: MAX_MESSAGE_BYTES,

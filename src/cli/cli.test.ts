@@ -20,6 +20,7 @@ async function run(...argv: string[]) {
     env: {},
     cwd: '/',
     version: '1.2.3',
+    ask: null,
   });
   return { exitCode, ...printed };
 }

@@ -9,6 +9,8 @@ export interface GatewayFlags {
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
   readonly insecure?: boolean;
   readonly json?: boolean;
+  /** Only of `stdio`: which agent this client is, where a gateway with agents runs already. */
+  readonly key?: string;
 }
 
 export const GATEWAY_OPTIONS: readonly Option[] = [
@@ -25,6 +27,11 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
     .choices(['debug', 'info', 'warn', 'error']),
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
+
+/** By the environment rather than on the command line, where every process of the machine could read it. */
+export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a running gateway that has agents').env(
+  'TRUNKLINE_KEY',
+);
 
 export const JSON_OPTION = new Option('--json', 'print JSON instead of text').env('TRUNKLINE_JSON');
 

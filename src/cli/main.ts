@@ -1,4 +1,5 @@
 import { productVersion } from '../app/version.ts';
+import { askPerson } from './ask-person.ts';
 import { runProgram } from './program.ts';
 
 /** The program: runs the command line and ends the process with the command's exit code. */
@@ -9,5 +10,6 @@ export async function main(argv: readonly string[]): Promise<void> {
     env: process.env,
     cwd: process.cwd(),
     version: productVersion(),
+    ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askPerson : null,
   });
 }

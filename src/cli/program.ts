@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION } from './flags.ts';
+import { GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -56,6 +56,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       .command('stdio')
       .description('speak MCP on standard input and output, for clients that only spawn commands'),
   )
+    .addOption(KEY_OPTION)
     .argument('[file]', 'configuration file (default: the nearest one)')
     .action(async (file: string | undefined, flags: GatewayFlags) => {
       const { stdio } = await import('./stdio.ts');

@@ -1,5 +1,6 @@
 import { relative, resolve } from 'node:path';
 import { findConfig } from '../config/find-config.ts';
+import { rememberInputs } from '../config/inputs.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT } from './exit-code.ts';
@@ -11,6 +12,7 @@ export function loadOptions(input: CommandInput): LoadOptions {
   const base = {
     cwd: terminal.cwd,
     env: terminal.env,
+    ...(terminal.ask === null ? {} : { inputs: rememberInputs(terminal.ask) }),
     overrides: {
       ...(host === undefined ? {} : { host }),
       ...(port === undefined ? {} : { port }),

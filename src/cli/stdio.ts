@@ -15,14 +15,15 @@ import { loadOptions } from './sources.ts';
  */
 export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const load = loadOptions(input);
+  // Standard input is the client's: nobody can be asked anything here.
+  const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } });
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
   const wanted = (load.files ?? []).map((file) => resolve(load.cwd, file)).sort();
   const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env);
   if (running !== null && running.instance.files.toSorted().join('\n') === wanted.join('\n')) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
-    await bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, logger });
+    await bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });
     return EXIT.ok;
   }
   const opened = await openApp({ load, logger, state: 'instance', follow: true });

@@ -1,3 +1,5 @@
+import type { InputPrompt } from '../config/inputs.ts';
+
 /** What a command prints to and is asked from; real streams, or a test's. */
 export interface Terminal {
   readonly out: (text: string) => void;
@@ -5,4 +7,6 @@ export interface Terminal {
   readonly env: NodeJS.ProcessEnv;
   readonly cwd: string;
   readonly version: string;
+  /** Asks the person; null where nobody sits there. */
+  readonly ask: InputPrompt | null;
 }
