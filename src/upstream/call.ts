@@ -13,6 +13,14 @@ export interface CallOwner {
   ended(call: Call): void;
 }
 
+/** How long a call may take. */
+export interface CallTiming {
+  /** From the start, or from the last progress the server reported; 0 for no deadline. */
+  readonly timeoutMs: number;
+  /** From the start, whatever progress says. A longer `timeoutMs` raises it. */
+  readonly maxTimeoutMs: number;
+}
+
 /**
  * One `Upstreams.call` from start to its one outcome, across waiting for a connection, being in flight on one and
  * being tried again. It owns the deadline and the exchange's cancel slot for all of that time, so that a call costs
@@ -33,26 +41,36 @@ export class Call implements Pending {
   readonly startedAt: number;
   readonly outcome: Promise<Outcome>;
   readonly #owner: CallOwner;
-  readonly #timeoutMs: number;
+  readonly #timing: CallTiming;
+  readonly #clock: Clock;
+  #heardAt: number;
   #resolve!: (outcome: Outcome) => void;
   #disarm: (() => void) | null = null;
   #carrier: Carrier | null = null;
   #id = 0;
   #done = false;
 
-  /** `timeoutMs` 0: no deadline (streams such as `subscriptions/listen`). */
-  constructor(owner: CallOwner, server: string, request: Message, exchange: Exchange, timeoutMs: number, clock: Clock) {
+  constructor(
+    owner: CallOwner,
+    server: string,
+    request: Message,
+    exchange: Exchange,
+    timing: CallTiming,
+    clock: Clock,
+  ) {
     this.#owner = owner;
     this.server = server;
     this.request = request;
     this.exchange = exchange;
     this.method = request.method;
-    this.#timeoutMs = timeoutMs;
+    this.#timing = timing;
+    this.#clock = clock;
     this.startedAt = clock.now();
+    this.#heardAt = this.startedAt;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    if (timeoutMs > 0) this.#disarm = clock.after(timeoutMs, () => this.#expire());
+    if (timing.timeoutMs > 0) this.#disarm = clock.after(timing.timeoutMs, () => this.#expire());
     exchange.onCancel = (reason) => this.#cancel(reason);
   }
 
@@ -85,11 +103,23 @@ export class Call implements Pending {
     this.#finish(failure(error));
   }
 
+  /** The server reported progress: the deadline counts anew from here, up to the upper bound. Costs no timer. */
+  progressed(): void {
+    this.#heardAt = this.#clock.now();
+  }
+
   #expire(): void {
+    const { timeoutMs, maxTimeoutMs } = this.#timing;
+    const now = this.#clock.now();
+    const end = Math.min(this.#heardAt + timeoutMs, this.startedAt + Math.max(timeoutMs, maxTimeoutMs));
+    if (end > now) {
+      this.#disarm = this.#clock.after(end - now, () => this.#expire());
+      return;
+    }
     this.#disarm = null;
     const sent = this.#withdraw('timeout');
-    const message = `${this.server} did not answer ${this.method} within ${this.#timeoutMs} ms`;
-    this.fail(this.#error('TIMEOUT', message, sent));
+    const elapsed = Math.round(now - this.startedAt);
+    this.fail(this.#error('TIMEOUT', `${this.server} did not answer ${this.method} within ${elapsed} ms`, sent));
   }
 
   #cancel(reason: string): void {

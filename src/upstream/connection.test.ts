@@ -95,6 +95,29 @@ test('check:F6 S4.13 fault:F05 at its deadline a call is TIMEOUT and UNKNOWN, th
   assert.equal(failureOf(await slow).code, 'TIMEOUT');
 });
 
+test('check:F6 progress moves the deadline, up to the upper bound of any call', async () => {
+  const bench = new UpstreamBench();
+  bench.set.limit({ maxProcesses: 10, maxTimeoutMs: 2_500 });
+  const script = hanging();
+  await bench.run([serverOf('a', { timeoutMs: 1000 }), script]);
+  const outcome = bench.call('a', toolCall(client, '{"name":"echo","_meta":{"progressToken":1}}'));
+  await settled();
+  const token = script.last.lastOf('tools/call').id;
+  for (let i = 0; i < 4; i++) {
+    await bench.clock.advance(600);
+    script.last.deliver({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken: token, progress: i },
+    });
+  }
+  assert.equal(script.last.count('notifications/cancelled'), 0);
+  await bench.clock.advance(99);
+  assert.equal(script.last.count('notifications/cancelled'), 0);
+  await bench.clock.advance(1);
+  assert.equal(failureOf(await outcome).code, 'TIMEOUT');
+});
+
 test('fault:F05 after three deadlines in a row a server that answers no ping is replaced', async () => {
   const bench = new UpstreamBench();
   const script = hanging();

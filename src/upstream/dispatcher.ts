@@ -1,23 +1,27 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
-import { Call, type CallOwner } from './call.ts';
+import { Call, type CallOwner, type CallTiming } from './call.ts';
 import type { Connection } from './connection.ts';
 import { asGatewayError } from './failures.ts';
 import { errorCode } from './identifiers.ts';
+import type { NodeLimits } from './node-limits.ts';
 import { decideRetry } from './retry.ts';
 
 const HEADER_MISMATCH = -32020;
+const LISTEN = 'subscriptions/listen';
+const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
 export interface DispatcherDeps {
   readonly clock: Clock;
+  readonly limits: NodeLimits;
   readonly server: () => Server;
   /** The client's connection, if calls can be sent on it now. */
   readonly ready: (client: ClientProfile) => Connection | null;
@@ -41,6 +45,7 @@ export interface DispatcherDeps {
  */
 export class Dispatcher implements CallOwner {
   readonly #deps: DispatcherDeps;
+  #lastTiming: CallTiming = NO_DEADLINE;
   readonly #durations = new Map<string, Histogram>();
 
   constructor(deps: DispatcherDeps) {
@@ -49,7 +54,7 @@ export class Dispatcher implements CallOwner {
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
     const server = this.#deps.server();
-    const call = new Call(this, server.name, request, exchange, timeoutOf(server, request), this.#deps.clock);
+    const call = new Call(this, server.name, request, exchange, this.#timing(server, request), this.#deps.clock);
     if (exchange.cancelled === null) this.#dispatch(call);
     else exchange.onCancel?.(exchange.cancelled);
     return call.outcome;
@@ -69,7 +74,7 @@ export class Dispatcher implements CallOwner {
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#deps.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
-    if (verdict.kind === 'give_up') call.fail(error);
+    if (verdict.kind === 'give_up') call.fail(afterAttempts(error, call));
     // Not at once: what lost the request may be about to tell that the whole connection is gone.
     else if (verdict.afterMs === 0) queueMicrotask(() => this.#dispatch(call));
     else this.#deps.clock.after(verdict.afterMs, () => this.#dispatch(call));
@@ -83,6 +88,20 @@ export class Dispatcher implements CallOwner {
       this.#durations.set(method, series);
     }
     series.observe((this.#deps.clock.now() - call.startedAt) / 1000);
+  }
+
+  /** Streams end when somebody ends them. The common case makes no object of its own. */
+  #timing(server: Server, request: Message): CallTiming {
+    if (request.method === LISTEN) return NO_DEADLINE;
+    const { maxTimeoutMs } = this.#deps.limits;
+    let { timeoutMs } = server;
+    if (server.toolTimeoutMs.size > 0 && request.method === 'tools/call') {
+      timeoutMs = server.toolTimeoutMs.get(nameIn(request) ?? '') ?? timeoutMs;
+    }
+    const last = this.#lastTiming;
+    if (last.timeoutMs === timeoutMs && last.maxTimeoutMs === maxTimeoutMs) return last;
+    this.#lastTiming = { timeoutMs, maxTimeoutMs };
+    return this.#lastTiming;
   }
 
   #dispatch(call: Call): void {
@@ -111,15 +130,20 @@ export class Dispatcher implements CallOwner {
   }
 }
 
-/** 0 for streams, which end when somebody ends them. */
-function timeoutOf(server: Server, request: Message): number {
-  if (request.method === 'subscriptions/listen') return 0;
-  if (server.toolTimeoutMs.size === 0 || request.method !== 'tools/call') return server.timeoutMs;
-  const name = nameIn(request);
-  return (name === null ? undefined : server.toolTimeoutMs.get(name)) ?? server.timeoutMs;
-}
-
 function nameIn(request: Message): string | null {
   const { bytes, bodyStart, bodyEnd } = request;
   return bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'name'));
+}
+
+/** The failure with what the caller wants to know of it: whose it is, and how often it was tried. */
+function afterAttempts(error: GatewayError, call: Call): GatewayError {
+  const { outcome, retryable, retryAfterMs } = error.data;
+  return new GatewayError(error.code, error.message, {
+    outcome,
+    retryable,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    server: call.server,
+    attempts: call.attempts,
+    cause: error,
+  });
 }

@@ -12,6 +12,8 @@ export interface Pending {
   token: string | null;
   answered(message: Message): void;
   lost(error: GatewayError): void;
+  /** The server reported progress of it. */
+  progressed(): void;
 }
 
 /** Who has a pending request in flight, as the request sees it. */
@@ -48,4 +50,6 @@ export class OwnRequest implements Pending {
   lost(error: GatewayError): void {
     this.#reject(error);
   }
+
+  progressed(): void {}
 }

@@ -1,15 +1,20 @@
+import type { NodeLimits } from './node-limits.ts';
+
 /** Child processes of this node, counted over all servers, against the operator's limit. */
 export class ProcessQuota {
-  /** May be changed at any time; what runs already goes on. */
-  max: number;
+  readonly #limits: NodeLimits;
   #taken = 0;
 
-  constructor(max: number) {
-    this.max = max;
+  constructor(limits: NodeLimits) {
+    this.#limits = limits;
+  }
+
+  get max(): number {
+    return this.#limits.maxProcesses;
   }
 
   get full(): boolean {
-    return this.#taken >= this.max;
+    return this.#taken >= this.#limits.maxProcesses;
   }
 
   take(): void {

@@ -155,6 +155,7 @@ export class ServerMessages<C extends Channel> {
     const lasting = this.#lasting.get(id);
     // A call whose client sent no token has none of ours either: the server made this one up.
     if (range !== null && pending !== undefined && pending.token !== null) {
+      pending.progressed();
       emitFor(pending, message, range, pending.token);
     } else if (range !== null && lasting !== undefined) {
       this.#deps.owner.notified(this.#connection, replaced(message, range, lasting));

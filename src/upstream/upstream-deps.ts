@@ -15,8 +15,10 @@ export interface UpstreamSetDeps {
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
   readonly openTransport: OpenTransport;
-  /** Child processes on this node at once. */
+  /** Child processes on this node at once. See `UpstreamSet.limit`. */
   readonly maxProcesses: number;
+  /** Upper bound of a call that keeps reporting progress. Default 10 min. */
+  readonly maxTimeoutMs?: number;
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;

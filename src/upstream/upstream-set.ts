@@ -7,6 +7,7 @@ import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import type { NodeLimits } from './node-limits.ts';
 import { planChanges } from './plan.ts';
 import { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
@@ -19,6 +20,7 @@ import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upst
 /** S1: how often connections nobody uses any more are looked for. */
 const SWEEP_EVERY_MS = 5 * 60_000;
 const EAGER_STARTS = 4;
+const MAX_TIMEOUT_MS = 10 * 60_000;
 
 /**
  * All servers of this node. `apply` makes reality equal to a new set of definitions: what is new is started before
@@ -27,6 +29,7 @@ const EAGER_STARTS = 4;
 export class UpstreamSet implements Upstreams {
   readonly #deps: UpstreamSetDeps;
   readonly #times: UpstreamTimes;
+  readonly #limits: NodeLimits;
   readonly #quota: ProcessQuota;
   readonly #queue = new StartQueue(EAGER_STARTS);
   readonly #upstreams = new Map<string, Upstream>();
@@ -41,12 +44,13 @@ export class UpstreamSet implements Upstreams {
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
     this.#times = { ...UPSTREAM_TIMES, ...deps.times };
-    this.#quota = new ProcessQuota(deps.maxProcesses);
+    this.#limits = { maxProcesses: deps.maxProcesses, maxTimeoutMs: deps.maxTimeoutMs ?? MAX_TIMEOUT_MS };
+    this.#quota = new ProcessQuota(this.#limits);
   }
 
-  /** The node's limit of child processes; what runs already goes on. */
-  set maxProcesses(max: number) {
-    this.#quota.max = max;
+  /** Changes limits of the node; what runs already goes on. */
+  limit(limits: NodeLimits): void {
+    Object.assign(this.#limits, limits);
   }
 
   /** Begins the eager starts, a few at a time. Returns at once. */
@@ -157,7 +161,7 @@ export class UpstreamSet implements Upstreams {
       if (capabilities === null) continue;
       remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
     }
-    return new Upstream(server, this.#deps, this.#times, this.#quota, remembered);
+    return new Upstream(server, this.#deps, this.#times, this.#limits, this.#quota, remembered);
   }
 
   async #suspend(server: Server): Promise<void> {

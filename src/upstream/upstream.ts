@@ -1,24 +1,24 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { request } from '../protocol/compose.ts';
-import { discoverRequest } from '../protocol/stateless/discover.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Attempt } from './attempt.ts';
 import { ChangeListener } from './change-listener.ts';
 import { ClientConnections } from './client-connections.ts';
 import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
+import { ConnectionHealth } from './connection-health.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Connector } from './connector.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { asGatewayError } from './failures.ts';
 import { ListChanges } from './list-changes.ts';
+import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
 import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
@@ -29,16 +29,12 @@ import { isExclusive, sessionOf } from './tenancy.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
-/** Attempts in a row that could not even be sent; then a remote server counts as gone. */
-const UNSENT_TILL_GONE = 3;
-
 /**
  * The running side of one server on this node: supervisor, session pool, catalogues, status. A call on an
  * established connection goes straight to it; everything else (first use, crash, restart) waits for the supervisor.
  */
 export class Upstream implements ConnectionOwner<Connection> {
   readonly #deps: UpstreamSetDeps;
-  readonly #times: UpstreamTimes;
   readonly #logger: Logger;
   readonly #connections: ClientConnections;
   readonly #catalogs: ServerCatalogs;
@@ -46,13 +42,15 @@ export class Upstream implements ConnectionOwner<Connection> {
   readonly #listener: ChangeListener;
   readonly #supervisor: Supervisor;
   readonly #dispatcher: Dispatcher;
+  readonly #health: ConnectionHealth;
   readonly #nobody: ClientProfile;
+  /** It lives and dies on this machine. */
+  readonly #local: boolean;
   #server: Server;
   /** Connections that a crash took, to be brought back by the next start. */
   readonly #lost = new Map<string, Wanted>();
   /** Who wanted the coming start: what is presented on the connection that it opens. */
   #wish: ClientProfile | null = null;
-  #unsent = 0;
   #startedInMs: number | null = null;
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
@@ -62,6 +60,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     server: Server,
     deps: UpstreamSetDeps,
     times: UpstreamTimes,
+    limits: NodeLimits,
     quota: ProcessQuota,
     remembered: Iterable<RememberedCatalog>,
   ) {
@@ -69,9 +68,9 @@ export class Upstream implements ConnectionOwner<Connection> {
     const { name } = server;
     const { type } = server.transport;
     const local = type === 'stdio' || type === 'memory';
+    this.#local = local;
     this.#server = server;
     this.#deps = deps;
-    this.#times = times;
     this.#logger = deps.logger.child({ server: name });
     this.#nobody = standIn(deps.clientInfo ?? null);
     const help = 'Messages of a server that belong to nothing, by reason.';
@@ -117,18 +116,25 @@ export class Upstream implements ConnectionOwner<Connection> {
         this.#tell();
       },
     });
+    this.#health = new ConnectionHealth({
+      server: name,
+      pingMs: times.pingMs,
+      remote: !local,
+      replace: (connection, error, how) => this.#replace(connection, error, how),
+    });
     this.#dispatcher = new Dispatcher({
       clock,
+      limits,
       server: () => this.#server,
       ready: (client) => this.#connections.ready(client),
       connection: (client) => this.#connectionFor(client),
       tool: (client, tool) => this.#catalogs.tool(this.#connections.listedAs(client).fingerprint, tool),
       relist: (client) => this.#catalogs.refresh(this.#connections.listedAs(client), null),
       answered: () => {
-        this.#unsent = 0;
+        this.#health.answered();
         this.#supervisor.proved();
       },
-      unsent: (client) => this.#couldNotSend(client),
+      unsent: (client) => this.#health.unsent(this.#connections.ready(client)),
       durations: metrics.histogram('mcp_client_operation_duration_seconds', 'Calls to servers, in seconds.', [
         'mcp_method_name',
         'server',
@@ -260,22 +266,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   unresponsive(connection: Connection): void {
-    void this.#probe(connection);
-  }
-
-  /** F05: a server that answers a ping is slow; one that does not is hung, and its connection is replaced. */
-  async #probe(connection: Connection): Promise<void> {
-    const ping =
-      connection.era === 'stateless'
-        ? discoverRequest('0', connection.profile)
-        : request('ping', '0', null, 'stateful');
-    try {
-      await connection.ask(ping, this.#times.pingMs);
-    } catch (cause) {
-      const error = asGatewayError(cause, this.#server.name);
-      if (error.code !== 'TIMEOUT' || !connection.live) return;
-      this.#replace(connection, error, 'remove');
-    }
+    void this.#health.probe(connection);
   }
 
   /** Ends a connection that is of no use any more, as if it had ended by itself. */
@@ -283,15 +274,6 @@ export class Upstream implements ConnectionOwner<Connection> {
     const ended = connection.close(how);
     this.closed(connection, { kind: 'unreachable', error });
     void ended;
-  }
-
-  #couldNotSend(client: ClientProfile): void {
-    if (!('url' in this.#server.transport) || ++this.#unsent < UNSENT_TILL_GONE) return;
-    this.#unsent = 0;
-    const connection = this.#connections.ready(client);
-    const error = new GatewayError('NOT_SENT', `${this.#server.name} cannot be reached`, { server: this.#server.name });
-    // Not ended for the server: should it come back with the session, so do we.
-    if (connection !== null) this.#replace(connection, error, 'shutdown');
   }
 
   #recordEnd(connection: Connection): void {
@@ -362,15 +344,33 @@ export class Upstream implements ConnectionOwner<Connection> {
   async #launch(attempt: Attempt): Promise<void> {
     this.#catalogs.startedAnew();
     this.#startedInMs = null;
-    let connection: Connection | null = null;
-    for (const [key, want] of [...this.#lost]) {
-      connection = await this.#connections.pool.acquire(want);
-      this.#lost.delete(key);
-    }
+    let connection = await this.#recover();
     const profile = this.#wish ?? this.#catalogs.latestProfile ?? this.#nobody;
     connection ??= this.#connections.pool.any ?? (await this.#connections.first(profile, attempt));
     this.#wish = null;
     this.#useful(connection, this.#connections.listedAs(connection.profile));
+  }
+
+  /**
+   * Brings back what a crash took. Processes hold the state of their sessions and are started again at once; HTTP
+   * sessions wait for the next call of their client, so that a thousand of them do not come back at one instant.
+   */
+  async #recover(): Promise<Connection | null> {
+    const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#local || tenancy.kind === 'shared');
+    this.#lost.clear();
+    const recovered = await Promise.all(
+      wanted.map(async (want) => {
+        try {
+          return await this.#connections.pool.acquire(want);
+        } catch (cause) {
+          const error = asGatewayError(cause, this.#server.name);
+          if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
+          this.#lost.set(want.key, want);
+          throw error;
+        }
+      }),
+    );
+    return recovered.find((connection) => connection !== null) ?? null;
   }
 
   #tell(): void {

@@ -1,0 +1,7 @@
+/** Limits of this node that the operator may change while it runs. */
+export interface NodeLimits {
+  /** Child processes at once, over all servers. */
+  maxProcesses: number;
+  /** Upper bound of a call that keeps reporting progress. */
+  maxTimeoutMs: number;
+}
