@@ -148,6 +148,7 @@ export class App {
     // On loopback nobody balances load: there is nobody to wait for.
     if (this.#mcp !== null && !isLoopback(this.state.listen.host)) await pause(NOT_READY_LEAD_MS);
     this.#mcp?.stopAccepting();
+    this.rooms.gateway.drain();
     downstream.drain();
     const end = performance.now() + drainMs;
     while (downstream.inFlight > 0 && performance.now() < end) await pause(DRAIN_POLL_MS);
@@ -164,6 +165,7 @@ export class App {
     this.failReadiness('stopping');
     this.#follower.close();
     const { rooms } = this;
+    rooms.gateway.close();
     rooms.downstream.close();
     await Promise.all([this.#mcp?.close(graceMs), this.#control?.close(graceMs), rooms.upstreams.close(how)]);
     await rooms.close();
@@ -187,13 +189,14 @@ export class App {
   }
 
   #apply(change: RegistryChange): void {
-    const { logger, upstreams, authenticator, downstream } = this.rooms;
-    const { added, removed, changed } = change.servers;
+    const { logger, upstreams, authenticator, downstream, gateway } = this.rooms;
+    const { added, removed, changed, updated } = change.servers;
+    const current = (id: string) => authenticator.principal(id);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     this.rooms.desired.state = change.state;
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
-    downstream.reauthorize((id) => authenticator.principal(id));
+    downstream.reauthorize(current);
     this.#mcp?.update(listenerSettings(change.state));
     const fixed =
       this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
@@ -201,6 +204,8 @@ export class App {
     this.#applied = upstreams
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));
+    // The new set stands already; what `apply` resolves with is the end of what it replaced.
+    gateway.desiredChanged(current, updated);
   }
 }
 

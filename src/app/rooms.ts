@@ -74,6 +74,7 @@ export async function buildRooms(
   const gateway = new Gateway({
     clock,
     logger,
+    metrics,
     info,
     key: installationKey(stateFile, random),
     firstListWaitMs: () => desired.state.firstListWaitMs,
