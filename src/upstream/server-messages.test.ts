@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  serverOf,
+  TestExchange,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { request, result } from '../protocol/compose.ts';
+
+const stateful = () => new ScriptedServer(statefulServer());
+const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+const client = clientOf('session-1');
+
+test('progress tokens are ours on the wire and the client’s on the way back, to the digit', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const exchange = toolCall(client, '{"name":"echo","_meta":{"progressToken":9007199254740993,"x":1.0}}');
+  const outcome = bench.call('a', exchange);
+  await settled();
+  const sent = script.last.lastOf('tools/call');
+  const token = sent.params?._meta?.['progressToken'];
+  assert.equal(token, sent.id);
+  assert.match(script.last.lines.at(-1)!, /"x":1\.0/);
+  const params = `{"progressToken":${token},"progress":0.50}`;
+  script.last.deliver(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`);
+  script.last.respond(sent.id as number, {});
+  await outcome;
+  assert.equal(exchange.emitted.length, 1);
+  assert.match(exchange.emitted[0]!.bytes.toString(), /"progressToken":9007199254740993,"progress":0\.50/);
+});
+
+test('progress of a task comes after the answer that began it, under the client’s token, to its session', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const params = '{"name":"echo","task":{"ttl":1000},"_meta":{"progressToken":"t"}}';
+  await bench.call('a', toolCall(client, params));
+  const { id } = script.last.lastOf('tools/call');
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: id, progress: 1 } });
+  const [told] = bench.events.notifications;
+  assert.deepEqual([told?.sessionId, told?.method], ['session-1', 'notifications/progress']);
+  assert.match(told!.bytes, /"progressToken":"t"/);
+});
+
+test('a token hidden behind an escape is replaced too, and progress nobody asked for reaches nobody', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const hidden = toolCall(client, '{"name":"echo","_meta":{"progress\\u0054oken":"t"}}');
+  const silent = toolCall(client, '{"name":"echo"}', '2');
+  const outcomes = [bench.call('a', hidden), bench.call('a', silent)];
+  await settled();
+  const [first, second] = script.last.seen.filter((seen) => seen.method === 'tools/call');
+  assert.equal(first!.params?._meta?.['progressToken'], first!.id);
+  const progress = (token: unknown) =>
+    script.last.deliver({
+      jsonrpc: '2.0',
+      method: 'notifications/progress',
+      params: { progressToken: token, progress: 1 },
+    });
+  progress(second!.id);
+  progress('t');
+  progress(first!.id);
+  assert.equal(silent.emitted.length, 0);
+  assert.equal(hidden.emitted.length, 1);
+  script.last.respond(first!.id as number, {});
+  script.last.respond(second!.id as number, {});
+  await Promise.all(outcomes);
+});
+
+test('check:C4 a stateful server’s request goes to the session whose connection it came on, and to no other', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const one = toolCall(clientOf('one'));
+  const two = toolCall(clientOf('two'));
+  const outcomes = [bench.call('a', one), bench.call('a', two)];
+  await settled();
+  const [first, second] = script.live;
+  one.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[{"uri":"file:///one"}]}', 'stateful'));
+  first!.deliver({ jsonrpc: '2.0', id: 'srv-1', method: 'roots/list' });
+  await settled();
+  assert.deepEqual(first!.seen.at(-1), { jsonrpc: '2.0', id: 'srv-1', result: { roots: [{ uri: 'file:///one' }] } });
+  assert.equal(one.asked.length, 1);
+  assert.equal(two.asked.length, 0);
+  first!.respond(first!.lastOf('tools/call').id as number, {});
+  second!.respond(second!.lastOf('tools/call').id as number, {});
+  await Promise.all(outcomes);
+});
+
+test('check:C4 on a shared stateful connection the server’s own requests are refused, its ping is answered', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a', { isolation: 'shared' }), script]);
+  const one = toolCall(clientOf('one', '{"roots":{}}'));
+  const outcome = bench.call('a', one);
+  await settled();
+  script.last.deliver({ jsonrpc: '2.0', id: 1, method: 'sampling/createMessage', params: {} });
+  script.last.deliver({ jsonrpc: '2.0', id: 2, method: 'ping' });
+  await settled();
+  const answers = script.last.seen.filter((seen) => seen.method === undefined);
+  assert.equal((answers[0]!.error as { code: number }).code, -32601);
+  assert.deepEqual(answers[1], { jsonrpc: '2.0', id: 2, result: {} });
+  assert.equal(one.asked.length, 0);
+  assert.equal(bench.events.requests.length, 0);
+  assert.deepEqual(script.last.lastOf('initialize').params?.['capabilities'], {});
+  script.last.respond(script.last.lastOf('tools/call').id as number, {});
+  await outcome;
+});
+
+test('outside any call a session’s server asks the session, and a client that cannot be asked is one without the method', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  await bench.call('a', toolCall(client));
+  script.last.deliver({ jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: {} });
+  await settled();
+  assert.deepEqual(
+    bench.events.requests.map(({ sessionId }) => sessionId),
+    ['session-1'],
+  );
+  assert.equal((script.last.seen.at(-1)!.error as { code: number }).code, -32601);
+});
+
+test('fault:F12 unasked answers are dropped, requests of a stateless server refused', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statelessServer());
+  await bench.run([serverOf('a'), script]);
+  await bench.call('a', toolCall(clientOf(null)));
+  script.last.deliver({ jsonrpc: '2.0', id: 12_345, result: {} });
+  script.last.deliver({ jsonrpc: '2.0', id: 'x', method: 'sampling/createMessage', params: {} });
+  await settled();
+  assert.equal((script.last.seen.at(-1)!.error as { code: number }).code, -32601);
+  assert.equal(bench.dropped(), 2);
+});
+
+test('a log message goes to the newest call of the session; without one to the session', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([serverOf('a'), script]);
+  const calls = ['1', '2'].map((id) => toolCall(client, '{"name":"echo"}', id));
+  const outcomes = calls.map((exchange) => bench.call('a', exchange));
+  await settled();
+  const log = { jsonrpc: '2.0', method: 'notifications/message', params: { level: 'info', data: 1 } };
+  script.last.deliver(log);
+  assert.deepEqual(
+    calls.map((exchange) => exchange.emitted.length),
+    [0, 1],
+  );
+  for (const seen of script.last.seen) if (seen.method === 'tools/call') script.last.respond(seen.id as number, {});
+  await Promise.all(outcomes);
+  script.last.deliver(log);
+  assert.deepEqual(
+    bench.events.notifications.map(({ sessionId, method }) => [sessionId, method]),
+    [['session-1', 'notifications/message']],
+  );
+});
+
+test('what comes on a request’s own stream belongs to that request', async () => {
+  const bench = new UpstreamBench();
+  const script = hanging();
+  await bench.run([httpServerOf('a'), script]);
+  const calls = ['1', '2'].map((id) => toolCall(client, '{"name":"echo"}', id));
+  const outcomes = calls.map((exchange) => bench.call('a', exchange));
+  await settled();
+  const [first, second] = script.last.seen.filter((seen) => seen.method === 'tools/call');
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/message', params: {} }, first!.id as number);
+  assert.deepEqual(
+    calls.map((exchange) => exchange.emitted.length),
+    [1, 0],
+  );
+  // Another request's answer on this stream is no answer to either.
+  script.last.deliver({ jsonrpc: '2.0', id: second!.id, result: {} }, first!.id as number);
+  assert.equal(bench.dropped(), 1);
+  // An error without an id is the server's word on the request of the stream.
+  script.last.deliver({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'no' } }, first!.id as number);
+  assert.match(answerText(await outcomes[0]!), /"no"/);
+  script.last.respond(second!.id as number, {});
+  await outcomes[1];
+});
+
+test('subscriptions are named by our id on the wire and by the client’s id to the client', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statelessServer(), 'subscriptions/listen': () => SILENCE });
+  await bench.run([serverOf('a', { timeoutMs: 1000 }), script]);
+  const stateless = clientOf(null);
+  const listen = new TestExchange(
+    stateless,
+    request('subscriptions/listen', '"my-listen"', '{"notifications":{}}', 'stateless'),
+  );
+  const outcome = bench.call('a', listen);
+  await settled();
+  const id = script.last.lastOf('subscriptions/listen').id as number;
+  const meta = { 'io.modelcontextprotocol/subscriptionId': id };
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params: { _meta: meta } });
+  assert.match(listen.emitted[0]!.bytes.toString(), /"io.modelcontextprotocol\/subscriptionId":"my-listen"/);
+  // A stream has no deadline.
+  await bench.clock.advance(100_000);
+  script.last.respond(id, { resultType: 'complete', _meta: meta });
+  assert.match(answerText(await outcome), /"io.modelcontextprotocol\/subscriptionId":"my-listen"/);
+});
