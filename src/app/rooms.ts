@@ -18,6 +18,7 @@ import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
+import { registerGauges } from './gauges.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
 import { transports } from './transports.ts';
@@ -112,6 +113,7 @@ export async function buildRooms(
     state: () => desired.state,
   });
   gateway.attach(upstreams, downstream);
+  const gauges = registerGauges(metrics, upstreams, downstream);
   await upstreams.apply(loaded.state.servers);
 
   return {
@@ -131,6 +133,7 @@ export async function buildRooms(
     downstream,
     operator: new Operator(gateway, random, JSON.stringify(info)),
     async close() {
+      gauges.close();
       await reaper.close();
       events.close();
       stateFile.close();

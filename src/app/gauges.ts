@@ -1,0 +1,53 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import type { Downstream } from '../downstream/downstream.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { UpstreamSet } from '../upstream/upstream-set.ts';
+
+/** Registers the gauges that mirror what the rooms hold; they are read when somebody scrapes, and cost nothing before. */
+export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstream: Downstream): { close(): void } {
+  const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
+  const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
+  const state = metrics.gauge('trunkline_server_state', 'State of each server: 1 for the one it is in.', [
+    'server',
+    'state',
+  ]);
+  const restarts = metrics.gauge('trunkline_server_restarts', 'Restarts of each server since the gateway started.', [
+    'server',
+  ]);
+  const failures = metrics.gauge('trunkline_server_consecutive_failures', 'Failed starts in a row.', ['server']);
+  const connections = metrics.gauge('trunkline_server_connections', 'Connections to each server.', ['server', 'state']);
+  const queue = metrics.gauge('trunkline_server_calls_in_flight', 'Calls sent to each server and not answered.', [
+    'server',
+  ]);
+  const tools = metrics.gauge('trunkline_server_tools', 'Tools that each server offers.', ['server']);
+  const memory = metrics.gauge('process_resident_memory_bytes', 'Resident memory of the gateway.');
+  const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
+    'quantile',
+  ]);
+  const histogram = monitorEventLoopDelay({ resolution: 20 });
+  histogram.enable();
+
+  metrics.onScrape(() => {
+    sessions.of().set(downstream.sessions.size);
+    calls.of().set(downstream.inFlight);
+    memory.of().set(process.memoryUsage.rss());
+    for (const [label, percent] of [
+      ['0.5', 50],
+      ['0.99', 99],
+      ['1', 100],
+    ] as const) {
+      delay.of(label).set(histogram.percentile(percent) / 1e9);
+    }
+    histogram.reset();
+    for (const metric of [state, restarts, failures, connections, queue, tools]) metric.clear();
+    for (const status of upstreams.statuses()) {
+      state.of(status.name, status.state).set(1);
+      restarts.of(status.name).set(status.restarts);
+      failures.of(status.name).set(status.consecutiveFailures);
+      tools.of(status.name).set(status.toolCount);
+      queue.of(status.name).set(status.connections.reduce((sum, one) => sum + one.inFlight, 0));
+      for (const one of status.connections) connections.of(status.name, one.state).add();
+    }
+  });
+  return { close: () => histogram.disable() };
+}
