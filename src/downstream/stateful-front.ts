@@ -74,10 +74,11 @@ export class StatefulFront {
   ): Promise<void> {
     const session = await this.#session(context, claim, endpoint, principal, '');
     if (session === null) return;
-    if (!BATCHES.includes(session.client.revision)) {
+    const messages = readBatch(body);
+    const isJson = Array.isArray(messages) || messages.code !== 'PARSE_ERROR';
+    if (isJson && !BATCHES.includes(session.client.revision)) {
       return sendError(context, 400, -32600, `Revision ${session.client.revision} has no batches`);
     }
-    const messages = readBatch(body);
     if (!Array.isArray(messages)) {
       const rejection = rejectScan(context.request.headers, messages);
       return sendMessage(context, rejection.reject, rejection.answer);
