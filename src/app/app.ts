@@ -72,7 +72,12 @@ export class App {
     await this.#applied;
   }
 
-  /** Opens both listeners. Rejects with ListenError; what was opened is closed again. */
+  /** Hears of every change of the desired state, after the rooms have. The returned function ends that. */
+  onChange(listener: (change: RegistryChange) => void): () => void {
+    return this.#follower.registry.onChange(listener);
+  }
+
+  /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
   async listen(): Promise<Addresses> {
     const { downstream, logger, metrics } = this.rooms;
     const { state } = this;
@@ -104,7 +109,9 @@ export class App {
         controlUrl: `http://${authority(side.host, side.port)}`,
       };
     } catch (error) {
-      await this.close('shutdown', 0);
+      await Promise.all([mcp.close(0), control.close(0)]);
+      this.#mcp = null;
+      this.#control = null;
       throw error;
     }
     this.rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });

@@ -22,7 +22,8 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   // On a terminal the start screen is what people read; the log tells only what needs attention.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
   const stopped = untilStopped(app);
-  const addresses = await app.listen().catch((error: Error) => {
+  const addresses = await app.listen().catch(async (error: Error) => {
+    await app.close('shutdown');
     throw new CommandError(EXIT.usage, error.message, { cause: error });
   });
   const facts: StartFacts = {

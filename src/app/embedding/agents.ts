@@ -1,0 +1,69 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Principal } from '../../model/principal.ts';
+import { Secret } from '../../model/secret.ts';
+import type { App } from '../app.ts';
+import { Operator } from '../operator.ts';
+import type { Overlay } from './overlay.ts';
+
+/** As for keys in configuration files. */
+const SHORTEST_KEY = 16;
+
+/** Which agents the program knows beside the configured ones, and the callers that act for them (S2.28). */
+export class Agents {
+  readonly #app: App;
+  readonly #overlay: Overlay;
+  readonly #registered = new Map<string, ReadonlySet<string>>();
+  /** One principal for each agent: catalogues are kept by it. */
+  readonly #operators = new Map<string, Operator>();
+
+  constructor(app: App, overlay: Overlay) {
+    this.#app = app;
+    this.#overlay = overlay;
+  }
+
+  async register(name: string, servers: readonly string[], key: string | null): Promise<void> {
+    if (key !== null && key.length < SHORTEST_KEY) {
+      throw new GatewayError('INVALID_PARAMS', `the key of agent ${name} is shorter than ${SHORTEST_KEY} characters`);
+    }
+    const allowed = new Set(servers);
+    this.#registered.set(name, allowed);
+    this.#operators.delete(name);
+    if (key === null) this.#overlay.agents.delete(name);
+    else {
+      this.#app.rooms.logger.addSecret(key);
+      this.#overlay.agents.set(name, { name, key: new Secret(key), servers: allowed });
+    }
+    await this.#app.overlaid();
+  }
+
+  async unregister(name: string): Promise<boolean> {
+    const known = this.#registered.delete(name);
+    this.#operators.delete(name);
+    this.#overlay.agents.delete(name);
+    await this.#app.overlaid();
+    return known;
+  }
+
+  allowedServers(name: string): readonly string[] | null {
+    const allowed = this.#allowed(name);
+    return allowed === null ? null : [...allowed].sort();
+  }
+
+  /** Who calls: the agent, or the program itself. */
+  operator(name: string | undefined): Operator {
+    const { gateway, random, operator } = this.#app.rooms;
+    if (name === undefined) return operator;
+    const allowed = this.#allowed(name);
+    const known = this.#operators.get(name);
+    if (known?.profile.principal.servers === allowed) return known;
+    const principal: Principal = { id: `agent:${name}`, name, servers: allowed };
+    const made = new Operator(gateway, random, operator.profile.info ?? '{}', principal);
+    this.#operators.set(name, made);
+    return made;
+  }
+
+  /** Nobody has said anything of an agent that nobody registered: the seeds let it use everything. */
+  #allowed(name: string): ReadonlySet<string> | null {
+    return this.#registered.get(name) ?? this.#app.state.agents.get(name)?.servers ?? null;
+  }
+}

@@ -1,0 +1,81 @@
+import { bridgePrefixed, withoutBridgePrefix } from '../../catalog/tool-name.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ToolArguments } from './agent-client.ts';
+import type { AsAgent, Gateway, GatewayTool } from './gateway-api.ts';
+import type { Content, OpenObject, ToolCallResult } from './mcp-types.ts';
+import type { CallOptions } from './operator-calls.ts';
+
+/** What a model reads of a tool's result (S4.13). */
+export interface ToolText {
+  readonly text: string;
+  /** The tool's own word for its failure. */
+  readonly isError: boolean;
+}
+
+/** A tool for a program of its own kind: an agent loop, another SDK (S4.18). */
+export interface LocalTool {
+  /** `mcp__server__tool` (S4.15). */
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments, as its server wrote it. */
+  readonly schema: OpenObject;
+  execute(args: ToolArguments, options?: CallOptions): Promise<ToolText>;
+}
+
+/** A tool under its bridged name (S4.15). */
+export interface BridgedTool {
+  readonly name: string;
+  readonly description: string;
+  readonly inputSchema: OpenObject;
+}
+
+/** The tools of servers that are up, as `mcp__server__tool`, sorted by that name (S4.15). */
+export async function bridgedTools(gateway: Gateway, options?: AsAgent): Promise<readonly BridgedTool[]> {
+  return (await toolsOfRunning(gateway, options)).map(({ name, description = '', inputSchema }) => ({
+    name: bridgePrefixed(name),
+    description,
+    inputSchema,
+  }));
+}
+
+/**
+ * Calls a tool by its bridged name and resolves with its text (S4.13). Rejects with GatewayError for a name without
+ * `mcp__`, a server that is not connected, and whatever a call may end in.
+ */
+export async function callBridgedTool(
+  gateway: Gateway,
+  name: string,
+  args?: ToolArguments,
+  options?: CallOptions & AsAgent,
+): Promise<ToolText> {
+  const exposed = withoutBridgePrefix(name);
+  if (exposed === null) throw new GatewayError('INVALID_PARAMS', `not the name of an MCP tool: ${name}`);
+  return resultText(await gateway.callTool(exposed, args, options));
+}
+
+/** One local tool for each tool of the servers that are up: a snapshot (S4.18). */
+export async function bridgeAll(gateway: Gateway, { agent }: AsAgent = {}): Promise<readonly LocalTool[]> {
+  const asAgent = agent === undefined ? {} : { agent };
+  return (await bridgedTools(gateway, asAgent)).map(({ name, description, inputSchema }) => ({
+    name,
+    description,
+    schema: inputSchema,
+    execute: (args, options) => callBridgedTool(gateway, name, args, { ...options, ...asAgent }),
+  }));
+}
+
+/** The text blocks joined; of others, what they are: `[image: image/png]`, `[audio content]` (S4.13). */
+export function resultText({ content, isError }: ToolCallResult): ToolText {
+  return { text: (content ?? []).map(blockText).join(''), isError: isError === true };
+}
+
+function blockText({ type, text, mimeType }: Content): string {
+  if (type === 'text') return text ?? '';
+  return type === 'image' ? `[image: ${mimeType ?? 'unknown'}]` : `[${type} content]`;
+}
+
+async function toolsOfRunning(gateway: Gateway, options?: AsAgent): Promise<readonly GatewayTool[]> {
+  const tools = await gateway.tools(options);
+  const up = new Set(gateway.servers().flatMap(({ name, initialized }) => (initialized ? [name] : [])));
+  return tools.filter(({ server }) => up.has(server)).sort((a, b) => (a.name < b.name ? -1 : 1));
+}

@@ -1,0 +1,87 @@
+import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
+import { openGateway } from './create-gateway.ts';
+import type { EmbeddedGateway } from './embedded-gateway.ts';
+import type { GatewayClient } from './gateway-client.ts';
+import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
+import type { ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
+import type { CallOptions } from './operator-calls.ts';
+
+export interface ConnectOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
+  /** What the server is called in errors and logs. Default `server`. */
+  readonly name?: string;
+}
+
+/**
+ * A client of one server that stands alone (S2.7, S2.9, S4.3, S4.4): it goes on after a crash of the server, over lost
+ * sessions and through every revision, as the gateway does. It owns the process, if there is one: close it.
+ */
+export interface ServerClient extends AgentClient, AsyncDisposable {
+  /** URL without credentials; null for local and in-process servers (S2.7). */
+  readonly endpoint: string | null;
+  /** Asks the server whether it is there (S2.7). Resolves with the milliseconds it took, rejects with GatewayError. */
+  ping(): Promise<number>;
+  /** Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left. */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes the client; the server is started or connected at once, in the background, and `initialize` waits for it.
+ * Rejects with ConfigError for a definition that is none.
+ */
+export async function connectServer(definition: ServerDefinition, options: ConnectOptions = {}): Promise<ServerClient> {
+  const { name = 'server', ...rest } = options;
+  const gateway = await openGateway({ ...rest, servers: { [name]: definition } });
+  return new StandaloneClient(gateway, gateway.client(name)!);
+}
+
+class StandaloneClient implements ServerClient {
+  readonly name: string;
+  readonly #gateway: EmbeddedGateway;
+  readonly #client: GatewayClient;
+
+  constructor(gateway: EmbeddedGateway, client: GatewayClient) {
+    this.name = client.name;
+    this.#gateway = gateway;
+    this.#client = client;
+  }
+
+  get endpoint(): string | null {
+    return this.#gateway.server(this.name)?.endpoint ?? null;
+  }
+
+  get isInitialized(): boolean {
+    return this.#client.isInitialized;
+  }
+
+  get serverInfo(): ServerInfo | null {
+    return this.#client.serverInfo;
+  }
+
+  get tools(): readonly Tool[] {
+    return this.#client.tools;
+  }
+
+  initialize(): Promise<ServerInfo> {
+    return this.#client.initialize();
+  }
+
+  refreshTools(): Promise<readonly Tool[]> {
+    return this.#client.refreshTools();
+  }
+
+  callTool(tool: string, args?: ToolArguments, options?: CallOptions): Promise<Answer<ToolCallResult>> {
+    return this.#client.callTool(tool, args, options);
+  }
+
+  ping(): Promise<number> {
+    return this.#client.ping();
+  }
+
+  close(): Promise<void> {
+    return this.#gateway.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}

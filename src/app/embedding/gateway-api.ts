@@ -1,0 +1,190 @@
+import type { SessionManager } from '../../downstream/session-manager.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import type { LogEntry } from '../../telemetry/log-entry.ts';
+import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
+import type { ServerDefinition } from './gateway-options.ts';
+import type {
+  CompleteResult,
+  CompletionReference,
+  GetPromptResult,
+  InitializeParams,
+  InitializeResult,
+  OpenObject,
+  Prompt,
+  ReadResourceResult,
+  Resource,
+  ResourceTemplate,
+  ServerInfo,
+  Tool,
+  ToolCallParams,
+  ToolCallResult,
+  ToolsListResult,
+} from './mcp-types.ts';
+import type { SdkTransport } from './object-transport.ts';
+import type { CallOptions } from './operator-calls.ts';
+import type { ListenAddress } from './overlay.ts';
+import type { Router } from './router.ts';
+
+/** Who asks. Left out, it is the program itself, which may use everything. */
+export interface AsAgent {
+  /** Name of an agent; it sees and reaches its allowed servers only (S2.28). */
+  readonly agent?: string;
+}
+
+/** A tool as clients of the gateway see it. */
+export interface GatewayTool {
+  /** The exposed name, at most 64 characters of A-Z a-z 0-9 _ - (S2.2). */
+  readonly name: string;
+  readonly server: string;
+  /** The server's own name for it. */
+  readonly tool: string;
+  readonly title?: string;
+  readonly description?: string;
+  readonly inputSchema: OpenObject;
+  /** Everything its server says of it. */
+  readonly definition: Tool;
+  /** The same as text, byte for byte. */
+  readonly raw: string;
+}
+
+/** The status of a server, in the keys of S2.24 and further ones. A copy. Holds no secret. */
+export type GatewayServerStatus = ServerStatus & {
+  /** Reached by URL: nothing of ours to start. */
+  readonly external: boolean;
+  /** A process of this machine. */
+  readonly localProcess: boolean;
+};
+
+export interface GatewayEvents {
+  /** State, reason or counters of a server changed; null: it is no longer registered. */
+  serverChanged: (name: string, status: GatewayServerStatus | null) => void;
+  /** The tools of a server are others than before. */
+  toolsChanged: (server: string) => void;
+}
+
+/** Takes what the gateway logs. Secrets are masked already. Must not throw. */
+export type LogSink = (entry: LogEntry) => void;
+
+export interface Listening {
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+  /** Bearer token of the control API. */
+  readonly controlToken: string;
+}
+
+/**
+ * A gateway inside this program (S2.25): what `trunkline` runs, without a process or a port of its own. All methods
+ * that ask servers reject with GatewayError (NOT_SENT, UNKNOWN, REFUSED; see docs/errors.md), or with ServerError where
+ * the server itself answered with a JSON-RPC error. Several gateways may live in one program.
+ *
+ * It has to be closed, by `close` or `await using`: until then it may own processes.
+ */
+export interface Gateway extends AsyncDisposable {
+  /** The gateway's own name and version (S2.13). */
+  readonly serverInfo: ServerInfo;
+  /** Sessions of clients (S2.38). */
+  readonly sessions: SessionManager;
+  /** The servers of this gateway as clients by name, kept up to date (S2.35). */
+  readonly router: Router;
+  /** Where it listens; null before `listen`. */
+  readonly listening: Listening | null;
+
+  /** All servers, sorted by name; failed ones with the reason (S2.26). */
+  servers(): readonly GatewayServerStatus[];
+  server(name: string): GatewayServerStatus | null;
+  /** One server as a client; null where there is none of that name (S2.5). */
+  client(name: string): AgentClient | null;
+  /**
+   * Resolves when every server that starts by itself (or those named) is up and listed or has failed, at the latest
+   * after `timeoutMs` (default 60 000). Never rejects: the statuses tell.
+   */
+  ready(options?: {
+    readonly servers?: readonly string[];
+    readonly timeoutMs?: number;
+  }): Promise<readonly GatewayServerStatus[]>;
+
+  /** All tools, sorted as clients get them. Waits a moment for servers that were never listed. */
+  tools(options?: AsAgent): Promise<readonly GatewayTool[]>;
+  /**
+   * Calls a tool by its exposed name, or by server and own name. `raw` of the answer is the result to the digit; the
+   * server's own failure is `isError`, not a rejection.
+   */
+  callTool(
+    tool: string | { readonly server: string; readonly tool: string },
+    args?: ToolArguments,
+    options?: CallOptions & AsAgent,
+  ): Promise<Answer<ToolCallResult>>;
+  listResources(options?: CallOptions & AsAgent): Promise<readonly Resource[]>;
+  listResourceTemplates(options?: CallOptions & AsAgent): Promise<readonly ResourceTemplate[]>;
+  readResource(uri: string, options?: CallOptions & AsAgent): Promise<Answer<ReadResourceResult>>;
+  listPrompts(options?: CallOptions & AsAgent): Promise<readonly Prompt[]>;
+  getPrompt(
+    name: string,
+    args?: Readonly<Record<string, string>>,
+    options?: CallOptions & AsAgent,
+  ): Promise<Answer<GetPromptResult>>;
+  complete(
+    ref: CompletionReference,
+    argument: { readonly name: string; readonly value: string },
+    options?: CallOptions & AsAgent,
+  ): Promise<Answer<CompleteResult>>;
+
+  /**
+   * Adds a server (S2.26). Resolves with its status when it is up and listed, or its first start has failed: it then
+   * stays, with the reason, and is tried again. Rejects with ConfigError for a definition that is none, and with
+   * GatewayError INVALID_PARAMS for a name that is taken or would be confused with another.
+   */
+  registerServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
+  /**
+   * Takes a server away, a configured one too (S2.27): calls in flight finish, then it is stopped and gone. Its tools
+   * are gone at once. False when there is none of that name.
+   */
+  unregisterServer(name: string): Promise<boolean>;
+  /** Stops and starts a server; resolves with its status when it is up or has failed. */
+  restart(name: string): Promise<GatewayServerStatus>;
+
+  /**
+   * Says which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means
+   * none. With a key (at least 16 characters), the agent may also come in over HTTP, and others may not any more.
+   */
+  registerAgent(name: string, servers: readonly string[], options?: { readonly key?: string }): Promise<void>;
+  /** False when there was none of that name. */
+  unregisterAgent(name: string): Promise<boolean>;
+  /** null: all (S2.28). */
+  allowedServers(agent: string): readonly string[] | null;
+
+  /** Opens a session as `initialize` over HTTP does, and returns its id with the answer (S2.29). */
+  handleInitialize(
+    params: InitializeParams,
+  ): Promise<{ readonly sessionId: string; readonly result: Answer<InitializeResult> }>;
+  /** One page of the aggregated list (S2.30). */
+  handleToolsList(params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
+  handleToolsListForAgent(agent: string, params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
+  /** As clients of the stateful revisions get it (S2.31): whatever goes wrong is an `isError` result in words. */
+  handleToolsCall(params: ToolCallParams, options?: CallOptions): Promise<Answer<ToolCallResult>>;
+  handleToolsCallForAgent(
+    agent: string,
+    params: ToolCallParams,
+    options?: CallOptions,
+  ): Promise<Answer<ToolCallResult>>;
+
+  /**
+   * The client's end of a new connection to the gateway in this process, for an MCP SDK `Client`: to all servers, or to
+   * one under its own names. The servers may ask such a client (sampling, elicitation, roots).
+   */
+  connect(options?: AsAgent & { readonly server?: string }): SdkTransport;
+
+  /** Opens the MCP listener and the control listener. Rejects with ListenError; may then be tried again. */
+  listen(address?: ListenAddress): Promise<Listening>;
+  /** Reads the configuration's files again. True when they were good; otherwise the old ones stay in force. */
+  reload(): Promise<boolean>;
+  /** Returns what ends the subscription. */
+  on<E extends keyof GatewayEvents>(event: E, listener: GatewayEvents[E]): () => void;
+  /** From now on the log goes there (S2.25); null is ignored. */
+  setLogger(sink: LogSink | null): void;
+  /**
+   * Ends it: calls in flight are cancelled, or given `drainMs` to finish, servers stop, state is written. Resolves when
+   * nothing is left. Idempotent.
+   */
+  close(options?: { readonly drainMs?: number }): Promise<void>;
+}

@@ -1,0 +1,83 @@
+import { OwnExchange } from '../../gateway/own-exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { request } from '../../protocol/compose.ts';
+import { discoverRequest } from '../../protocol/stateless/discover.ts';
+import { serverEndpoint } from '../operator.ts';
+import type { Rooms } from '../rooms.ts';
+import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
+import { listAll, parsed } from './answers.ts';
+import type { ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
+import { ask, type CallOptions } from './operator-calls.ts';
+import { callParams } from './tool-arguments.ts';
+
+/** A start may fetch a package first. */
+const START_MS = 60_000;
+
+/** A server of the gateway as `AgentClient` (S2.5): all transports and revisions through the same door. */
+export class GatewayClient implements AgentClient {
+  readonly name: string;
+  readonly #rooms: Rooms;
+  #listed: { readonly catalog: ServerCatalog | null; readonly tools: readonly Tool[] } | null = null;
+
+  constructor(name: string, rooms: Rooms) {
+    this.name = name;
+    this.#rooms = rooms;
+  }
+
+  get isInitialized(): boolean {
+    const { upstreams } = this.#rooms;
+    return this.#catalog() !== null && upstreams.status(this.name)?.initialized === true;
+  }
+
+  get serverInfo(): ServerInfo | null {
+    const text = this.#catalog()?.hello.serverInfo ?? null;
+    return text === null ? null : (JSON.parse(text) as ServerInfo);
+  }
+
+  get tools(): readonly Tool[] {
+    const catalog = this.#catalog();
+    // A newer catalogue than the one at our own listing: the server said that its tools have changed.
+    if (this.#listed === null || this.#listed.catalog !== catalog) {
+      const items = catalog?.lists.tools.items ?? [];
+      this.#listed = { catalog, tools: items.map(({ bytes }) => JSON.parse(bytes.toString()) as Tool) };
+    }
+    return this.#listed.tools;
+  }
+
+  async initialize(): Promise<ServerInfo> {
+    const { gateway, operator } = this.#rooms;
+    const view = await gateway.hello(serverEndpoint(this.name), operator.profile, START_MS);
+    if (view instanceof GatewayError) throw view;
+    return JSON.parse(view.serverInfo) as ServerInfo;
+  }
+
+  async refreshTools(): Promise<readonly Tool[]> {
+    const { operator } = this.#rooms;
+    await this.initialize();
+    const tools = await listAll<Tool>(operator, serverEndpoint(this.name), 'tools/list', 'tools');
+    this.#listed = { catalog: this.#catalog(), tools };
+    return tools;
+  }
+
+  async callTool(tool: string, args?: ToolArguments, options: CallOptions = {}): Promise<Answer<ToolCallResult>> {
+    const params = callParams(tool, args, options.onProgress !== undefined);
+    return parsed(await ask(this.#rooms.operator, serverEndpoint(this.name), 'tools/call', params, options));
+  }
+
+  /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */
+  async ping(): Promise<number> {
+    const { operator, random, upstreams } = this.#rooms;
+    const stateless = this.#catalog()?.hello.era === 'stateless';
+    const question = stateless ? discoverRequest('1', operator.profile) : request('ping', '1', null, 'stateful');
+    const exchange = new OwnExchange(`ping-${random.hex(6)}`, question, operator.profile);
+    const start = performance.now();
+    const outcome = await upstreams.call(this.name, question, exchange);
+    if (outcome.kind === 'failure') throw outcome.error;
+    return performance.now() - start;
+  }
+
+  #catalog(): ServerCatalog | null {
+    return this.#rooms.upstreams.knownCatalog(this.name, this.#rooms.operator.profile);
+  }
+}

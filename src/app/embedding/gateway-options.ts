@@ -1,0 +1,43 @@
+import type { ConfigInput } from '../../config/schema.ts';
+import type { ServerInput } from '../../config/schema-server.ts';
+import type { LogSink } from './gateway-api.ts';
+import type { InProcessServer } from './in-process.ts';
+
+/** A configuration as an object, in the format of a file (docs/config.md). */
+export type GatewayConfig = ConfigInput;
+
+/** A server reached through its standard streams (S2.9, S2.22). */
+export type StdioDefinition = ServerInput & { readonly command: NonNullable<ServerInput['command']> };
+/** A server behind a URL: Streamable HTTP, HTTP+SSE or plain JSON (S2.7, S2.22, S4.4). */
+export type RemoteDefinition = ServerInput & { readonly url: string };
+
+/**
+ * How a server is reached: the union of S2.22, as it stands in a configuration file, or a server in this process. It
+ * is validated when it is used, with everything that is wrong with it at once.
+ */
+export type ServerDefinition = ServerInput | InProcessServer;
+
+/** The transports of S2.21, and our own. */
+export type TransportType = 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+
+export interface GatewayOptions {
+  /** Files (relative to `cwd`), or the content of one. Nothing is looked for where it is left out. */
+  readonly config?: string | readonly string[] | GatewayConfig;
+  /** Further servers, by name. */
+  readonly servers?: Readonly<Record<string, ServerDefinition>>;
+  /**
+   * Where sessions, known catalogues and era verdicts outlive the process; only one gateway may have it. By default
+   * nothing is kept.
+   */
+  readonly dataDir?: string;
+  /** Reads the configuration's files again when they change. Default false. */
+  readonly follow?: boolean;
+  /** Takes the log. By default nothing is written. */
+  readonly logger?: LogSink;
+  /** Least level that is logged. Default: the configuration's, which is `info` by default. */
+  readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
+  /** What relative paths mean. Default: the working directory. */
+  readonly cwd?: string;
+  /** What `${NAME}` means and what local servers inherit of. Default: the process's environment. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}

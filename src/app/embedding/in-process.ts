@@ -1,0 +1,85 @@
+import { connectionDigest } from '../../config/connection-digest.ts';
+import { DEFAULTS } from '../../config/defaults.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { SERVER_NAME_PATTERN } from '../../model/names.ts';
+import type { Server } from '../../model/server.ts';
+import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
+import { ObjectTransport, type SdkTransport } from './object-transport.ts';
+
+/** As in a configuration file; what is left out has the same defaults. */
+export interface InProcessOptions {
+  readonly description?: string;
+  /** Deadline of a call. Default 60 000. */
+  readonly timeoutMs?: number;
+  /** Whose connection a call may use. By default one per client session. */
+  readonly isolation?: 'shared' | 'session' | 'principal';
+  readonly start?: 'eager' | 'lazy';
+  /** What the server says of its tools is believed. Default false. */
+  readonly trusted?: boolean;
+}
+
+/** A server that lives in this process. Made by `inProcess` or `inProcessBytes`. */
+export class InProcessServer {
+  readonly factory: MemoryServerFactory;
+  readonly options: InProcessOptions;
+
+  constructor(factory: MemoryServerFactory, options: InProcessOptions) {
+    this.factory = factory;
+    this.options = options;
+  }
+}
+
+/**
+ * A server in this process over a transport as the MCP SDK has them: `inProcess((transport) => makeServer().connect(transport))`.
+ * `connect` is called for every connection and has to make a server of its own each time. If it throws or rejects, the
+ * server has crashed, and its status says why.
+ */
+export function inProcess(
+  connect: (transport: SdkTransport) => unknown,
+  options: InProcessOptions = {},
+): InProcessServer {
+  return new InProcessServer((link) => {
+    const transport = new ObjectTransport({ send: (text) => link.deliver(text), close: () => link.exit() });
+    const crashed = (cause: unknown): void => link.exit(cause ?? new Error('connect failed'));
+    Promise.try(connect, transport).catch(crashed);
+    return {
+      receive: (message) => transport.deliver(message.toString()),
+      close: () => transport.ended(),
+    };
+  }, options);
+}
+
+/**
+ * A server in this process that reads and writes messages as bytes, without loss. `factory` is called for every
+ * connection with a link back to the gateway, and returns what takes the gateway's messages.
+ */
+export function inProcessBytes(factory: MemoryServerFactory, options: InProcessOptions = {}): InProcessServer {
+  return new InProcessServer(factory, options);
+}
+
+/** The definition of an in-process server. `key` names its factory. Throws GatewayError INVALID_PARAMS for a bad name. */
+export function inProcessDefinition(name: string, key: string, options: InProcessOptions): Server {
+  if (!SERVER_NAME_PATTERN.test(name)) {
+    throw new GatewayError('INVALID_PARAMS', `${JSON.stringify(name)} cannot be the name of a server`);
+  }
+  const { maxMessageBytes, maxProcessesPerServer } = DEFAULTS;
+  const transport = { type: 'memory', key } as const;
+  const isolation = options.isolation ?? null;
+  return {
+    name,
+    transport,
+    description: options.description ?? null,
+    isolation,
+    isolationHeader: null,
+    timeoutMs: options.timeoutMs ?? DEFAULTS.timeoutMs,
+    toolTimeoutMs: new Map(),
+    retry: DEFAULTS.retry,
+    trusted: options.trusted ?? DEFAULTS.trusted,
+    start: options.start ?? DEFAULTS.start,
+    enabled: true,
+    tools: { include: null, exclude: new Set() },
+    limits: { maxMessageBytes, maxProcesses: maxProcessesPerServer },
+    origin: { file: '<in process>', line: 1, column: 1 },
+    connectionDigest: connectionDigest({ transport, isolation, isolationHeader: null, maxMessageBytes }),
+  };
+}

@@ -1,0 +1,20 @@
+import type { LogEntry } from '../../telemetry/log-entry.ts';
+import { plain } from '../../telemetry/log-format.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { LogSink } from './gateway-api.ts';
+
+/** The gateway's log on its way to the program; where it goes can be changed at any time. */
+export class LogOutlet {
+  readonly logger: Logger;
+  sink: LogSink | null;
+
+  constructor(sink: LogSink | null, level: 'debug' | 'info' | 'warn' | 'error') {
+    this.sink = sink;
+    // As text, because it is the text that secrets are masked in.
+    this.logger = new Logger({
+      level,
+      format: (entry) => JSON.stringify(entry, plain),
+      write: (line) => this.sink?.(JSON.parse(line) as LogEntry),
+    });
+  }
+}

@@ -1,0 +1,32 @@
+import { type ConfigProblem, renderProblem } from '../../config/problem.ts';
+import type { OpenProblem } from '../open-problem.ts';
+
+/** A configuration or definition that is not good; `problems` says everything that is wrong, each with its place. */
+export class ConfigError extends Error {
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(problems: readonly ConfigProblem[]) {
+    super(problems.map((problem) => renderProblem(problem)).join('\n'));
+    this.name = 'ConfigError';
+    this.problems = problems;
+  }
+}
+
+/** The configuration is good, and the gateway cannot be opened all the same. */
+export class OpenError extends Error {
+  /** `bind`: it would listen where it must not. `held`: another gateway has the data folder. */
+  readonly reason: 'bind' | 'held';
+
+  constructor(reason: 'bind' | 'held', message: string) {
+    super(message);
+    this.name = 'OpenError';
+    this.reason = reason;
+  }
+}
+
+export function openError(problem: OpenProblem): ConfigError | OpenError {
+  if (problem.kind === 'config') return new ConfigError(problem.problems);
+  if (problem.kind === 'bind') return new OpenError('bind', problem.message);
+  const holder = problem.holder === null ? 'another gateway' : `the gateway with process id ${problem.holder.pid}`;
+  return new OpenError('held', `the data folder ${problem.dataDir} is in use by ${holder}`);
+}

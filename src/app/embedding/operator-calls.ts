@@ -1,0 +1,87 @@
+import { answerMessage, notificationFor } from '../../downstream/answer-parts.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import { request } from '../../protocol/compose.ts';
+import type { Operator } from '../operator.ts';
+import type { Progress } from './mcp-types.ts';
+import { ServerError } from './server-error.ts';
+
+export interface CallOptions {
+  /** Calls the request off: it rejects with GatewayError CANCELLED, and the server is told. */
+  readonly signal?: AbortSignal;
+  /** A deadline shorter than the server's own, which holds in any case. Rejects with GatewayError TIMEOUT. */
+  readonly timeoutMs?: number;
+  /** Called for every progress notification of this call. */
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+/** Sends a request and resolves with the body of its result. Rejects with GatewayError or ServerError. */
+export async function ask(
+  operator: Operator,
+  endpoint: Endpoint,
+  method: string,
+  params: string,
+  options: CallOptions = {},
+): Promise<Buffer> {
+  const outcome = await send(operator, endpoint, method, params, options);
+  if (outcome.kind === 'failure') throw outcome.error;
+  const message = inClientWords(method, params, endpoint, outcome);
+  if (message.kind === 'error') throw new ServerError(message.body.toString());
+  return message.body;
+}
+
+/** As `ask`, but resolves with the answer that a client of the stateful revisions would get, failures included. */
+export async function answered(
+  operator: Operator,
+  endpoint: Endpoint,
+  method: string,
+  params: string,
+  options: CallOptions = {},
+): Promise<Message> {
+  return inClientWords(method, params, endpoint, await send(operator, endpoint, method, params, options));
+}
+
+async function send(
+  operator: Operator,
+  endpoint: Endpoint,
+  method: string,
+  params: string,
+  { signal, timeoutMs, onProgress }: CallOptions,
+): Promise<Outcome> {
+  signal?.throwIfAborted();
+  const emitted = onProgress === undefined ? undefined : progressTo(onProgress);
+  const { exchange, outcome } = operator.send(endpoint, method, params, emitted);
+  let expired = false;
+  const expire = (): void => {
+    expired = true;
+    exchange.cancel('the deadline ran out');
+  };
+  const abort = (): void => exchange.cancel('the caller cancelled the call');
+  const timer = timeoutMs === undefined ? undefined : setTimeout(expire, timeoutMs);
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    const ended = await outcome;
+    if (!expired || ended.kind !== 'failure' || ended.error.code !== 'CANCELLED') return ended;
+    const text = `${method} was not answered within ${timeoutMs} ms`;
+    return failure(new GatewayError('TIMEOUT', text, { ...ended.error.data, cause: ended.error }));
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  }
+}
+
+function inClientWords(method: string, params: string, endpoint: Endpoint, outcome: Outcome): Message {
+  return answerMessage(request(method, '1', params, 'stateful'), endpoint, outcome);
+}
+
+function progressTo(onProgress: (progress: Progress) => void): (notification: Message) => void {
+  return (notification) => {
+    if (notification.method !== 'notifications/progress') return;
+    const bytes = notificationFor('stateful', notification);
+    if (bytes === null) return;
+    const { params } = JSON.parse(bytes.toString()) as { params: Progress };
+    queueMicrotask(() => onProgress(params));
+  };
+}

@@ -1,0 +1,35 @@
+import type { Agent, DesiredState } from '../../model/desired-state.ts';
+import type { Server } from '../../model/server.ts';
+
+/** Where the listeners of an embedded gateway are to be opened. */
+export interface ListenAddress {
+  readonly host?: string;
+  readonly port?: number;
+  readonly controlPort?: number;
+}
+
+/**
+ * What a program wants beside its configuration: servers added or taken away, agents with keys, listener addresses.
+ * It outlives readings of the configuration; where both know a server, the program's definition holds.
+ */
+export class Overlay {
+  readonly servers = new Map<string, Server>();
+  readonly agents = new Map<string, Agent>();
+  /** Configured servers that the program has unregistered. */
+  readonly hidden = new Set<string>();
+  address: ListenAddress = {};
+
+  /** Puts it over what the configuration says. */
+  readonly over = (state: DesiredState): DesiredState => {
+    const servers = new Map([...state.servers].filter(([name]) => !this.hidden.has(name)));
+    for (const [name, server] of this.servers) servers.set(name, server);
+    const { host, port, controlPort } = this.address;
+    return {
+      ...state,
+      servers,
+      agents: this.agents.size === 0 ? state.agents : new Map([...state.agents, ...this.agents]),
+      listen: { ...state.listen, host: host ?? state.listen.host, port: port ?? state.listen.port },
+      control: { ...state.control, port: controlPort ?? state.control.port },
+    };
+  };
+}

@@ -1,0 +1,56 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
+
+/**
+ * JSON-RPC's own error codes (S2.1; JSON-RPC 2.0 §5.1). The gateway's further codes are in `ERROR_CATALOGUE`.
+ */
+export const ERROR_CODES = {
+  ParseError: CATALOGUE.PARSE_ERROR.rpc,
+  InvalidRequest: CATALOGUE.INVALID_REQUEST.rpc,
+  MethodNotFound: CATALOGUE.METHOD_NOT_FOUND.rpc,
+  InvalidParams: CATALOGUE.INVALID_PARAMS.rpc,
+  InternalError: CATALOGUE.INTERNAL.rpc,
+} as const;
+
+/** Kept as the peer wrote it: a string stays a string, a number a number (S2.15). */
+export type RequestId = string | number;
+
+/** S2.15 */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+/** S2.15. Without `id` it is a notification. */
+export interface RpcRequest {
+  readonly jsonrpc: '2.0';
+  readonly id?: RequestId;
+  readonly method: string;
+  readonly params?: unknown;
+}
+
+export interface RpcSuccess {
+  readonly jsonrpc: '2.0';
+  readonly id: RequestId;
+  readonly result: unknown;
+}
+
+export interface RpcFailure {
+  readonly jsonrpc: '2.0';
+  /** null where the request's id could not be read. */
+  readonly id: RequestId | null;
+  readonly error: RpcError;
+}
+
+/** S2.15: either a result or an error, never both and never neither. */
+export type RpcResponse = RpcSuccess | RpcFailure;
+
+/** A success always has a `result` (S2.16): an empty object where there is nothing to say. */
+export function newSuccessResponse(id: RequestId, result?: unknown): RpcSuccess {
+  return { jsonrpc: '2.0', id, result: result ?? {} };
+}
+
+/** S2.16. `data` is left out where it is undefined. */
+export function newErrorResponse(id: RequestId | null, code: number, message: string, data?: unknown): RpcFailure {
+  return { jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } };
+}

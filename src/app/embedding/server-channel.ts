@@ -1,0 +1,188 @@
+import { systemClock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { ANONYMOUS } from '../../model/principal.ts';
+import { systemRandom } from '../../model/random.ts';
+import type { Server } from '../../model/server.ts';
+import { notification, request, result } from '../../protocol/compose.ts';
+import { Connection } from '../../upstream/connection.ts';
+import type { ConnectionOwner } from '../../upstream/connection-owner.ts';
+import { Reaper } from '../../upstream/process/reaper.ts';
+import { standIn } from '../../upstream/profiles.ts';
+import type { ClosedReason } from '../../upstream/transport/transport.ts';
+import { transports } from '../transports.ts';
+import { readDefinition } from './definitions.ts';
+import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
+import { InProcessServer, inProcessDefinition } from './in-process.ts';
+import { LogOutlet } from './log-outlet.ts';
+import type { CallOptions } from './operator-calls.ts';
+import { ServerError } from './server-error.ts';
+
+export interface ChannelOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {
+  /** What the server is called in errors and logs. Default `server`. */
+  readonly name?: string;
+  /** Hears what the server sends unasked. Params as JSON text; empty where there are none. */
+  readonly onNotification?: (method: string, params: string) => void;
+}
+
+/**
+ * The bare channel to one server (S4.2): requests and notifications of the caller's own making, over any transport.
+ * No handshake is made and nothing is brought back: whoever opens it does both. For everything else there is
+ * `connectServer`.
+ */
+export interface ServerChannel extends AsyncDisposable {
+  /**
+   * Sends a request of the stateful revisions and resolves with its result as JSON text, to the digit. `params` is an
+   * object or JSON text. Rejects with GatewayError: CANCELLED on `signal` and TIMEOUT after `timeoutMs` (default
+   * 60 000), both of which the server is told, NOT_SENT or UNKNOWN when the connection is lost; and with ServerError.
+   */
+  send(method: string, params?: object | string, options?: Omit<CallOptions, 'onProgress'>): Promise<string>;
+  /** Sends a notification; nothing comes back, not even its loss. */
+  notify(method: string, params?: object | string): void;
+  /** Resolves with the reason when the channel has ended by itself, or with null when it was closed. Never rejects. */
+  readonly done: Promise<ClosedReason | null>;
+  /** Ends it, the process included. What is in flight rejects with UNKNOWN. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Opens a channel. Rejects with ConfigError, or with GatewayError NOT_SENT when there is nothing to connect to. */
+export async function openChannel(definition: ServerDefinition, options: ChannelOptions = {}): Promise<ServerChannel> {
+  const { name = 'server', cwd = process.cwd(), env = process.env } = options;
+  const { logger } = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
+  const memory = definition instanceof InProcessServer;
+  let server: Server;
+  if (memory) server = inProcessDefinition(name, name, definition.options);
+  else {
+    const read = await readDefinition(name, definition, { label: '<openChannel>', cwd, env });
+    for (const secret of read.secrets) logger.addSecret(secret);
+    server = read.server;
+  }
+  const guard = new Reaper({ logger });
+  const open = transports({
+    clock: systemClock,
+    random: systemRandom,
+    logger,
+    guard,
+    env,
+    memoryServers: new Map(memory ? [[name, definition.factory]] : []),
+  });
+  const channel = new ConnectionChannel(server, options, guard, (owner) => {
+    const transport = open(server, { kind: server.transport.type, label: 'channel' });
+    return new Connection(transport, {
+      server: name,
+      profile: standIn(null),
+      clock: systemClock,
+      owner,
+      tool: () => null,
+      dropped: (reason) => logger.debug('dropped', { reason }),
+    });
+  });
+  await channel.open();
+  return channel;
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
+  readonly done: Promise<ClosedReason | null>;
+  readonly #server: Server;
+  readonly #options: ChannelOptions;
+  readonly #guard: Reaper;
+  readonly #connection: Connection;
+  #resolveDone!: (reason: ClosedReason | null) => void;
+
+  constructor(
+    server: Server,
+    options: ChannelOptions,
+    guard: Reaper,
+    connect: (owner: ConnectionOwner<Connection>) => Connection,
+  ) {
+    this.#server = server;
+    this.#options = options;
+    this.#guard = guard;
+    this.done = new Promise((resolve) => {
+      this.#resolveDone = resolve;
+    });
+    this.#connection = connect(this);
+    this.#connection.adopt({ kind: 'principal', principal: ANONYMOUS.name });
+  }
+
+  async open(): Promise<void> {
+    try {
+      await this.#connection.open();
+    } catch (error) {
+      await this.close();
+      throw error;
+    }
+  }
+
+  async send(
+    method: string,
+    params?: object | string,
+    { signal, timeoutMs = DEFAULT_TIMEOUT_MS }: Omit<CallOptions, 'onProgress'> = {},
+  ): Promise<string> {
+    signal?.throwIfAborted();
+    const { name } = this.#server;
+    const { id, pending } = this.#connection.post(request(method, '0', jsonText(params), 'stateful'));
+    const withdraw = (code: 'TIMEOUT' | 'CANCELLED', text: string): void => {
+      this.#connection.withdraw(id, code === 'TIMEOUT' ? 'timeout' : 'cancelled', text);
+      pending.lost(new GatewayError(code, text, { server: name }));
+    };
+    const abort = (): void => withdraw('CANCELLED', 'the caller cancelled the request');
+    const timer = setTimeout(() => {
+      withdraw('TIMEOUT', `${name} did not answer ${method} within ${timeoutMs} ms`);
+    }, timeoutMs);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      const message = await pending.answer;
+      const body = message.body.toString();
+      if (message.kind === 'error') throw new ServerError(body);
+      return body;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+
+  notify(method: string, params?: object | string): void {
+    this.#connection.notify(notification(method, jsonText(params), 'stateful'));
+  }
+
+  async close(): Promise<void> {
+    await this.#connection.close('remove');
+    await this.#guard.close();
+    this.#resolveDone(null);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  closed(_connection: Connection, reason: ClosedReason): void {
+    this.#resolveDone(reason);
+  }
+
+  notified(_connection: Connection, message: { readonly method: string; readonly body: Buffer }): void {
+    const { onNotification } = this.#options;
+    const params = message.body.toString();
+    if (onNotification !== undefined) queueMicrotask(() => onNotification(message.method, params));
+  }
+
+  listChanged(connection: Connection, message: { readonly method: string; readonly body: Buffer }): void {
+    this.notified(connection, message);
+  }
+
+  missed(): void {}
+
+  /** A server may ask whether we are there; there is nobody to ask anything else. */
+  async asked(_connection: Connection, message: { readonly id: string; readonly method: string }) {
+    if (message.method === 'ping') return result(message.id, '{}', 'stateful');
+    throw new GatewayError('METHOD_NOT_FOUND', `Method not found: ${message.method}`);
+  }
+
+  unresponsive(): void {}
+}
+
+function jsonText(params: object | string | undefined): string | null {
+  if (params === undefined) return null;
+  return typeof params === 'string' ? params : JSON.stringify(params);
+}

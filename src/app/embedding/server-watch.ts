@@ -1,0 +1,89 @@
+import type { ListKind } from '../../model/server-catalog.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import type { ServerObserver } from '../app-options.ts';
+import type { GatewayEvents, GatewayServerStatus } from './gateway-api.ts';
+
+type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
+
+/** Tells programs what happens to servers, and lets the gateway wait for it. */
+export class ServerWatch implements ServerObserver {
+  readonly #listeners: Listeners = { serverChanged: new Set(), toolsChanged: new Set() };
+  readonly #waiting = new Set<() => void>();
+  /** Set by the gateway once it is there: whether a server is registered. */
+  registered: (name: string) => boolean = () => false;
+
+  on<E extends keyof GatewayEvents>(event: E, listener: GatewayEvents[E]): () => void {
+    const listeners: Set<GatewayEvents[E]> = this.#listeners[event];
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }
+
+  statusChanged(name: string, status: ServerStatus): void {
+    for (const look of [...this.#waiting]) look();
+    // A server that was taken away has had its last word, though it is still stopping.
+    if (!this.registered(name)) return;
+    this.#later(() => {
+      for (const listener of [...this.#listeners.serverChanged]) listener(name, publicStatus(status));
+    });
+  }
+
+  catalogChanged(server: string, _fingerprint: string, lists: readonly ListKind[]): void {
+    if (!lists.includes('tools')) return;
+    this.#later(() => {
+      for (const listener of [...this.#listeners.toolsChanged]) listener(server);
+    });
+  }
+
+  removed(name: string): void {
+    this.#later(() => {
+      for (const listener of [...this.#listeners.serverChanged]) listener(name, null);
+    });
+  }
+
+  /** Resolves when `condition` holds after some change of a server, or after `timeoutMs`. */
+  until(condition: () => boolean, timeoutMs: number): Promise<void> {
+    if (condition()) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(look);
+        resolve();
+      };
+      const look = (): void => {
+        if (condition()) done();
+      };
+      const timer = setTimeout(done, timeoutMs);
+      this.#waiting.add(look);
+    });
+  }
+
+  /** Listeners run apart from what they hear of: what one throws is the program's, and breaks nothing here. */
+  #later(tell: () => void): void {
+    queueMicrotask(tell);
+  }
+}
+
+export function publicStatus(status: ServerStatus): GatewayServerStatus {
+  const { transport } = status;
+  return {
+    ...status,
+    external: transport === 'http' || transport === 'sse' || transport === 'json',
+    localProcess: transport === 'stdio',
+  };
+}
+
+/** Whether a start has come to an end, good or bad; a lazy server has none until it is first called. */
+export function isSettled(status: ServerStatus, lazy: boolean): boolean {
+  switch (status.state) {
+    case 'unknown':
+      return lazy || status.nextRetryAt !== null;
+    case 'starting':
+    case 'stopping':
+      return false;
+    case 'running':
+    case 'connected':
+      return status.startedInMs !== null;
+    default:
+      return true;
+  }
+}

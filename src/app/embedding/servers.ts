@@ -1,0 +1,168 @@
+import { renderProblem } from '../../config/problem.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Server } from '../../model/server.ts';
+import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
+import type { App } from '../app.ts';
+import { readDefinition } from './definitions.ts';
+import type { GatewayServerStatus } from './gateway-api.ts';
+import { GatewayClient } from './gateway-client.ts';
+import type { ServerDefinition } from './gateway-options.ts';
+import { InProcessServer, inProcessDefinition } from './in-process.ts';
+import type { Overlay } from './overlay.ts';
+import { Router } from './router.ts';
+import { isSettled, publicStatus, type ServerWatch } from './server-watch.ts';
+
+export interface ServersDeps {
+  readonly app: App;
+  readonly overlay: Overlay;
+  readonly watch: ServerWatch;
+  /** The factories of in-process servers, read by the transports. */
+  readonly memoryServers: Map<string, MemoryServerFactory>;
+}
+
+const REGISTER_MS = 60_000;
+
+/** The servers of an embedded gateway, and what a program does with them while it runs. */
+export class Servers {
+  readonly #deps: ServersDeps;
+  readonly #router = new Router();
+  readonly #clients = new Map<string, GatewayClient>();
+  #lastKey = 0;
+
+  constructor(deps: ServersDeps) {
+    this.#deps = deps;
+    deps.watch.registered = (name) => deps.app.state.servers.has(name);
+    deps.app.onChange(({ servers }) => {
+      for (const name of servers.removed) deps.watch.removed(name);
+      this.#follow();
+    });
+    this.#follow();
+  }
+
+  get router(): Router {
+    return this.#router;
+  }
+
+  client(name: string): GatewayClient | null {
+    return this.#clients.get(name) ?? null;
+  }
+
+  statuses(): readonly GatewayServerStatus[] {
+    const { app } = this.#deps;
+    return app.rooms.upstreams
+      .statuses()
+      .filter(({ name }) => app.state.servers.has(name))
+      .map(publicStatus);
+  }
+
+  status(name: string): GatewayServerStatus | null {
+    const { app } = this.#deps;
+    const status = app.state.servers.has(name) ? app.rooms.upstreams.status(name) : null;
+    return status === null ? null : publicStatus(status);
+  }
+
+  /** Waits for the named servers, or all. */
+  async settled(names: readonly string[] | null, timeoutMs: number): Promise<readonly GatewayServerStatus[]> {
+    const { app, watch } = this.#deps;
+    const wanted = (): readonly GatewayServerStatus[] =>
+      this.statuses().filter(({ name }) => names === null || names.includes(name));
+    const lazy = (name: string): boolean => app.state.servers.get(name)?.start === 'lazy';
+    await watch.until(() => wanted().every((status) => isSettled(status, lazy(status.name))), timeoutMs);
+    return wanted();
+  }
+
+  /** Adds in-process servers before anything was started. */
+  async addInProcess(servers: ReadonlyMap<string, InProcessServer>): Promise<void> {
+    const { app, overlay } = this.#deps;
+    for (const [name, server] of servers) {
+      this.#refuseTaken(name);
+      overlay.servers.set(name, this.#inProcess(name, server));
+    }
+    if (servers.size > 0) await app.overlaid();
+  }
+
+  async register(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
+    const { app, overlay } = this.#deps;
+    this.#refuseTaken(name);
+    const server = await this.#read(name, definition);
+    // While the definition was read, somebody else may have taken the name.
+    this.#refuseTaken(name);
+    overlay.servers.set(name, server);
+    await app.overlaid();
+    await this.settled([name], REGISTER_MS);
+    const status = this.status(name);
+    if (status === null) throw new GatewayError('CANCELLED', `${name} was unregistered while it started`);
+    return status;
+  }
+
+  async unregister(name: string): Promise<boolean> {
+    const { app, overlay, memoryServers } = this.#deps;
+    const server = app.state.servers.get(name);
+    if (server === undefined) return false;
+    if (!overlay.servers.delete(name)) overlay.hidden.add(name);
+    await app.overlaid();
+    if (server.transport.type === 'memory') memoryServers.delete(server.transport.key);
+    return true;
+  }
+
+  async restart(name: string): Promise<GatewayServerStatus> {
+    const { upstreams } = this.#deps.app.rooms;
+    if (this.status(name) === null) throw new GatewayError('INVALID_PARAMS', `there is no server ${name}`);
+    // How it went is in the status.
+    await upstreams.restart(name).catch(() => {});
+    await this.settled([name], REGISTER_MS);
+    return publicStatus(upstreams.status(name)!);
+  }
+
+  async #read(name: string, definition: ServerDefinition): Promise<Server> {
+    if (definition instanceof InProcessServer) return this.#inProcess(name, definition);
+    const { logger, options } = this.#deps.app.rooms;
+    const { cwd, env } = options.load;
+    const { server, warnings, secrets } = await readDefinition(name, definition, {
+      label: '<registerServer>',
+      cwd,
+      env,
+    });
+    for (const secret of secrets) logger.addSecret(secret);
+    for (const warning of warnings)
+      logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+    return server;
+  }
+
+  #inProcess(name: string, { factory, options }: InProcessServer): Server {
+    // A key of its own each time: a connection of an earlier server of this name is none of this one.
+    const key = `${name} ${++this.#lastKey}`;
+    const server = inProcessDefinition(name, key, options);
+    this.#deps.memoryServers.set(key, factory);
+    return server;
+  }
+
+  #refuseTaken(name: string): void {
+    for (const taken of this.#deps.app.state.servers.keys()) {
+      if (fold(taken) !== fold(name)) continue;
+      const how = taken === name ? 'is registered already' : `would be confused with ${taken}`;
+      throw new GatewayError('INVALID_PARAMS', `the server ${name} ${how}`, { server: name });
+    }
+  }
+
+  /** Clients of servers that are gone, are gone; those of the others stay who they were. */
+  #follow(): void {
+    const { app } = this.#deps;
+    for (const name of this.#clients.keys()) {
+      if (app.state.servers.has(name)) continue;
+      if (this.#router.getClient(name) === this.#clients.get(name)) this.#router.removeClient(name);
+      this.#clients.delete(name);
+    }
+    for (const name of app.state.servers.keys()) {
+      if (this.#clients.has(name)) continue;
+      const client = new GatewayClient(name, app.rooms);
+      this.#clients.set(name, client);
+      if (this.#router.getClient(name) === null) this.#router.addClient(client);
+    }
+  }
+}
+
+/** Some clients take `-` for `_`, and file systems ignore case. */
+function fold(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}

@@ -1,0 +1,24 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ToolArguments } from './agent-client.ts';
+
+/** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */
+export function argumentsText(args: ToolArguments | undefined): string {
+  if (args === undefined) return '{}';
+  if (typeof args !== 'string') return JSON.stringify(args);
+  let value: unknown;
+  try {
+    value = JSON.parse(args);
+  } catch (cause) {
+    throw new GatewayError('INVALID_PARAMS', 'the arguments are not JSON', { cause });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new GatewayError('INVALID_PARAMS', 'the arguments have to be one JSON object');
+  }
+  return args;
+}
+
+/** Params of `tools/call`. A progress token is there when somebody wants to hear of progress. */
+export function callParams(tool: string, args: ToolArguments | undefined, withProgress: boolean): string {
+  const meta = withProgress ? ',"_meta":{"progressToken":1}' : '';
+  return `{"name":${JSON.stringify(tool)},"arguments":${argumentsText(args)}${meta}}`;
+}

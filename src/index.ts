@@ -1,0 +1,92 @@
+/**
+ * The public API of the package: the gateway in a program, and what surrounds it. Pinned by test/surface.test.ts.
+ *
+ * `createGateway` is where to begin; `Gateway` documents everything it can do. Ids such as S2.5 in the documentation
+ * are rows of the mission (test/e2e/requirements.ts); errors are described in docs/errors.md.
+ */
+export type { AgentClient, Answer, ToolArguments } from './app/embedding/agent-client.ts';
+export {
+  type BridgedTool,
+  bridgeAll,
+  bridgedTools,
+  callBridgedTool,
+  type LocalTool,
+  resultText,
+  type ToolText,
+} from './app/embedding/bridge.ts';
+export { type ConnectOptions, connectServer, type ServerClient } from './app/embedding/connect-server.ts';
+export { createGateway } from './app/embedding/create-gateway.ts';
+export type {
+  AsAgent,
+  Gateway,
+  GatewayEvents,
+  GatewayServerStatus,
+  GatewayTool,
+  Listening,
+  LogSink,
+} from './app/embedding/gateway-api.ts';
+export type {
+  GatewayConfig,
+  GatewayOptions,
+  RemoteDefinition,
+  ServerDefinition,
+  StdioDefinition,
+  TransportType,
+} from './app/embedding/gateway-options.ts';
+export { type InProcessOptions, InProcessServer, inProcess, inProcessBytes } from './app/embedding/in-process.ts';
+export {
+  type Capabilities,
+  type ClientInfo,
+  type CompleteResult,
+  type CompletionReference,
+  type Content,
+  type GetPromptResult,
+  type Implementation,
+  type InitializeParams,
+  type InitializeResult,
+  newTextContent,
+  type OpenObject,
+  type Progress,
+  type Prompt,
+  type PromptsCapability,
+  type ReadResourceResult,
+  type Resource,
+  type ResourcesCapability,
+  type ResourceTemplate,
+  type ServerInfo,
+  type TextContent,
+  type Tool,
+  type ToolCallParams,
+  type ToolCallResult,
+  type ToolsCapability,
+  type ToolsListResult,
+} from './app/embedding/mcp-types.ts';
+export type { SdkTransport } from './app/embedding/object-transport.ts';
+export { ConfigError, OpenError } from './app/embedding/open-errors.ts';
+export type { CallOptions } from './app/embedding/operator-calls.ts';
+export type { ListenAddress } from './app/embedding/overlay.ts';
+export { type Refreshed, Router } from './app/embedding/router.ts';
+export {
+  ERROR_CODES,
+  newErrorResponse,
+  newSuccessResponse,
+  type RequestId,
+  type RpcError,
+  type RpcFailure,
+  type RpcRequest,
+  type RpcResponse,
+  type RpcSuccess,
+} from './app/embedding/rpc-messages.ts';
+export { type ChannelOptions, openChannel, type ServerChannel } from './app/embedding/server-channel.ts';
+export { ServerError } from './app/embedding/server-error.ts';
+export { type InputSchemaObject, type OptionalProperty, objectSchema, type Property } from './catalog/object-schema.ts';
+export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/tool-name.ts';
+export type { ConfigProblem } from './config/problem.ts';
+export type { Session, SessionManager } from './downstream/session-manager.ts';
+export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
+export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
+export { TOOL_NAME_DELIMITER } from './model/names.ts';
+export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './model/revision.ts';
+export type { ConnectionStatus, Health, ServerState, ServerStatus } from './model/server-state.ts';
+export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
+export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';
