@@ -8,7 +8,8 @@ import type { Carrier, Pending } from './pending.ts';
 /** Decides what becomes of an attempt that ended: the call's outcome, or another attempt. */
 export interface CallOwner {
   answered(call: Call, message: Message): void;
-  lost(call: Call, error: GatewayError): void;
+  /** `carrier` is what had the attempt; null when nothing had. */
+  lost(call: Call, error: GatewayError, carrier: Carrier | null): void;
   /** It has its outcome. */
   ended(call: Call): void;
 }
@@ -91,8 +92,9 @@ export class Call implements Pending {
   }
 
   lost(error: GatewayError): void {
+    const carrier = this.#carrier;
     this.#carrier = null;
-    if (!this.#done) this.#owner.lost(this, error);
+    if (!this.#done) this.#owner.lost(this, error, carrier);
   }
 
   succeed(message: Message): void {

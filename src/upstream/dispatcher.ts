@@ -13,9 +13,12 @@ import type { Connection } from './connection.ts';
 import { asGatewayError } from './failures.ts';
 import { errorCode } from './identifiers.ts';
 import type { NodeLimits } from './node-limits.ts';
+import type { Carrier } from './pending.ts';
 import { decideRetry } from './retry.ts';
 
 const HEADER_MISMATCH = -32020;
+/** F22: a call refused with its session gets one more. */
+const MAX_SESSIONS = 2;
 const LISTEN = 'subscriptions/listen';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
@@ -67,17 +70,23 @@ export class Dispatcher implements CallOwner {
     else call.succeed(message);
   }
 
-  lost(call: Call, error: GatewayError): void {
+  lost(call: Call, error: GatewayError, carrier: Carrier | null): void {
     const { client } = call.exchange;
     // A refusal is not: the server was there to say no.
     if (error.code === 'NOT_SENT' && error.data.retryable) this.#deps.unsent(client);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#deps.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
-    if (verdict.kind === 'give_up') call.fail(afterAttempts(error, call));
-    // Not at once: what lost the request may be about to tell that the whole connection is gone.
-    else if (verdict.afterMs === 0) queueMicrotask(() => this.#dispatch(call));
-    else this.#deps.clock.after(verdict.afterMs, () => this.#dispatch(call));
+    if (verdict.kind === 'again' && verdict.afterMs > 0) {
+      this.#deps.clock.after(verdict.afterMs, () => this.#dispatch(call));
+      return;
+    }
+    // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
+    queueMicrotask(() => {
+      const disowned = error.outcome === 'NOT_SENT' && carrier?.ended?.kind === 'session_lost';
+      if (verdict.kind === 'again' || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
+      else call.fail(afterAttempts(error, call));
+    });
   }
 
   ended(call: Call): void {

@@ -1,6 +1,7 @@
 import type { Exchange } from '../model/exchange.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import type { ClosedReason } from './transport/transport.ts';
 
 /** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
 export interface Pending {
@@ -18,6 +19,8 @@ export interface Pending {
 
 /** Who has a pending request in flight, as the request sees it. */
 export interface Carrier {
+  /** Why it ended by itself; null while it lives or was closed by us. */
+  readonly ended: ClosedReason | null;
   /**
    * Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. False when
    * it was not in flight, so that the server knows nothing of it.

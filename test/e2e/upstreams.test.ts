@@ -9,13 +9,13 @@ import { transports } from '../../src/app/transports.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
-import type { ListKind } from '../../src/model/server-catalog.ts';
 import { result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
 import { startConformanceServer } from '../fixtures/conformance/http.ts';
 import { LegacySseServer } from '../fixtures/http/legacy-sse.ts';
+import { StatefulServer } from '../fixtures/http/stateful.ts';
 import { MARK, processCount, survivors } from '../support/processes.ts';
 import { RecordingGuard, stdioSpec } from '../support/stdio-bench.ts';
 import { answerText, clientOf, Remembered, serverOf, toolCall, UpstreamBench } from '../support/upstream-bench.ts';
@@ -40,19 +40,20 @@ function overHttp(name: string, url: string): Server {
 interface Running {
   readonly set: UpstreamSet;
   readonly mark: string;
-  readonly changed: readonly ListKind[][];
+  readonly events: UpstreamBench['events'];
 }
 
 /** A set over real servers; at the end of the test nothing of them may be left. */
-async function running(t: TestContext, make: (env: Record<string, string>) => readonly Server[]): Promise<Running> {
+async function running(
+  t: TestContext,
+  make: (env: Record<string, string>) => readonly Server[],
+  remembered = new Remembered(),
+): Promise<Running> {
   const mark = randomUUID();
-  const remembered = new Remembered();
   const { events } = new UpstreamBench();
   const logger = Logger.silent();
   const guard = new RecordingGuard();
-  const changed: ListKind[][] = [];
   events.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
-  events.catalogChanged = (_server, _fingerprint, lists) => void changed.push([...lists]);
   const set = new UpstreamSet({
     clock: systemClock,
     random: systemRandom,
@@ -78,7 +79,7 @@ async function running(t: TestContext, make: (env: Record<string, string>) => re
   });
   await set.apply(new Map(make({ [MARK]: mark }).map((server) => [server.name, server])));
   set.start();
-  return { set, mark, changed };
+  return { set, mark, events };
 }
 
 function call(set: UpstreamSet, server: string, params: object, session = client) {
@@ -193,4 +194,27 @@ test('fault:F01 a process that exits at start: its code and its last words are i
   const status = set.status('broken')!;
   assert.deepEqual([status.state, status.lastExit?.code], ['failed', 7]);
   assert.match(status.stderrTail, /frobnicator/);
+});
+
+test('fault:F22 check:B4 an HTTP session is gone on with by the next process, and opened anew when the server forgot it', async (t) => {
+  const server = await StatefulServer.start();
+  t.after(() => server.stop());
+  const remembered = new Remembered();
+  const definitions = () => [overHttp('a', server.url)];
+  const echo = { name: 'echo', arguments: { text: 'hi' } };
+  const initialized = () => server.stage.requests.filter(({ body }) => body.includes('"initialize"')).length;
+
+  const first = await running(t, definitions, remembered);
+  assert.match(answerText(await call(first.set, 'a', echo)), /hi/);
+  await first.set.close('shutdown');
+  const before = initialized();
+
+  const second = await running(t, definitions, remembered);
+  assert.match(answerText(await call(second.set, 'a', echo)), /hi/);
+  assert.equal(initialized(), before);
+
+  server.forgetSessions();
+  assert.match(answerText(await call(second.set, 'a', echo)), /hi/);
+  assert.equal(initialized(), before + 1);
+  assert.deepEqual(second.events.lost, ['one']);
 });
