@@ -1,11 +1,13 @@
 import type { HttpClientPort } from '../http/client-port.ts';
 import { openHttpClient } from '../http/open-http-client.ts';
+import { Resolver } from '../http/resolver.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
 import type { HttpSpec, Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenTransport } from '../upstream/open-transport.ts';
 import type { ProcessGuard } from '../upstream/process/process-guard.ts';
+import { HttpClientShare } from '../upstream/transport/http-client-share.ts';
 import { HttpTransport } from '../upstream/transport/http-transport.ts';
 import { JsonTransport } from '../upstream/transport/json-transport.ts';
 import { type MemoryServerFactory, MemoryTransport } from '../upstream/transport/memory-transport.ts';
@@ -25,6 +27,8 @@ export interface TransportsDeps {
 
 /** Makes the transport a definition asks for: the one place that knows which class serves which type. */
 export function transports(deps: TransportsDeps): OpenTransport {
+  const clients = new HttpClientShare();
+  const resolver = new Resolver({ clock: deps.clock });
   return (server, { kind, label }): Transport => {
     const logger = deps.logger.child({ server: server.name, connection: label });
     const spec = server.transport;
@@ -46,19 +50,30 @@ export function transports(deps: TransportsDeps): OpenTransport {
         return new MemoryTransport(server.name, factory);
       }
       default:
-        return overHttp(server, spec, kind, deps);
+        return overHttp(server, spec, kind, deps, clients, resolver);
     }
   };
 }
 
-function overHttp(server: Server, spec: HttpSpec, kind: Transport['kind'], deps: TransportsDeps): Transport {
+/** All connections of a server share one pool of sockets: thousands of sessions, as many sockets as calls at once. */
+function overHttp(
+  server: Server,
+  spec: HttpSpec,
+  kind: Transport['kind'],
+  deps: TransportsDeps,
+  clients: HttpClientShare,
+  resolver: Resolver,
+): Transport {
   const options = {
     server: server.name,
     spec,
     maxMessageBytes: server.limits.maxMessageBytes,
     clock: deps.clock,
     random: deps.random,
-    openClient: (url: URL): HttpClientPort => openHttpClient(url, { tls: spec.tls, env: deps.env }),
+    openClient: (url: URL): HttpClientPort =>
+      clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
+        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver }),
+      ),
   };
   if (kind === 'sse') return new SseTransport(options);
   return kind === 'json' ? new JsonTransport(options) : new HttpTransport(options);

@@ -3,7 +3,7 @@ import { type Clock, systemClock } from '../model/clock.ts';
 import { ActiveRequest } from './active-request.ts';
 import { ClientConnection, type ConnectionOptions, type ConnectionPool } from './client-connection.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
-import { encodeHeaders, type HeaderBlock } from './header-block.ts';
+import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
 import { Resolver } from './resolver.ts';
 
@@ -15,7 +15,7 @@ export type { ResponseHeaders } from './response-headers.ts';
 export interface HttpClientOptions {
   readonly clock?: Clock;
   readonly lookup?: LookupFunction;
-  /** Sockets at once; requests beyond wait. Streams hold a socket each. Default 4 096. */
+  /** Sockets at once; requests beyond wait. Streams hold a socket each. Default 65 536: descriptors end first. */
   readonly maxSockets?: number;
   /** How long a free socket is kept; less where the server says so. Default 4 s, below what servers commonly grant. */
   readonly idleMs?: number;
@@ -50,18 +50,17 @@ export class HttpClient implements HttpClientPort {
   #connecting = 0;
   #stopSweep: (() => void) | null = null;
   #closed = false;
-  /** The unchanging beginning of the last request's head, and what it was made of. */
-  #prefix = '';
-  #prefixMethod = '';
-  #prefixPath = '';
-  #prefixBlock: HeaderBlock | undefined;
+  /** The request line and Host of the last request, which are those of almost all, and what they were made of. */
+  #line = '';
+  #lineMethod = '';
+  #linePath = '';
 
   constructor(origin: URL, options: HttpClientOptions = {}) {
     if (origin.protocol !== 'http:') throw new TypeError('HttpClient speaks plain http only');
     const host = origin.hostname.startsWith('[') ? origin.hostname.slice(1, -1) : origin.hostname;
     this.#host = origin.host;
     this.#clock = options.clock ?? systemClock;
-    this.#maxSockets = options.maxSockets ?? 4_096;
+    this.#maxSockets = options.maxSockets ?? 65_536;
     this.#idleMs = options.idleMs ?? 4_000;
     this.#options = {
       host,
@@ -192,23 +191,19 @@ export class HttpClient implements HttpClientPort {
   }
 
   #headOf(request: HttpRequest, bodyBytes: number): string {
-    if (
-      request.method !== this.#prefixMethod ||
-      request.path !== this.#prefixPath ||
-      request.block !== this.#prefixBlock
-    ) {
+    if (request.method !== this.#lineMethod || request.path !== this.#linePath) {
       if (!METHOD.test(request.method)) throw new TypeError('the method is malformed');
       if (!PATH.test(request.path)) throw new TypeError('the path is malformed');
-      this.#prefix = `${request.method} ${request.path} HTTP/1.1\r\nHost: ${this.#host}\r\n${request.block?.text ?? ''}`;
-      this.#prefixMethod = request.method;
-      this.#prefixPath = request.path;
-      this.#prefixBlock = request.block;
+      this.#line = `${request.method} ${request.path} HTTP/1.1\r\nHost: ${this.#host}\r\n`;
+      this.#lineMethod = request.method;
+      this.#linePath = request.path;
     }
+    const block = request.block?.text ?? '';
     const own = request.headers.length === 0 ? '' : encodeHeaders(request.headers);
     if (bodyBytes === 0 && (request.method === 'GET' || request.method === 'HEAD' || request.method === 'DELETE')) {
-      return `${this.#prefix}${own}\r\n`;
+      return `${this.#line}${block}${own}\r\n`;
     }
-    return `${this.#prefix}${own}Content-Length: ${bodyBytes}\r\n\r\n`;
+    return `${this.#line}${block}${own}Content-Length: ${bodyBytes}\r\n\r\n`;
   }
 }
 
