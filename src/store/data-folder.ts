@@ -15,7 +15,7 @@ export interface Instance {
 }
 
 /** `TRUNKLINE_DATA_DIR` and `--data-dir` come resolved; otherwise the XDG state folder. */
-export function defaultDataDir(env: NodeJS.ProcessEnv): string {
+export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
   const state = env['XDG_STATE_HOME'];
   return resolve(state !== undefined && state !== '' ? state : join(homedir(), '.local', 'state'), 'trunkline');
 }
@@ -33,6 +33,11 @@ export class DataFolder {
   constructor(path: string) {
     this.path = path;
     mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+
+  /** Whether this process has the folder. */
+  get held(): boolean {
+    return this.#lock !== null;
   }
 
   file(name: string): string {
