@@ -1,6 +1,9 @@
 #!/usr/bin/env node
 // Plain JavaScript on purpose: it must parse on any Node, to say in one line which one is needed.
 import { existsSync } from 'node:fs';
+import module from 'node:module';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 
 const [major] = process.versions.node.split('.').map(Number);
 if (major < 24) {
@@ -12,5 +15,14 @@ if (major < 24) {
 const source = new URL('../src/main.ts', import.meta.url);
 const built = new URL('../dist/main.js', import.meta.url);
 const useSource = existsSync(source) && process.env.TRUNKLINE_BUILT !== '1';
+
+// Compiled code is kept between starts, in the user's own cache folder: one in /tmp could be another user's work.
+// A defect of the cache, or NODE_DISABLE_COMPILE_CACHE, only costs time.
+if (!useSource) {
+  module.enableCompileCache(
+    process.env.NODE_COMPILE_CACHE ??
+      join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'trunkline', 'code'),
+  );
+}
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));
