@@ -1,9 +1,15 @@
 import type { Refusal } from '../http/refusal.ts';
 import type { RequestContext } from '../http/request-context.ts';
+import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Message } from '../model/message.ts';
 import { errorAnswer } from '../protocol/compose.ts';
 
 const JSON_TYPE = 'application/json';
+/** Refusals of the listener that JSON-RPC has a code of its own for. */
+const CODES: ReadonlyMap<string, number> = new Map([
+  ['empty_body', CATALOGUE.PARSE_ERROR.rpc],
+  ['repeated_mcp_header', CATALOGUE.HEADER_MISMATCH.rpc],
+]);
 
 /** Answers with JSON given in parts. `headers` are further lines, name and value alternating. */
 export function sendParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
@@ -33,6 +39,6 @@ export function sendError(
 
 /** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
 export function renderRpc(refusal: Refusal): string {
-  const code = refusal.code === 'empty_body' ? -32700 : -32600;
+  const code = CODES.get(refusal.code) ?? -32600;
   return errorAnswer('', code, refusal.message, JSON.stringify({ reason: refusal.code }), 'stateful').bytes.toString();
 }

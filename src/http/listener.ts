@@ -245,7 +245,10 @@ export class Listener {
     }
     const repeated = repeatedHeader(request);
     if (repeated !== null) {
-      return { status: 400, code: 'repeated_header', message: `the header ${repeated} came more than once` };
+      // A session id twice is merely malformed; the others repeat the body, and two cannot both agree with it.
+      const ofMcp = repeated.startsWith('mcp-') && repeated !== 'mcp-session-id';
+      const code = ofMcp ? 'repeated_mcp_header' : 'repeated_header';
+      return { status: 400, code, message: `the header ${repeated} came more than once` };
     }
     const coding = request.headers['transfer-encoding'];
     if (coding !== undefined && coding.toLowerCase() !== 'chunked') {

@@ -50,6 +50,8 @@ export type Inbound = StatefulInbound | StatelessInbound | Rejection;
 
 const VERSION_HEADER = 'mcp-protocol-version';
 const SESSION_HEADER = 'mcp-session-id';
+/** As much of what no revision is called as an error repeats. */
+const MAX_ECHO = 128;
 const META_KEYS = [PROTOCOL_VERSION_KEY, CLIENT_CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 
 export function isRejection(inbound: Inbound): inbound is Rejection {
@@ -216,7 +218,7 @@ function unsupported(message: Message | null, requested: string, supported: read
     'UNSUPPORTED_VERSION',
     message,
     'Unsupported protocol version',
-    JSON.stringify({ supported, requested }),
+    JSON.stringify({ supported, requested: requested.slice(0, MAX_ECHO) }),
   );
 }
 
