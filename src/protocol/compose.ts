@@ -6,6 +6,8 @@ import type { GatewayError } from '../model/gateway-error.ts';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
 
 const HEAD = '{"jsonrpc":"2.0"';
+/** Errors repeat names of the client's; of made-up ones of many KiB a piece is enough. */
+const MAX_WORDS = 1_000;
 
 export function request(method: string, idLexeme: string, paramsJson: string | Buffer | null, era: Era): Message {
   return compose('request', era, method, idLexeme, 'params', paramsJson);
@@ -29,7 +31,14 @@ export function errorAnswer(
   era: Era,
 ): Message {
   const data = dataJson === null ? '' : `,"data":${dataJson}`;
-  return compose('error', era, '', idLexeme, 'error', `{"code":${code},"message":${JSON.stringify(message)}${data}}`);
+  return compose(
+    'error',
+    era,
+    '',
+    idLexeme,
+    'error',
+    `{"code":${code},"message":${JSON.stringify(bounded(message))}${data}}`,
+  );
 }
 
 /**
@@ -44,9 +53,13 @@ export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, d
 /** The failure as a tool result that a model can read (S2.31), with its data under `_meta["trunkline/error"]`. */
 export function toolFailure(idLexeme: string, error: GatewayError, text: string, era: Era = 'stateful'): Message {
   const type = era === 'stateless' ? '"resultType":"complete",' : '';
-  const content = `"content":[{"type":"text","text":${JSON.stringify(text)}}],"isError":true`;
+  const content = `"content":[{"type":"text","text":${JSON.stringify(bounded(text))}}],"isError":true`;
   const meta = JSON.stringify({ code: error.code, ...error.data });
   return result(idLexeme, `{${type}${content},"_meta":{"trunkline/error":${meta}}}`, era);
+}
+
+function bounded(words: string): string {
+  return words.length <= MAX_WORDS ? words : `${words.slice(0, MAX_WORDS)}…`;
 }
 
 function compose(

@@ -6,6 +6,8 @@ const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0
 const text = (value) => ({ content: [{ type: 'text', text: value }] });
 const schema = { type: 'object' };
 
+const TOOLS = ['echo', 'slow', 'fail', '__proto__'];
+
 const answers = {
   initialize: ({ protocolVersion }) => ({
     protocolVersion,
@@ -20,9 +22,10 @@ const answers = {
   }),
   ping: () => ({}),
   'tools/list': () => ({
-    tools: ['echo', 'slow', 'fail', '__proto__'].map((name) => ({ name, inputSchema: schema })),
+    tools: TOOLS.map((name) => ({ name, inputSchema: schema })),
   }),
   'tools/call': ({ name, arguments: args }) => {
+    if (!TOOLS.includes(name)) throw Object.assign(new Error('Unknown tool'), { code: -32602 });
     if (name === 'slow') return null;
     if (name === 'fail') throw new Error(`failed in ${import.meta.filename} with ${process.env.CANARY_ENV}`);
     return text(JSON.stringify(args ?? null));
@@ -32,7 +35,8 @@ const answers = {
     resourceTemplates: [{ uriTemplate: 'probe://items/{a}{b}{c}{d}{+e}{f}{g}/end', name: 'items' }],
   }),
   'resources/read': ({ uri }) => {
-    if (!uri.startsWith('probe://')) throw Object.assign(new Error('Resource not found'), { code: -32002 });
+    if (uri !== 'probe://doc' && !uri.startsWith('probe://items/'))
+      throw Object.assign(new Error('Resource not found'), { code: -32002 });
     return { contents: [{ uri, text: 'of the probe' }] };
   },
   'resources/subscribe': () => ({}),
