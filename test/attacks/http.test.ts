@@ -36,7 +36,7 @@ interface Wire {
 const SMUGGLING: readonly Wire[] = [
   {
     what: 'CL.TE',
-    bytes: head(`Content-Length: ${inner.length + 5}\r\nTransfer-Encoding: chunked\r\n`) + `0\r\n\r\n${inner}`,
+    bytes: `${head(`Content-Length: ${inner.length + 5}\r\nTransfer-Encoding: chunked\r\n`)}0\r\n\r\n${inner}`,
     allowed: [400],
   },
   {
@@ -48,18 +48,18 @@ const SMUGGLING: readonly Wire[] = [
   },
   {
     what: 'TE twice',
-    bytes: head('Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n') + `0\r\n\r\n${inner}`,
+    bytes: `${head('Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n')}0\r\n\r\n${inner}`,
     allowed: [400, 501],
   },
-  { what: 'xchunked', bytes: head('Transfer-Encoding: xchunked\r\n') + `0\r\n\r\n${inner}`, allowed: [400, 501] },
+  { what: 'xchunked', bytes: `${head('Transfer-Encoding: xchunked\r\n')}0\r\n\r\n${inner}`, allowed: [400, 501] },
   {
     what: 'a tab before chunked',
-    bytes: head('Transfer-Encoding:\tchunked, identity\r\n') + `0\r\n\r\n${inner}`,
+    bytes: `${head('Transfer-Encoding:\tchunked, identity\r\n')}0\r\n\r\n${inner}`,
     allowed: [400, 501],
   },
   { what: 'two lengths', bytes: head(`Content-Length: 0\r\nContent-Length: 9\r\n`) + inner, allowed: [400] },
   { what: 'a list of lengths', bytes: head('Content-Length: 0, 9\r\n') + inner, allowed: [400] },
-  { what: 'a length in hex', bytes: head('Content-Length: 0x2\r\n') + `{}${inner}`, allowed: [400] },
+  { what: 'a length in hex', bytes: `${head('Content-Length: 0x2\r\n')}{}${inner}`, allowed: [400] },
   { what: 'a length with a sign', bytes: head('Content-Length: +0\r\n') + inner, allowed: [400] },
   { what: 'a negative length', bytes: head('Content-Length: -1\r\n') + inner, allowed: [400] },
   {
@@ -74,22 +74,22 @@ const SMUGGLING: readonly Wire[] = [
   { what: 'a bare CR in a header', bytes: head('X-A: b\rX-B: c\r\nContent-Length: 0\r\n') + inner, allowed: [400] },
   {
     what: 'a bare LF after the chunk size',
-    bytes: head('Transfer-Encoding: chunked\r\n') + `0\n\n${inner}`,
+    bytes: `${head('Transfer-Encoding: chunked\r\n')}0\n\n${inner}`,
     allowed: [400],
   },
   {
     what: 'a chunk size with a sign',
-    bytes: head('Transfer-Encoding: chunked\r\n') + `+2\r\n{}\r\n0\r\n\r\n${inner}`,
+    bytes: `${head('Transfer-Encoding: chunked\r\n')}+2\r\n{}\r\n0\r\n\r\n${inner}`,
     allowed: [400],
   },
   {
     what: 'a chunk size above 2^64',
-    bytes: head('Transfer-Encoding: chunked\r\n') + `10000000000000002\r\n{}\r\n0\r\n\r\n${inner}`,
+    bytes: `${head('Transfer-Encoding: chunked\r\n')}10000000000000002\r\n{}\r\n0\r\n\r\n${inner}`,
     allowed: [400],
   },
   {
     what: 'a chunk extension of 200 KB',
-    bytes: head('Transfer-Encoding: chunked\r\n') + `2;${'a'.repeat(200_000)}\r\n{}\r\n0\r\n\r\n${inner}`,
+    bytes: `${head('Transfer-Encoding: chunked\r\n')}2;${'a'.repeat(200_000)}\r\n{}\r\n0\r\n\r\n${inner}`,
     allowed: [400, 413],
   },
   { what: 'HTTP/0.9', bytes: `GET /mcp\r\n${inner}`, allowed: [400] },
