@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import module from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 
 const [major] = process.versions.node.split('.').map(Number);
 if (major < 24) {
@@ -24,5 +25,9 @@ if (!useSource) {
       join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'trunkline', 'code'),
   );
 }
+
+// Large bodies live outside the heap. Without this V8 marks the whole heap anew for every 25 MB of them that come by,
+// which costs more than twice what passing them on does.
+setFlagsFromString('--external-memory-accounted-in-global-limit');
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));
