@@ -15,7 +15,8 @@ const http = createServer((request, response) => {
     sessions.delete(String(request.headers['mcp-session-id']));
     response.writeHead(200).end();
   } else if (request.method !== 'POST') response.writeHead(405, { allow: 'POST, DELETE' }).end();
-  else void receive(request, response);
+  // A request that is cut off was never heard.
+  else receive(request, response).catch(() => response.destroy());
 });
 
 async function receive(request: IncomingMessage, response: ServerResponse): Promise<void> {

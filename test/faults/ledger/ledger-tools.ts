@@ -52,6 +52,11 @@ export const LEDGER_TOOLS: readonly Record<string, unknown>[] = [
     description: 'Says so often that its tools changed, and answers.',
     inputSchema: input({ times: number }),
   },
+  {
+    name: 'chatter',
+    description: 'Reports progress so many times, in so many bytes, and answers.',
+    inputSchema: input({ times: number, bytes: number }),
+  },
   { name: 'stop_reading', description: 'Answers and never reads again.', inputSchema: input() },
   { name: 'environment', description: 'Answers with an environment variable.', inputSchema: input({ text }) },
 ];
@@ -113,6 +118,15 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
       for (let i = 0; i < args.times; i += 1000) wire.write(CHANGED.repeat(Math.min(1000, args.times - i)));
       done();
       return;
+    case 'chatter': {
+      const progressToken = message.params?._meta?.['progressToken'];
+      for (let progress = 1; progress <= args.times; progress++) {
+        const params = { progressToken, progress, message: 'x'.repeat(args.bytes) };
+        wire.write(`${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params })}\n`);
+      }
+      done();
+      return;
+    }
     case 'stop_reading':
       done();
       wire.stopReading();
