@@ -151,11 +151,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   /** What `Keep-Alive: timeout=…` of the last response allows, in milliseconds; Infinity without one. */
   get keepAliveHintMs(): number {
-    const value = this.#head?.headers.get('keep-alive');
-    if (value === undefined) return Number.POSITIVE_INFINITY;
-    const at = value.toLowerCase().indexOf('timeout=');
-    const seconds = at < 0 ? Number.NaN : Number.parseInt(value.slice(at + 8), 10);
-    return Number.isNaN(seconds) ? Number.POSITIVE_INFINITY : seconds * 1000;
+    return this.#head?.keepAliveHintMs ?? Number.POSITIVE_INFINITY;
   }
 
   #write(request: ActiveRequest): void {

@@ -198,6 +198,18 @@ export class HttpClient implements HttpClientPort {
       this.#lineMethod = request.method;
       this.#linePath = request.path;
     }
+    const { block } = request;
+    if (request.headers.length > 0 || block === undefined || bodyBytes === 0) return this.#ownHead(request, bodyBytes);
+    // Requests of one session differ in little but their length, and in that seldom.
+    if (block.headBytes !== bodyBytes || block.headLine !== this.#line) {
+      block.head = this.#ownHead(request, bodyBytes);
+      block.headLine = this.#line;
+      block.headBytes = bodyBytes;
+    }
+    return block.head;
+  }
+
+  #ownHead(request: HttpRequest, bodyBytes: number): string {
     const block = request.block?.text ?? '';
     const own = request.headers.length === 0 ? '' : encodeHeaders(request.headers);
     if (bodyBytes === 0 && (request.method === 'GET' || request.method === 'HEAD' || request.method === 'DELETE')) {

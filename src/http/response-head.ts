@@ -3,7 +3,7 @@ import { ResponseHeaders } from './response-headers.ts';
 /** How the body of a response is delimited. Lengths in bytes. */
 export type Framing =
   | { readonly kind: 'none' | 'chunked' | 'until_close' }
-  | { readonly kind: 'length'; length: number };
+  | { readonly kind: 'length'; readonly length: number };
 
 export interface ResponseHead {
   readonly status: number;
@@ -11,6 +11,8 @@ export interface ResponseHead {
   readonly framing: Framing;
   /** Whether the connection may carry another request afterwards. */
   readonly keepAlive: boolean;
+  /** What `Keep-Alive: timeout=…` allows, in milliseconds; Infinity without one. */
+  readonly keepAliveHintMs: number;
 }
 
 const NONE: Framing = { kind: 'none' };
@@ -41,6 +43,7 @@ export function parseResponseHead(text: string, headRequest: boolean): ResponseH
   let length: string | null = null;
   let encoding: string | null = null;
   let connection = '';
+  let keepAliveHintMs = Number.POSITIVE_INFINITY;
   while (position < text.length) {
     let end = text.indexOf('\r\n', position);
     if (end < 0) end = text.length;
@@ -57,6 +60,8 @@ export function parseResponseHead(text: string, headRequest: boolean): ResponseH
       encoding = value;
     } else if (name === 'connection') {
       connection = connection === '' ? value : `${connection},${value}`;
+    } else if (name === 'keep-alive') {
+      keepAliveHintMs = Math.min(keepAliveHintMs, hintMs(value));
     }
     pairs.push(name, value);
     if (pairs.length > MAX_HEADERS * 2) return `more than ${MAX_HEADERS} headers`;
@@ -67,7 +72,13 @@ export function parseResponseHead(text: string, headRequest: boolean): ResponseH
   const framing = framingOf(status, length, encoding, http11, headRequest);
   if (typeof framing === 'string') return framing;
   const keepAlive = http11 && framing !== UNTIL_CLOSE && (connection === '' || !hasToken(connection, 'close'));
-  return { status, headers: new ResponseHeaders(pairs), framing, keepAlive };
+  return { status, headers: new ResponseHeaders(pairs), framing, keepAlive, keepAliveHintMs };
+}
+
+function hintMs(value: string): number {
+  const at = value.toLowerCase().indexOf('timeout=');
+  const seconds = at < 0 ? Number.NaN : Number.parseInt(value.slice(at + 8), 10);
+  return Number.isNaN(seconds) ? Number.POSITIVE_INFINITY : seconds * 1000;
 }
 
 function framingOf(

@@ -2,6 +2,7 @@
 export class ResponseHeaders {
   /** Name and value alternating. */
   readonly #pairs: readonly string[];
+  #mediaType: string | null = null;
 
   constructor(pairs: readonly string[]) {
     this.#pairs = pairs;
@@ -23,13 +24,16 @@ export class ResponseHeaders {
 
   /** The media type in lower case without parameters; empty where there is none. */
   get mediaType(): string {
-    const value = this.get('content-type');
-    if (value === undefined) return '';
-    const end = value.indexOf(';');
-    return (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
+    this.#mediaType ??= mediaTypeOf(this.get('content-type') ?? '');
+    return this.#mediaType;
   }
 
   get pairs(): readonly string[] {
     return this.#pairs;
   }
+}
+
+function mediaTypeOf(value: string): string {
+  const end = value.indexOf(';');
+  return (end < 0 ? value : value.slice(0, end)).trim().toLowerCase();
 }

@@ -3,6 +3,8 @@ import { parseResponseHead, type ResponseHead } from './response-head.ts';
 
 const MAX_HEAD_BYTES = 64 * 1024;
 const MAX_INTERIM = 8;
+/** Longer heads are not kept for comparison. */
+const MAX_REMEMBERED = 1024;
 const END_OF_HEAD = Buffer.from('\r\n\r\n');
 const PREFIX = Buffer.from('HTTP/1.');
 const EMPTY = Buffer.alloc(0);
@@ -34,6 +36,9 @@ export class ResponseParser {
   #heldLength = 0;
   #remaining = 0;
   #bytes: Buffer = EMPTY;
+  #lastText = '';
+  #lastHead: ResponseHead | null = null;
+  #lastToHead = false;
   /** One function for all chunked bodies of the connection. */
   readonly #onChunk = (from: number, to: number): boolean => {
     this.#sink.onBody(this.#bytes, from, to);
@@ -165,7 +170,7 @@ export class ResponseParser {
   }
 
   #head(text: string): ParseProblem | null {
-    const head = parseResponseHead(text, this.#headRequest);
+    const head = this.#parsed(text);
     if (typeof head === 'string') return this.#stopped(head);
     if (head.status < 200) {
       if (head.status === 101) return this.#stopped('the server switched protocols unasked');
@@ -191,6 +196,18 @@ export class ResponseParser {
     }
     this.#sink.onHead(head);
     return null;
+  }
+
+  /** Servers repeat their heads to the letter (within a second of `Date`): the last one is not parsed again. */
+  #parsed(text: string): ResponseHead | string {
+    if (this.#lastHead !== null && this.#lastText === text && this.#lastToHead === this.#headRequest) {
+      return this.#lastHead;
+    }
+    const head = parseResponseHead(text, this.#headRequest);
+    this.#lastHead = typeof head === 'string' || text.length > MAX_REMEMBERED ? null : head;
+    this.#lastText = this.#lastHead === null ? '' : text;
+    this.#lastToHead = this.#headRequest;
+    return head;
   }
 
   #isStopped(): boolean {
