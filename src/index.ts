@@ -23,9 +23,9 @@ export type {
   GatewayServerStatus,
   GatewayTool,
   Listening,
-  LogSink,
 } from './app/embedding/gateway-api.ts';
 export type {
+  ConfiguredServer,
   GatewayConfig,
   GatewayOptions,
   RemoteDefinition,
@@ -34,6 +34,7 @@ export type {
   TransportType,
 } from './app/embedding/gateway-options.ts';
 export { type InProcessOptions, InProcessServer, inProcess, inProcessBytes } from './app/embedding/in-process.ts';
+export type { LogSink } from './app/embedding/log-outlet.ts';
 export {
   type Capabilities,
   type ClientInfo,

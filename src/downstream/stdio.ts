@@ -106,8 +106,10 @@ export class StdioFront implements SharedWire {
     else if (this.#inputEnded) setImmediate(() => this.#closeIfIdle());
   }
 
+  /** The session has ended: nothing is written any more. */
   end(): void {
     this.#ended = true;
+    this.#resolveClosed();
   }
 
   /** Ends the session and everything in flight. Idempotent. */

@@ -1,13 +1,12 @@
 import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem.ts';
-import type { ServerInput } from '../../config/schema-server.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
 import { openApp } from '../open-app.ts';
 import { Agents } from './agents.ts';
 import { EmbeddedGateway } from './embedded-gateway.ts';
 import type { Gateway } from './gateway-api.ts';
-import type { GatewayOptions } from './gateway-options.ts';
+import type { ConfiguredServer, GatewayOptions } from './gateway-options.ts';
 import { InProcessServer } from './in-process.ts';
 import { LogOutlet } from './log-outlet.ts';
 import { openError } from './open-errors.ts';
@@ -61,7 +60,7 @@ export async function openGateway(options: GatewayOptions): Promise<EmbeddedGate
 }
 
 function sorted(servers: NonNullable<GatewayOptions['servers']>) {
-  const defined: Record<string, ServerInput> = {};
+  const defined: Record<string, ConfiguredServer> = {};
   const inProcess = new Map<string, InProcessServer>();
   for (const [name, definition] of Object.entries(servers)) {
     if (definition instanceof InProcessServer) inProcess.set(name, definition);
@@ -70,7 +69,7 @@ function sorted(servers: NonNullable<GatewayOptions['servers']>) {
   return { defined, inProcess };
 }
 
-function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, ServerInput>>): LoadOptions {
+function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, ConfiguredServer>>): LoadOptions {
   const { config, dataDir, logLevel } = options;
   const files = typeof config === 'string' ? [config] : Array.isArray(config) ? (config as readonly string[]) : [];
   const inline = [];

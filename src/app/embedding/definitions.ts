@@ -1,7 +1,7 @@
 import { loadConfig } from '../../config/load-config.ts';
 import type { ConfigProblem } from '../../config/problem.ts';
-import type { ServerInput } from '../../config/schema-server.ts';
 import type { Server } from '../../model/server.ts';
+import type { ConfiguredServer } from './gateway-options.ts';
 import { ConfigError } from './open-errors.ts';
 
 export interface ReadDefinition {
@@ -13,7 +13,7 @@ export interface ReadDefinition {
 /** Reads one definition as it would be read in a file. Throws ConfigError; places are lines of the definition as JSON. */
 export async function readDefinition(
   name: string,
-  definition: ServerInput,
+  definition: ConfiguredServer,
   options: {
     readonly label: string;
     readonly cwd: string;

@@ -13,18 +13,10 @@ import type { Answer, ToolArguments } from './agent-client.ts';
 import type { Agents } from './agents.ts';
 import { listAll, parsed } from './answers.ts';
 import { connectClient } from './client-connection.ts';
-import type {
-  AsAgent,
-  Gateway,
-  GatewayEvents,
-  GatewayServerStatus,
-  GatewayTool,
-  Listening,
-  LogSink,
-} from './gateway-api.ts';
+import type { AsAgent, Gateway, GatewayEvents, GatewayServerStatus, GatewayTool, Listening } from './gateway-api.ts';
 import type { GatewayClient } from './gateway-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
-import type { LogOutlet } from './log-outlet.ts';
+import type { LogOutlet, LogSink } from './log-outlet.ts';
 import type {
   CompleteResult,
   CompletionReference,

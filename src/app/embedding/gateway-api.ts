@@ -1,8 +1,8 @@
 import type { SessionManager } from '../../downstream/session-manager.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
-import type { LogEntry } from '../../telemetry/log-entry.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
+import type { LogSink } from './log-outlet.ts';
 import type {
   CompleteResult,
   CompletionReference,
@@ -61,9 +61,6 @@ export interface GatewayEvents {
   /** The tools of a server are others than before. */
   toolsChanged: (server: string) => void;
 }
-
-/** Takes what the gateway logs. Secrets are masked already. Must not throw. */
-export type LogSink = (entry: LogEntry) => void;
 
 export interface Listening {
   readonly mcpUrl: string;

@@ -1,21 +1,31 @@
 import type { ConfigInput } from '../../config/schema.ts';
 import type { ServerInput } from '../../config/schema-server.ts';
-import type { LogSink } from './gateway-api.ts';
 import type { InProcessServer } from './in-process.ts';
+import type { LogSink } from './log-outlet.ts';
+
+/** All the way down: configurations are read, never written. */
+type Frozen<T> = T extends readonly (infer Item)[]
+  ? readonly Frozen<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
+    : T;
 
 /** A configuration as an object, in the format of a file (docs/config.md). */
-export type GatewayConfig = ConfigInput;
+export type GatewayConfig = Frozen<ConfigInput>;
+
+/** A server as it stands in a configuration file under its name. */
+export type ConfiguredServer = Frozen<ServerInput>;
 
 /** A server reached through its standard streams (S2.9, S2.22). */
-export type StdioDefinition = ServerInput & { readonly command: NonNullable<ServerInput['command']> };
+export type StdioDefinition = ConfiguredServer & { readonly command: NonNullable<ConfiguredServer['command']> };
 /** A server behind a URL: Streamable HTTP, HTTP+SSE or plain JSON (S2.7, S2.22, S4.4). */
-export type RemoteDefinition = ServerInput & { readonly url: string };
+export type RemoteDefinition = ConfiguredServer & { readonly url: string };
 
 /**
  * How a server is reached: the union of S2.22, as it stands in a configuration file, or a server in this process. It
  * is validated when it is used, with everything that is wrong with it at once.
  */
-export type ServerDefinition = ServerInput | InProcessServer;
+export type ServerDefinition = ConfiguredServer | InProcessServer;
 
 /** The transports of S2.21, and our own. */
 export type TransportType = 'stdio' | 'http' | 'sse' | 'json' | 'memory';

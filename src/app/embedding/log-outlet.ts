@@ -1,7 +1,9 @@
 import type { LogEntry } from '../../telemetry/log-entry.ts';
 import { plain } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import type { LogSink } from './gateway-api.ts';
+
+/** Takes what the gateway logs. Secrets are masked already. Must not throw. */
+export type LogSink = (entry: LogEntry) => void;
 
 /** The gateway's log on its way to the program; where it goes can be changed at any time. */
 export class LogOutlet {

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { test } from 'node:test';
+import { startConformanceServer } from '../../../test/fixtures/conformance/http.ts';
+import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
+import { PlainJsonServer } from '../../../test/fixtures/http/plain-json.ts';
+import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { connectServer, type ServerClient, type ServerDefinition } from '../../index.ts';
+
+const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
+
+/** What every client does, whatever its transport and revision. */
+async function exercise(client: ServerClient, called: string): Promise<void> {
+  const info = await client.initialize();
+  assert.equal(client.isInitialized, true);
+  assert.deepEqual(client.serverInfo, info);
+  assert.deepEqual(await client.initialize(), info);
+  const tools = await client.refreshTools();
+  assert.ok(tools.some(({ name }) => name === called));
+  assert.deepEqual(client.tools, tools);
+  assert.ok((await client.ping()) >= 0);
+  const { content, raw } = await client.callTool(called, called === 'echo' ? { text: 'hi' } : {});
+  assert.equal(content[0]?.type, 'text');
+  assert.deepEqual(JSON.parse(raw).content, content);
+}
+
+for (const era of ['stateful', 'stateless'] as const) {
+  test(`S2.7 S2.10 a client over Streamable HTTP, ${era}`, async () => {
+    const server = await startConformanceServer(era);
+    try {
+      await using client = await connectServer({ url: server.url }, { name: 'web' });
+      assert.deepEqual([client.name, client.endpoint], ['web', server.url]);
+      await exercise(client, 'test_simple_text');
+    } finally {
+      await server.close();
+    }
+  });
+
+  test(`S2.9 S4.3 a client of a local process, ${era}; closing it ends the process`, async () => {
+    const client = await connectServer({ command: process.execPath, args: [STDIO, era] });
+    assert.deepEqual([client.name, client.endpoint, client.isInitialized], ['server', null, false]);
+    await exercise(client, 'test_simple_text');
+    await client.close();
+    await assert.rejects(client.callTool('test_simple_text'), { name: 'GatewayError' });
+  });
+}
+
+test('S4.4 a client over plain JSON', async () => {
+  const server = await PlainJsonServer.start();
+  await using client = await connectServer({ url: server.url, type: 'json' });
+  await exercise(client, 'echo');
+  await server.stop();
+});
+
+test('S2.21 a client over HTTP+SSE of 2024-11-05', async () => {
+  const server = await LegacySseServer.start();
+  await using client = await connectServer({ url: `${server.stage.origin}/sse`, type: 'sse' });
+  await exercise(client, 'echo');
+  await server.stop();
+});
+
+test('S2.11 refreshing lists every page; a failed one changes nothing; pages in circles end', async () => {
+  let mode: 'good' | 'broken' | 'circle' = 'good';
+  const page = (name: string, next?: string): string =>
+    `{"tools":[${tool(name)}]${next === undefined ? '' : `,"nextCursor":"${next}"`}}`;
+  const server = textServer({
+    answers: {
+      'tools/list': (params) => {
+        if (mode === 'broken') throw new Error('crashed while listing');
+        if (mode === 'circle') return page('again', 'x');
+        return params === '{}' ? page('one', 'x') : page('two');
+      },
+    },
+  });
+  await using client = await connectServer(server);
+  await client.refreshTools();
+  assert.deepEqual(
+    client.tools.map(({ name }) => name),
+    ['one', 'two'],
+  );
+  mode = 'circle';
+  await assert.rejects(client.refreshTools(), { code: 'UPSTREAM_PROTOCOL' });
+  assert.deepEqual(
+    client.tools.map(({ name }) => name),
+    ['one', 'two'],
+  );
+});
+
+test('S2.12 S2.13 a client tells its server arguments to the digit, and its names as they are', async () => {
+  const server = textServer({ name: 'mine', tools: () => [tool('echo')], call: ({ args }) => textResult(args) });
+  await using client = await connectServer(server);
+  assert.deepEqual(await client.initialize(), { name: 'mine', version: '1.0.0', title: 'The mine server' });
+  const { content } = await client.callTool('echo', '{"n":12345678901234567890}');
+  assert.equal(content[0]?.text, '{"n":12345678901234567890}');
+  await assert.rejects(client.callTool('echo', 'not json'), { code: 'INVALID_PARAMS' });
+  await assert.rejects(client.callTool('echo', '[1]'), { code: 'INVALID_PARAMS' });
+});
+
+test('S2.22 what is no definition is refused at once, with the reason', async () => {
+  const refused = (definition: object, message: RegExp) =>
+    assert.rejects(connectServer(definition as ServerDefinition), { name: 'ConfigError', message });
+  await refused({}, /neither a command nor a url/);
+  await refused({ command: 'x', url: 'http://127.0.0.1/' }, /both command and url/);
+  await refused({ type: 'carrier-pigeon', url: 'http://127.0.0.1/' }, /unsupported MCP server type/);
+});
