@@ -18,6 +18,8 @@ export function checkServerUrl(text: string): CheckedUrl {
     return { complaint: `has the scheme ${JSON.stringify(scheme)}; only http and https are possible`, fix };
   }
   if (!/^https?:\/\//i.test(text)) return { complaint: 'lacks the // after its scheme', fix };
+  // WHATWG skips further slashes and would take the path's first part for the host.
+  if (/^https?:\/\/[/\\]/i.test(text)) return { complaint: 'lacks its host', fix };
   const url = new URL(text);
   if (url.username !== '' || url.password !== '') {
     const instead = 'send them as a header: "headers": { "Authorization": "Basic ${…}" }';

@@ -70,7 +70,6 @@ const TOOL_NAMES = [
   'probe__echo\r\nX-Injected: 1',
   'probe__../../etc/passwd',
   "probe__echo'; DROP TABLE tools;--",
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: the attack is the text
   '${jndi:ldap://127.0.0.1/a}',
   '{{7*7}}',
   'probe__\u202eohce',
@@ -288,7 +287,6 @@ test('mcp: nothing a client writes becomes a line of the log', async () => {
   for (const logged of arena.gateway.stderr.split('\n').slice(1, -1)) {
     const entry = JSON.parse(logged) as { event: string };
     assert.notEqual(entry.event, 'forged_entry');
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
     assert.doesNotMatch(logged, /[\u0000-\u001f]/);
   }
 });
