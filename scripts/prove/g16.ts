@@ -1,0 +1,85 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HttpSocket } from '../../bench/load/http-socket.ts';
+import { inLanes, LeanClient, timedCalls } from './lean-client.ts';
+import { ProbedGateway } from './probed-gateway.ts';
+import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
+
+const MIB = 1024 * 1024;
+const READERS = 1_000;
+/** More than the kernel takes for a client that reads nothing. */
+const TIMES = 96;
+const BYTES = 64 * 1024;
+
+async function run({ say }: Run): Promise<Outcome> {
+  const gateway = new ProbedGateway();
+  const stalled: Socket[] = [];
+  try {
+    const isolation = { isolation: 'shared', timeoutMs: 300_000 };
+    const servers = {
+      one: gateway.bench.stdio('one', 'stateful', isolation),
+      two: gateway.bench.stdio('two', 'stateful', isolation),
+    };
+    await gateway.start(servers, { log: { level: 'warn' } });
+    const socket = new HttpSocket(gateway.url);
+    const caller = new LeanClient(gateway.url);
+    await caller.open(socket);
+    const clients = Array.from({ length: READERS }, () => new LeanClient(gateway.url));
+    const sockets = Array.from({ length: 8 }, () => new HttpSocket(gateway.url));
+    await inLanes(READERS, sockets.length, async (i, lane) => void (await clients[i]!.open(sockets[lane]!)));
+    for (const one of sockets) one.close();
+    const alone = await timedCalls(caller, socket, 300);
+    const before = await gateway.probe();
+    let peakRss = 0;
+    const watch = setInterval(() => {
+      peakRss = Math.max(peakRss, gateway.rssBytes());
+    }, 50);
+    const begunAt: number[] = [];
+    await inLanes(READERS, 20, async (i) => {
+      const reader = connect(Number(gateway.url.port), gateway.url.hostname);
+      reader.on('error', () => {});
+      reader.pause();
+      stalled.push(reader);
+      await new Promise((resolve) => reader.once('connect', resolve));
+      reader.write(clients[i]!.toolCall(i + 1, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${i}`));
+      begunAt.push(performance.now());
+      await sleep(200);
+      if (i % 200 === 0) say(`${i} readers stalled, ${Math.round(gateway.rssBytes() / MIB)} MiB`);
+    });
+    const lastBegun = performance.now();
+    const beside = await timedCalls(caller, socket, 300);
+    // What is left are the caller's connection and the streams.
+    while (gateway.connections() > 2 && performance.now() - lastBegun < 120_000) await sleep(100);
+    const cutMs = performance.now() - lastBegun;
+    const left = gateway.connections();
+    clearInterval(watch);
+    const after = await gateway.probe();
+    const answered = await timedCalls(caller, socket, 100);
+    socket.close();
+    return {
+      figures: [
+        figure('stalled streams', READERS, ''),
+        figure('sent to each', (TIMES * BYTES) / MIB, 'MiB'),
+        figure('resident memory over base, at its peak', (peakRss - before.rssBytes) / MIB, 'MiB', 64),
+        figure('heap after GC over base, when all were cut', (after.heapBytes - before.heapBytes) / MIB, 'MiB'),
+        figure('from the last stall to the last cut', cutMs / 1_000, 's', 35),
+        figure('streams that were not cut', Math.max(0, left - 2), '', 0),
+        figure('another’s call, p99, alone', percentile(alone, 99), 'ms'),
+        figure('another’s call, p99, beside them', percentile(beside, 99), 'ms'),
+        figure('another’s call, p99, after', percentile(answered, 99), 'ms'),
+      ],
+      broken: [],
+    };
+  } finally {
+    for (const reader of stalled) reader.destroy();
+    await gateway.bench.dispose();
+  }
+}
+
+export const G16: Proof = {
+  id: 'G16',
+  group: 'soak',
+  claim: '1 000 stalled streams: ≤ 64 MiB in all, cut ≤ 35 s (F16, F18)',
+  shortened: null,
+  run,
+};

@@ -1,0 +1,67 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { HttpSocket } from '../../bench/load/http-socket.ts';
+import { inLanes, LeanClient, timedCalls } from './lean-client.ts';
+import { ProbedGateway } from './probed-gateway.ts';
+import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
+
+const SESSIONS = 10_000;
+const CALLS = 3_000;
+
+async function run({ say }: Run): Promise<Outcome> {
+  const gateway = new ProbedGateway();
+  const clients: LeanClient[] = [];
+  let closed = 0;
+  try {
+    await gateway.start(
+      { one: gateway.bench.stdio('one', 'stateful', { isolation: 'shared' }) },
+      { sessions: { max: 20_000, maxPerPrincipal: 20_000 }, log: { level: 'warn' } },
+    );
+    const caller = new LeanClient(gateway.url);
+    const socket = new HttpSocket(gateway.url);
+    await caller.open(socket);
+    await timedCalls(caller, socket, CALLS);
+    const empty = await timedCalls(caller, socket, CALLS);
+    const before = await gateway.probe();
+    const sockets = Array.from({ length: 16 }, () => new HttpSocket(gateway.url));
+    await inLanes(SESSIONS, sockets.length, async (i, lane) => {
+      const client = new LeanClient(gateway.url);
+      clients.push(client);
+      const status = await client.open(sockets[lane]!);
+      if (status !== 200) throw new Error(`session ${i} was answered ${status}`);
+      await client.listen(() => closed++);
+      if (i % 2_000 === 0) say(`${i} sessions`);
+    });
+    await sleep(3_000);
+    const after = await gateway.probe();
+    const peakRss = gateway.rssBytes();
+    const loaded = await timedCalls(caller, socket, CALLS);
+    const closedMeanwhile = closed;
+    socket.close();
+    for (const one of sockets) one.close();
+    return {
+      figures: [
+        figure('open sessions with a stream', SESSIONS, ''),
+        figure('resident memory of each', (peakRss - before.rssBytes) / SESSIONS / 1024, 'KiB', 32),
+        figure('heap of each', (after.heapBytes - before.heapBytes) / SESSIONS / 1024, 'KiB'),
+        figure('call on the empty node, p50', percentile(empty, 50), 'ms'),
+        figure('call on the empty node, p99', percentile(empty, 99), 'ms'),
+        figure('call beside the sessions, p50', percentile(loaded, 50), 'ms'),
+        figure('call beside the sessions, p99', percentile(loaded, 99), 'ms'),
+        figure('p99 beside them over p99 without', percentile(loaded, 99) / percentile(empty, 99), '×', 3),
+        figure('streams that did not stay open', closedMeanwhile, '', 0),
+      ],
+      broken: [],
+    };
+  } finally {
+    for (const client of clients) client.hangUp();
+    await gateway.bench.dispose();
+  }
+}
+
+export const G9: Proof = {
+  id: 'G9',
+  group: 'soak',
+  claim: '10 000 open sessions with SSE on one node: ≤ 32 KiB RSS each, p99 of a call ≤ 3 × the empty node’s (F19)',
+  shortened: null,
+  run,
+};

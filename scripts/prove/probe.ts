@@ -1,0 +1,44 @@
+/**
+ * Loaded into a gateway's process by Node itself (`NODE_OPTIONS=--import=…`), so that the product needs no knob: on
+ * SIGUSR2 it collects garbage and writes what the process holds to the file named by PROBE_FILE.
+ */
+import { readdirSync, renameSync, writeFileSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+export interface Probed {
+  readonly heapBytes: number;
+  readonly rssBytes: number;
+  readonly timers: number;
+  readonly descriptors: number;
+  /** Event-loop delay since the last probe, in milliseconds. */
+  readonly delayP50Ms: number;
+  readonly delayP99Ms: number;
+  readonly delayP999Ms: number;
+  readonly delayMaxMs: number;
+}
+
+const file = process.env['PROBE_FILE'];
+const delays = monitorEventLoopDelay({ resolution: 1 });
+delays.enable();
+
+process.on('SIGUSR2', () => {
+  if (file === undefined) return;
+  const ms = (percent: number): number => delays.percentile(percent) / 1e6;
+  const measured = { delayP50Ms: ms(50), delayP99Ms: ms(99), delayP999Ms: ms(99.9), delayMaxMs: delays.max / 1e6 };
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  collect();
+  collect();
+  const probed: Probed = {
+    ...measured,
+    heapBytes: process.memoryUsage().heapUsed,
+    rssBytes: process.memoryUsage.rss(),
+    timers: process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length,
+    descriptors: readdirSync('/proc/self/fd').length,
+  };
+  writeFileSync(`${file}.part`, JSON.stringify(probed));
+  renameSync(`${file}.part`, file);
+  delays.reset();
+});

@@ -1,0 +1,53 @@
+/** What one figure came out as, and what it has to be. */
+export interface Figure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  /** Null: for information. */
+  readonly atMost: number | null;
+}
+
+export interface Outcome {
+  readonly figures: readonly Figure[];
+  /** Rules broken beyond figures, in words; empty when none was. */
+  readonly broken: readonly string[];
+}
+
+/** What a proof is given. */
+export interface Run {
+  readonly seed: number;
+  /** Leaves out what takes ten minutes; the result says so. */
+  readonly short: boolean;
+  readonly say: (text: string) => void;
+  /** Values kept over an interrupted run, by `--resume`. */
+  readonly kept: Kept;
+}
+
+export interface Kept {
+  get<T>(key: string): T | null;
+  set(key: string, value: unknown): void;
+}
+
+/** One claim of faults.md §4 that is tried at real constants. */
+export interface Proof {
+  readonly id: string;
+  readonly group: 'faults' | 'chaos' | 'soak';
+  readonly claim: string;
+  /** What `--short` leaves out; null where it changes nothing. */
+  readonly shortened: string | null;
+  run(run: Run): Promise<Outcome>;
+}
+
+export function figure(name: string, value: number, unit: string, atMost: number | null = null): Figure {
+  return { name, value: Math.round(value * 100) / 100, unit, atMost };
+}
+
+export function holds({ figures, broken }: Outcome): boolean {
+  return broken.length === 0 && figures.every(({ value, atMost }) => atMost === null || value <= atMost);
+}
+
+/** The value that so many percent of all do not exceed; 0 of none. */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.ceil((percent / 100) * sorted.length) - 1)] ?? 0;
+}
