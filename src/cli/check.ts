@@ -21,7 +21,11 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   for (const warning of result.warnings) terminal.err(`warning ${renderProblem(warning, terminal.cwd)}\n\n`);
   for (const problem of problems) terminal.err(`${renderProblem(problem, terminal.cwd)}\n\n`);
   if (bind !== null) terminal.err(`${bind}\n`);
-  if (good) terminal.out(`${sourceLabel(options)}: ok, ${result.state.servers.size} servers\n`);
-  else terminal.err(`${sourceLabel(options)}: ${problems.length + (bind === null ? 0 : 1)} problems\n`);
+  if (good) terminal.out(`${sourceLabel(options)}: ok, ${counted(result.state.servers.size, 'server')}\n`);
+  else terminal.err(`${sourceLabel(options)}: ${counted(problems.length + (bind === null ? 0 : 1), 'problem')}\n`);
   return good ? EXIT.ok : EXIT.usage;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
