@@ -7,6 +7,8 @@ import { median } from './statistics.ts';
 import type { Running, Scene, Target } from './targets/target.ts';
 
 const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
+/** As much of an error as a table bears. */
+const MAX_REASON = 300;
 const execute = promisify(execFile);
 
 export interface RunOptions {
@@ -76,7 +78,8 @@ async function measure(
     else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
     else if (counts) entry.findings.push(finding);
   } catch (error) {
-    entry.problem = `absent: ${error instanceof Error ? error.message : String(error)}`;
+    const reason = error instanceof Error ? error.message : String(error);
+    entry.problem = `absent: ${reason.slice(0, MAX_REASON)}`;
   }
   if (entry.problem !== '') console.error(`bench: ${scenario.name}, ${target.name}: ${entry.problem}`);
   if (scenario.fresh === true) {
