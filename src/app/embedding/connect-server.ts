@@ -1,9 +1,9 @@
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
-import { openGateway } from './create-gateway.ts';
 import type { EmbeddedGateway } from './embedded-gateway.ts';
 import type { GatewayClient } from './gateway-client.ts';
 import type { GatewayOptions, ServerDefinition } from './gateway-options.ts';
 import type { ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
+import { openGateway } from './open-gateway.ts';
 import type { CallOptions } from './operator-calls.ts';
 
 export interface ConnectOptions extends Pick<GatewayOptions, 'logger' | 'logLevel' | 'cwd' | 'env'> {

@@ -1,0 +1,83 @@
+import type { LoadOptions } from '../../config/load-config.ts';
+import { renderProblem } from '../../config/problem.ts';
+import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
+import type { App } from '../app.ts';
+import { openApp } from '../open-app.ts';
+import { Agents } from './agents.ts';
+import { EmbeddedGateway } from './embedded-gateway.ts';
+import type { ConfiguredServer, GatewayOptions } from './gateway-options.ts';
+import { InProcessServer } from './in-process.ts';
+import { LogOutlet } from './log-outlet.ts';
+import { openError } from './open-errors.ts';
+import { Overlay } from './overlay.ts';
+import { ServerWatch } from './server-watch.ts';
+import { Servers } from './servers.ts';
+
+/** As `createGateway`, as the class with everything that this room itself needs. */
+export async function openGateway(options: GatewayOptions): Promise<EmbeddedGateway> {
+  const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
+  const overlay = new Overlay();
+  const watch = new ServerWatch();
+  const memoryServers = new Map<string, MemoryServerFactory>();
+  const { defined, inProcess } = sorted(options.servers ?? {});
+  const opened = await openApp({
+    load: loadOptions(options, defined),
+    logger: log.logger,
+    state: options.dataDir === undefined ? 'none' : 'data',
+    follow: options.follow ?? false,
+    memoryServers,
+    overlay: overlay.over,
+    observer: watch,
+  });
+  if (!opened.ok) throw openError(opened.problem);
+  const { app } = opened;
+  log.logger.level = app.state.logLevel;
+  tellWarnings(app);
+  const servers = new Servers({ app, overlay, watch, memoryServers });
+  try {
+    await servers.addInProcess(inProcess);
+  } catch (error) {
+    await app.close('shutdown');
+    throw error;
+  }
+  app.startServers();
+  return new EmbeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
+}
+
+function sorted(servers: NonNullable<GatewayOptions['servers']>) {
+  const defined: Record<string, ConfiguredServer> = {};
+  const inProcess = new Map<string, InProcessServer>();
+  for (const [name, definition] of Object.entries(servers)) {
+    if (definition instanceof InProcessServer) inProcess.set(name, definition);
+    else defined[name] = definition;
+  }
+  return { defined, inProcess };
+}
+
+function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, ConfiguredServer>>): LoadOptions {
+  const { config, dataDir, logLevel } = options;
+  const files = typeof config === 'string' ? [config] : Array.isArray(config) ? (config as readonly string[]) : [];
+  const inline = [];
+  if (typeof config === 'object' && !Array.isArray(config) && Object.keys(config).length > 0) {
+    inline.push({ label: '<createGateway config>', text: JSON.stringify(config, null, 2) });
+  }
+  if (Object.keys(servers).length > 0) {
+    inline.push({ label: '<createGateway>', text: JSON.stringify({ servers }, null, 2) });
+  }
+  return {
+    files,
+    inline,
+    cwd: options.cwd ?? process.cwd(),
+    env: options.env ?? process.env,
+    overrides: {
+      ...(dataDir === undefined ? {} : { dataDir }),
+      ...(logLevel === undefined ? {} : { logLevel }),
+    },
+  };
+}
+
+function tellWarnings({ rooms }: App): void {
+  for (const warning of rooms.loaded.warnings) {
+    rooms.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+  }
+}

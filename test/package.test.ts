@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const TSC = join(ROOT, 'node_modules/.bin/tsc');
+const work = mkdtempSync(join(tmpdir(), 'trunkline-package-'));
+const consumer = join(work, 'consumer');
+const installed = join(consumer, 'node_modules/trunkline');
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  version: string;
+  files: readonly string[];
+  dependencies: Record<string, string>;
+};
+const run = promisify(execFile);
+
+const PROGRAM = `
+import { type AgentClient, createGateway, type Gateway, type GatewayTool, inProcessBytes, type ToolCallResult } from 'trunkline';
+
+const clock = inProcessBytes((link) => ({
+  receive(message) {
+    const { id, method } = JSON.parse(new TextDecoder().decode(message)) as { id?: number; method: string };
+    const results: Record<string, string> = {
+      initialize: '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"clock","version":"1"}}',
+      'tools/list': '{"tools":[{"name":"now","inputSchema":{"type":"object"}}]}',
+      'tools/call': '{"content":[{"type":"text","text":"12:00"}],"structuredContent":{"at":12345678901234567890}}',
+    };
+    const result = results[method];
+    if (id === undefined) return;
+    if (result !== undefined) link.deliver('{"jsonrpc":"2.0","id":' + id + ',"result":' + result + '}');
+    else link.deliver('{"jsonrpc":"2.0","id":' + id + ',"error":{"code":-32601,"message":"no"}}');
+  },
+  close() {},
+}));
+
+await using gateway: Gateway = await createGateway({
+  servers: { clock, later: { command: 'x', args: ['y', 1], start: 'lazy' } },
+});
+await gateway.ready({ servers: ['clock'] });
+const tools: readonly GatewayTool[] = await gateway.tools();
+const client: AgentClient | null = gateway.client('clock');
+const result: ToolCallResult & { readonly raw: string } = await gateway.callTool({ server: 'clock', tool: 'now' });
+const text: string | undefined = result.content[0]?.text;
+console.log([tools[0]?.name, client?.serverInfo?.name, text, result.raw.includes('12345678901234567890')].join(' '));
+// @ts-expect-error: 'evr' is no isolation
+createGateway({ servers: { a: { command: 'x', isolation: 'evr' } } }).catch(() => {});
+`;
+
+/** Built, packed and unpacked as npm would, with the dependencies of this checkout beside it. No network. */
+before(async () => {
+  const staging = join(work, 'staging');
+  mkdirSync(staging, { recursive: true });
+  const build = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(staging, 'dist')];
+  await run(TSC, build, { cwd: ROOT });
+  for (const name of ['package.json', ...manifest.files.filter((file) => file !== 'dist')]) {
+    if (readdirSync(ROOT).includes(name)) cpSync(join(ROOT, name), join(staging, name), { recursive: true });
+  }
+  const npm = ['pack', '--offline', '--ignore-scripts', '--json', '--pack-destination', work];
+  const { stdout } = await run('npm', npm, {
+    cwd: staging,
+    env: { ...process.env, npm_config_cache: join(work, 'npm') },
+  });
+  const packed = (JSON.parse(stdout) as { filename: string }[])[0]!;
+  mkdirSync(installed, { recursive: true });
+  await run('tar', ['-xzf', join(work, packed.filename), '-C', installed, '--strip-components=1']);
+  for (const name of [...Object.keys(manifest.dependencies), '@types/node', 'undici-types']) {
+    const link = join(consumer, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(ROOT, 'node_modules', name), link);
+  }
+  writeFileSync(join(consumer, 'package.json'), '{"type":"module"}');
+  writeFileSync(join(consumer, 'main.ts'), PROGRAM);
+});
+
+after(() => rmSync(work, { recursive: true, force: true }));
+
+test('the packed package has what it needs and nothing else', () => {
+  const files = readdirSync(installed, { recursive: true }) as string[];
+  assert.ok(files.includes(join('dist', 'index.js')) && files.includes(join('dist', 'index.d.ts')));
+  assert.deepEqual(
+    files.filter((file) => /\.(test|contract)\.|^src\b|^test\b|node_modules/.test(file)),
+    [],
+  );
+});
+
+test('its types hold in a strict program, libraries checked as well', async () => {
+  const options = {
+    target: 'es2024',
+    lib: ['es2024', 'esnext.disposable'],
+    module: 'nodenext',
+    types: ['node'],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    noEmit: true,
+  };
+  writeFileSync(join(consumer, 'tsconfig.json'), JSON.stringify({ compilerOptions: options, files: ['main.ts'] }));
+  const checked = await run(TSC, ['-p', consumer]).catch((error: { stdout: string }) => error);
+  assert.equal(checked.stdout, '');
+});
+
+test('the program runs against it, and so does the command', async () => {
+  const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
+  assert.equal(stdout, 'clock__now clock 12:00 true\n');
+  const bin = join(installed, 'bin/trunkline.js');
+  const version = await run(process.execPath, [bin, '--version'], { cwd: consumer, timeout: 30_000 });
+  assert.equal(version.stdout.trim(), manifest.version);
+});
