@@ -1,0 +1,124 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FaultBench } from '../faults/fault-bench.ts';
+import type { Ending } from '../faults/ledger/history.ts';
+import type { LedgerClient } from '../faults/ledger/ledger-client.ts';
+import type { Seeded } from './seeded.ts';
+
+const TOOLS = [
+  'safe',
+  'safe',
+  'safe_slow',
+  'unsafe',
+  'unsafe',
+  'unsafe',
+  'slow',
+  'big',
+  'hang',
+  'crash_after',
+] as const;
+/** How often each of the tools that make trouble is left out. */
+const SPARED = 0.95;
+
+/** Clients of both eras that call without a pause, open sessions and drop them, vanish in mid-call and stall. */
+export class Crowd {
+  readonly #bench: FaultBench;
+  readonly #random: Seeded;
+  readonly #servers: readonly string[];
+  readonly #stalled: Socket[] = [];
+  #loops: Promise<void>[] = [];
+  #running = false;
+  #made = 0;
+
+  constructor(bench: FaultBench, random: Seeded, servers: readonly string[]) {
+    this.#bench = bench;
+    this.#random = random;
+    this.#servers = servers;
+  }
+
+  begin(clients: number): void {
+    this.#running = true;
+    this.#loops = Array.from({ length: clients }, (_, i) => this.#live(i % 3 === 0 ? 'stateless' : 'stateful'));
+  }
+
+  async stop(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#loops);
+    this.#loops = [];
+    for (const socket of this.#stalled.splice(0)) socket.destroy();
+  }
+
+  /** Asks for a long talk and reads nothing of it. */
+  async stall(): Promise<void> {
+    const client = await this.#client('stateful');
+    if (client === null) return;
+    const url = new URL(client.url);
+    const socket = connect(Number(url.port), url.hostname).on('error', () => {});
+    socket.pause();
+    this.#stalled.push(socket);
+    if (this.#stalled.length > 10) this.#stalled.shift()!.destroy();
+    const attempt = this.#bench.history.begin(client.name, `${client.name}-stall`, 'chatter', '1');
+    attempt.abandoned = true;
+    const args = { call: attempt.call, times: 64, bytes: 64 * 1024 };
+    const params = { name: 'shared__chatter', arguments: args, _meta: { progressToken: attempt.call } };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params });
+    socket.write(
+      `POST /mcp HTTP/1.1\r\nhost: ${url.host}\r\naccept: application/json, text/event-stream\r\n` +
+        `content-type: application/json\r\nmcp-session-id: ${client.sessionId}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+  }
+
+  async abandonSessions(count: number): Promise<void> {
+    for (let i = 0; i < count; i++) (await this.#client('stateful'))?.close();
+  }
+
+  /** One call of a fresh client. */
+  async probe(server: string): Promise<Ending | null> {
+    const client = await this.#client('stateful');
+    return client === null ? null : (await client.call(`${server}__unsafe`)).ending;
+  }
+
+  async #live(era: 'stateful' | 'stateless'): Promise<void> {
+    let client = await this.#client(era);
+    while (this.#running) {
+      if (client === null) {
+        await sleep(100);
+        client = await this.#client(era);
+        continue;
+      }
+      const attempt = await this.#call(client);
+      // A client whose session is gone, or who has had enough, comes back as another.
+      const leaves = this.#random.unit() < 0.02;
+      if (leaves) await client.end();
+      if (leaves || attempt === 'LOST' || attempt === 'GONE') client = await this.#client(era);
+      else if (attempt === 'NOT_SENT' || attempt === 'REFUSED') await sleep(50);
+    }
+    client?.close();
+  }
+
+  async #call(client: LedgerClient): Promise<Ending | 'GONE' | null> {
+    let tool = this.#random.pick(TOOLS);
+    if (/hang|crash|big/.test(tool) && this.#random.unit() < SPARED) tool = 'unsafe';
+    const server = this.#random.pick(this.#servers);
+    // A server behind a URL that crashes stays down until somebody starts it.
+    if (tool === 'crash_after' && (server === 'old' || server === 'modern')) tool = 'safe';
+    const abandonAfterMs = this.#random.unit() < 0.02 ? 5 : undefined;
+    const attempt = await client.call(
+      `${server}__${tool}`,
+      { ms: this.#random.below(60), bytes: 200_000 },
+      abandonAfterMs === undefined ? {} : { abandonAfterMs },
+    );
+    return /Session not found/.test(attempt.reason) ? 'GONE' : attempt.ending;
+  }
+
+  async #client(era: 'stateful' | 'stateless'): Promise<LedgerClient | null> {
+    const client = this.#bench.client(`c${++this.#made}`, era);
+    try {
+      await client.open();
+      return client;
+    } catch {
+      client.close();
+      return null;
+    }
+  }
+}
