@@ -70,7 +70,8 @@ async function abandon(
 export const G10: Proof = {
   id: 'G10',
   group: 'soak',
-  claim: '100 000 sessions opened and abandoned over 10 min: heap after GC ≤ base + 32 MiB, no timer, child or descriptor more (F19)',
+  claim:
+    '100 000 sessions opened and abandoned over 10 min: heap after GC ≤ base + 32 MiB, no timer, child or descriptor more (F19)',
   shortened: 'four fifths of the sessions and of the ten minutes',
   run,
 };

@@ -1,5 +1,5 @@
-import { FaultBench } from '../../test/faults/fault-bench.ts';
 import { crashRun } from '../../test/faults/crash-run.ts';
+import { FaultBench } from '../../test/faults/fault-bench.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
 async function run({ say }: Run): Promise<Outcome> {
@@ -32,7 +32,8 @@ async function run({ say }: Run): Promise<Outcome> {
 export const G6: Proof = {
   id: 'G6',
   group: 'faults',
-  claim: 'A crashed stdio server: error to the caller ≤ 100 ms p99, back ≤ 1.5 s p99 (F03: 200 kills, 16 clients, ledger)',
+  claim:
+    'A crashed stdio server: error to the caller ≤ 100 ms p99, back ≤ 1.5 s p99 (F03: 200 kills, 16 clients, ledger)',
   shortened: null,
   run,
 };

@@ -1,5 +1,5 @@
 import { connect, type Socket } from 'node:net';
-import { HttpSocket } from '../../bench/load/http-socket.ts';
+import type { HttpSocket } from '../../bench/load/http-socket.ts';
 import type { Job } from '../../bench/load/job.ts';
 import { Messages } from '../../bench/load/messages.ts';
 
@@ -57,7 +57,11 @@ export class LeanClient {
 }
 
 /** Runs tasks 0…count-1, so many at a time. */
-export async function inLanes(count: number, lanes: number, task: (i: number, lane: number) => Promise<void>): Promise<void> {
+export async function inLanes(
+  count: number,
+  lanes: number,
+  task: (i: number, lane: number) => Promise<void>,
+): Promise<void> {
   let next = 0;
   const run = async (lane: number): Promise<void> => {
     for (let i = next++; i < count; i = next++) await task(i, lane);
