@@ -7,6 +7,8 @@ import type { Overlay } from './overlay.ts';
 
 /** As for keys in configuration files. */
 const SHORTEST_KEY = 16;
+/** Names of callers that are no agents: connections are kept apart by name. */
+const RESERVED: ReadonlySet<string> = new Set(['operator', 'anonymous', '']);
 
 /** Which agents the program knows beside the configured ones, and the callers that act for them (S2.28). */
 export class Agents {
@@ -22,6 +24,9 @@ export class Agents {
   }
 
   async register(name: string, servers: readonly string[], key: string | null): Promise<void> {
+    if (RESERVED.has(name)) {
+      throw new GatewayError('INVALID_PARAMS', `${JSON.stringify(name)} cannot be the name of an agent`);
+    }
     if (key !== null && key.length < SHORTEST_KEY) {
       throw new GatewayError('INVALID_PARAMS', `the key of agent ${name} is shorter than ${SHORTEST_KEY} characters`);
     }

@@ -148,6 +148,8 @@ test('S2.28 check:E1 unknown agents may use all, an empty list means none, and o
     ['b', 'b'],
   );
   assert.deepEqual(await gateway.tools({ agent: 'nobody' }), []);
+  await assert.rejects(gateway.registerAgent('operator', []), { code: 'INVALID_PARAMS' });
+  await assert.rejects(gateway.registerAgent('web', [], { key: 'short' }), { code: 'INVALID_PARAMS' });
   const denied = { code: 'ACCESS_DENIED', message: "Access denied: agent 'half' cannot use tools from 'a'" };
   await assert.rejects(gateway.callTool('a__echo', {}, { agent: 'half' }), denied);
   await assert.rejects(gateway.callTool({ server: 'a', tool: 'echo' }, {}, { agent: 'half' }), denied);
@@ -328,6 +330,9 @@ test('one gateway listens when told to, with agents by key, and close ends all o
   await gateway.close();
   await assert.rejects(fetch(mcpUrl));
   await assert.rejects(gateway.callTool('a__echo'), GatewayError);
+  const refused = { code: 'INVALID_REQUEST', message: /takes nothing new/ };
+  await assert.rejects(gateway.registerServer('b', echo()), refused);
+  assert.throws(() => gateway.connect(), refused);
 });
 
 test('a port that is taken is told, and another one may be tried', async () => {

@@ -61,6 +61,7 @@ export class EmbeddedGateway implements Gateway {
   readonly sessions: SessionManager;
   readonly #deps: EmbeddedGatewayDeps;
   #listening: Listening | null = null;
+  #opening: Promise<Listening> | null = null;
 
   constructor(deps: EmbeddedGatewayDeps) {
     const { downstream, clock } = deps.app.rooms;
@@ -218,6 +219,7 @@ export class EmbeddedGateway implements Gateway {
   }
 
   connect({ agent, server }: AsAgent & { readonly server?: string } = {}): SdkTransport {
+    this.#deps.servers.refuseClosed();
     const { principal } = this.#deps.agents.operator(agent).profile;
     if (server !== undefined && this.server(server) === null) {
       throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
@@ -229,9 +231,17 @@ export class EmbeddedGateway implements Gateway {
     );
   }
 
-  async listen(address: ListenAddress = {}): Promise<Listening> {
+  listen(address: ListenAddress = {}): Promise<Listening> {
+    this.#opening ??= this.#open(address).catch((error: unknown) => {
+      this.#opening = null;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async #open(address: ListenAddress): Promise<Listening> {
     const { app, overlay } = this.#deps;
-    if (this.#listening !== null) return this.#listening;
+    this.#deps.servers.refuseClosed();
     overlay.address = address;
     await app.overlaid();
     const problem = bindProblem(app.state.listen, app.state.agents.size > 0);

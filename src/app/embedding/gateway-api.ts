@@ -171,7 +171,10 @@ export interface Gateway extends AsyncDisposable {
    */
   connect(options?: AsAgent & { readonly server?: string }): SdkTransport;
 
-  /** Opens the MCP listener and the control listener. Rejects with ListenError; may then be tried again. */
+  /**
+   * Opens the MCP listener and the control listener, once. Rejects with ListenError, or OpenError where it would be open
+   * to other machines without keys and TLS; may then be tried again.
+   */
   listen(address?: ListenAddress): Promise<Listening>;
   /** Reads the configuration's files again. True when they were good; otherwise the old ones stay in force. */
   reload(): Promise<boolean>;

@@ -83,6 +83,7 @@ export class Servers {
 
   async register(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
     const { app, overlay } = this.#deps;
+    this.refuseClosed();
     this.#refuseTaken(name);
     const server = await this.#read(name, definition);
     // While the definition was read, somebody else may have taken the name.
@@ -112,6 +113,12 @@ export class Servers {
     await upstreams.restart(name).catch(() => {});
     await this.settled([name], REGISTER_MS);
     return publicStatus(upstreams.status(name)!);
+  }
+
+  /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
+  refuseClosed(): void {
+    const { ready, reason } = this.#deps.app.readiness();
+    if (!ready) throw new GatewayError('INVALID_REQUEST', `the gateway takes nothing new: ${reason}`);
   }
 
   async #read(name: string, definition: ServerDefinition): Promise<Server> {
