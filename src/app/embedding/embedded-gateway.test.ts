@@ -107,7 +107,17 @@ test('S2.27 unregistering lets calls finish, ends the server and takes its tools
     release = resolve;
   });
   let closed = 0;
-  const slow = textServer({ tools: () => [tool('wait')], call: () => answered });
+  let arrived = (): void => {};
+  const called = new Promise<void>((resolve) => {
+    arrived = resolve;
+  });
+  const slow = textServer({
+    tools: () => [tool('wait')],
+    call: () => {
+      arrived();
+      return answered;
+    },
+  });
   const factory = slow.factory;
   const watched = Object.assign(slow, {
     factory: (link: Parameters<typeof factory>[0]) => ({ ...factory(link), close: () => closed++ }),
@@ -116,7 +126,7 @@ test('S2.27 unregistering lets calls finish, ends the server and takes its tools
   const removed: string[] = [];
   gateway.on('serverChanged', (name, status) => status === null && removed.push(name));
   const call = gateway.callTool('slow__wait');
-  await pause(20);
+  await called;
   const gone = gateway.unregisterServer('slow');
   assert.deepEqual(
     (await gateway.tools()).map(({ server }) => server),
