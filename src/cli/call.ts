@@ -1,7 +1,8 @@
 import { suggest } from '../config/suggest.ts';
+import type { ServerStatus } from '../model/server-state.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { accessGateway, type ListedTool } from './gateway-access.ts';
+import { accessGateway, type GatewayAccess, type ListedTool } from './gateway-access.ts';
 import { argumentsFromWords, type ParameterTypes } from './tool-arguments.ts';
 
 export interface CallInput extends CommandInput {
@@ -34,7 +35,7 @@ export async function call(input: CallInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const gateway = await accessGateway(input);
   try {
-    const tool = find(input.tool, await gateway.tools());
+    const tool = await find(input.tool, gateway);
     const json = input.argumentsJson ?? argumentsFromWords(input.words, parameterTypes(tool.definition));
     if (input.argumentsJson !== null) checkObject(json);
     const text = await gateway.call(tool.server, tool.name, json);
@@ -48,9 +49,13 @@ export async function call(input: CallInput): Promise<ExitCode> {
   }
 }
 
-function find(wanted: string, tools: readonly ListedTool[]): ListedTool {
+async function find(wanted: string, gateway: GatewayAccess): Promise<ListedTool> {
+  const tools = await gateway.tools();
   const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}` || wanted === tool.exposedName);
   if (found !== undefined) return found;
+  const statuses = await gateway.statuses();
+  const server = statuses.find(({ name }) => wanted.startsWith(`${name}.`));
+  if (server !== undefined && !tools.some((tool) => tool.server === server.name)) throw unlisted(server);
   const close = suggest(
     wanted,
     tools.map((tool) => `${tool.server}.${tool.name}`),
@@ -59,6 +64,14 @@ function find(wanted: string, tools: readonly ListedTool[]): ListedTool {
     EXIT.usage,
     `there is no tool "${wanted}"${close === null ? '; trunkline tools lists them' : `; did you mean "${close}"?`}`,
   );
+}
+
+/** A server that offers nothing may well have the tool: what keeps it from saying so is the answer. */
+function unlisted({ name, state, reason }: ServerStatus): CommandError {
+  const why = reason === null ? `it is ${state}` : reason;
+  if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
+  if (state === 'running' || state === 'connected') return new CommandError(EXIT.usage, `${name} has no tools`);
+  return new CommandError(EXIT.unreachable, `the server ${name} is not there: ${why}`);
 }
 
 function parameterTypes(definition: string): ParameterTypes {

@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { MANY_SIDED, manySided } from '../support/many-sided.ts';
+import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const PORTS = ['--port', '0', '--control-port', '0'];
+
+function folderOf(t: TestContext | null, config?: object): string {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-commands-'));
+  if (config !== undefined) writeFileSync(join(folder, '.mcp.json'), JSON.stringify(config));
+  t?.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function stopped(run: CommandRun, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+  run.process.kill(signal);
+  return run.exited;
+}
+
+describe('a gateway from the nearest file, and the commands that talk to it', () => {
+  const login = createServer((_req, res) => res.writeHead(401, { 'www-authenticate': 'Bearer' }).end());
+  let folder = '';
+  let cwd = '';
+  let data: string[] = [];
+  let gateway: CommandRun;
+  before(async () => {
+    await new Promise<void>((done) => login.listen(0, '127.0.0.1', done));
+    const url = `http://127.0.0.1:${(login.address() as AddressInfo).port}/mcp`;
+    const mcpServers = {
+      good: manySided('good'),
+      dead: { command: '/no/such/command' },
+      login: { type: 'http', url },
+      later: manySided('later', {}, { start: 'lazy' }),
+    };
+    folder = folderOf(null, { mcpServers });
+    cwd = join(folder, 'a', 'b');
+    mkdirSync(cwd, { recursive: true });
+    data = ['--data-dir', join(folder, 'data')];
+    gateway = startTrunkline([...PORTS, ...data], { cwd });
+    await said(gateway, 'Connect');
+  });
+  after(async () => {
+    await stopped(gateway);
+    await new Promise((done) => login.close(done));
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const run = (...args: string[]) => trunkline([...args, ...data], { cwd });
+
+  test('the start screen: addresses, the file, a line per server with what to do, how to connect', () => {
+    assert.match(gateway.out, /^trunkline \d+\.\d+\.\d+ {2}ready in \d+ ms\n/);
+    assert.match(gateway.out, /MCP +http:\/\/127\.0\.0\.1:\d+\/mcp +\(2024-11-05 to 2026-07-28\)/);
+    assert.ok(gateway.out.includes(join(folder, '.mcp.json')));
+    assert.match(gateway.out, /good +ready +10 tools +\d+\.\d+ s/);
+    assert.match(gateway.out, /dead +retry .*\/no\/such\/command/);
+    assert.match(gateway.out, /login +login/);
+    assert.match(gateway.out, /later +lazy|later +.*first call/);
+    assert.match(gateway.out, /Servers +1 of 4 ready/);
+    assert.match(gateway.out, /Connect +claude mcp add -t http tl http:\/\/127\.0\.0\.1:\d+\/mcp/);
+  });
+
+  test('a second gateway on the same data folder says who holds it and exits 1', async () => {
+    const second = await run(...PORTS);
+    assert.equal(second.code, 1);
+    assert.match(second.err, new RegExp(`pid ${gateway.process.pid}.*serving .*\\.mcp\\.json`));
+    assert.match(second.err, /fix:/);
+    const { TRUNKLINE_X: _, ...env } = process.env;
+    const byEnv = await trunkline([], {
+      cwd,
+      env: {
+        ...env,
+        TRUNKLINE_DATA_DIR: data[1],
+        TRUNKLINE_PORT: '0',
+        TRUNKLINE_CONTROL_PORT: '0',
+        TRUNKLINE_JSON: 'true',
+      },
+    });
+    assert.equal(byEnv.code, 1);
+    const lines = byEnv.err.trim().split('\n');
+    assert.equal(JSON.parse(lines.at(-1)!).exitCode, 1);
+  });
+
+  test('a port that is taken: who to look for, and exit 1', async () => {
+    const { port } = login.address() as AddressInfo;
+    const other = ['--data-dir', join(folder, 'other')];
+    for (const flags of [
+      ['--port', `${port}`, '--control-port', '0'],
+      ['--port', '0', '--control-port', `${port}`],
+    ]) {
+      const { code, err } = await trunkline([...flags, ...other], { cwd });
+      assert.equal(code, 1);
+      assert.match(err, new RegExp(`127\\.0\\.0\\.1:${port} is in use`));
+    }
+  });
+
+  test('status and tools, for people and as JSON', async () => {
+    const status = await run('status');
+    assert.equal(status.code, 0);
+    assert.match(status.out, /good +ready/);
+    assert.match(status.out, /login +login/);
+    const json = await run('status', '--json');
+    assert.deepEqual(
+      JSON.parse(json.out).servers.map(({ name }: { name: string }) => name),
+      ['dead', 'good', 'later', 'login'],
+    );
+    const tools = await run('tools', 'good');
+    assert.equal(tools.code, 0);
+    assert.match(tools.out, /^good \(10 tools\)/);
+    assert.match(tools.out, /echo\(/);
+    assert.equal(JSON.parse((await run('tools', 'good', '--json')).out).tools.length, 10);
+    const unknown = await run('tools', 'goof');
+    assert.deepEqual([unknown.code, /did you mean "good"/.test(unknown.err)], [1, true]);
+  });
+
+  test('call: words, JSON, and an exit code for each kind of end', async () => {
+    const cases: [string[], number, RegExp][] = [
+      [['good.echo', 'text=hi'], 0, /^hi\n$/],
+      [['good.echo', '--json', '{"text":"there"}'], 0, /"outcome":"RESULT".*there/],
+      [['later.echo', 'text=woken'], 0, /^woken\n$/],
+      [['good.fail'], 5, /it failed/],
+      [['good.ecko'], 1, /did you mean "good.echo"/],
+      [['good.echo', '--json', '[1]'], 1, /JSON object/],
+      [['nowhere.echo'], 1, /no server "nowhere"|no tool "nowhere.echo"/],
+      [['dead.echo'], 4, /\/no\/such\/command/],
+      [['login.echo'], 3, /login|401|authenti|authoriz/i],
+    ];
+    for (const [args, code, words] of cases) {
+      const ended = await run('call', ...args);
+      assert.equal(ended.code, code, `${args.join(' ')}: ${ended.out}${ended.err}`);
+      assert.match(ended.out + ended.err, words, args.join(' '));
+    }
+  });
+
+  test('an unknown flag is exit 1, a file without problems exit 0', async () => {
+    assert.equal((await run('--nonsense')).code, 1);
+    assert.equal((await run('check')).code, 0);
+    assert.equal(JSON.parse((await run('check', '--json')).out).ok, true);
+  });
+});
+
+test('commands where no gateway runs start what they need, and leave nothing behind', async (t) => {
+  const cwd = folderOf(t, { mcpServers: { good: manySided('good'), dead: { command: '/no/such/command' } } });
+  const data = ['--data-dir', join(cwd, 'data')];
+  const called = await trunkline(['call', 'good.echo', 'text=alone', ...data], { cwd });
+  assert.deepEqual([called.code, called.out], [0, 'alone\n'], called.err);
+  assert.equal((await trunkline(['call', 'good.fail', ...data], { cwd })).code, 5);
+  assert.equal((await trunkline(['call', 'dead.x', ...data], { cwd })).code, 4);
+  assert.match((await trunkline(['tools', 'good', ...data], { cwd })).out, /good \(10 tools\)/);
+  const command = await trunkline(['call', 'x', ...data, '--', process.execPath, MANY_SIDED], { cwd });
+  assert.equal(command.code, 1);
+});
+
+test('`trunkline -- command` needs no file; Ctrl-C ends it at once with its child', async (t) => {
+  const cwd = folderOf(t);
+  const run = startTrunkline([...PORTS, '--data-dir', join(cwd, 'data'), '--', process.execPath, MANY_SIDED], { cwd });
+  await said(run, 'Connect');
+  const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(run.out)![0];
+  const client = await WireClient.open(url);
+  const { pid } = JSON.parse(await client.callText('who')) as { pid: number };
+  const from = performance.now();
+  assert.equal(await stopped(run, 'SIGINT'), 0);
+  assert.ok(performance.now() - from < 8_000);
+  assert.throws(() => process.kill(pid, 0));
+});
+
+test('check tells every problem of a file at once, each with its place, and exits 1', async (t) => {
+  const cwd = folderOf(t);
+  writeFileSync(
+    join(cwd, 'trunkline.json'),
+    '{\n "mcpServers": {\n  "a": { "command": "x", "env": { "T": "${NOT_SET_ANYWHERE}" } },\n  "b": { "comand": "y" }\n }\n}\n',
+  );
+  const { code, out, err } = await trunkline(['check'], { cwd });
+  assert.equal(code, 1);
+  assert.match(out + err, /trunkline\.json:3:\d+.*NOT_SET_ANYWHERE/);
+  assert.match(out + err, /trunkline\.json:4:\d+.*comand/);
+  assert.match(out + err, /did you mean/);
+  assert.equal((await trunkline([...PORTS], { cwd })).code, 1);
+});
+
+test('stdio: alone it serves its own file; beside a running gateway it is a bridge, as the agent of TRUNKLINE_KEY', async (t) => {
+  const key = 'key-of-ada-0123456789';
+  const cwd = folderOf(t, {
+    mcpServers: { good: manySided('good'), other: manySided('other') },
+    agents: { ada: { key, servers: ['good'] } },
+  });
+  const data = ['--data-dir', join(cwd, 'data')];
+  const gateway = startTrunkline([...PORTS, ...data], { cwd });
+  t.after(() => stopped(gateway));
+  await said(gateway, 'Connect');
+  for (const [env, names] of [
+    [{ TRUNKLINE_KEY: key }, ['good']],
+    [{}, []],
+  ] as const) {
+    const front = startTrunkline(['stdio', ...data], { cwd, env, input: true });
+    const lines = createInterface({ input: front.process.stdout! })[Symbol.asyncIterator]();
+    const ask = async (id: number, method: string, params: object) => {
+      front.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`);
+      for (;;) {
+        const { value, done } = await lines.next();
+        if (done === true) return null;
+        const message = JSON.parse(value);
+        if (message.id === id) return message;
+      }
+    };
+    const clientInfo = { name: 'front', version: '1' };
+    const hello = await ask(1, 'initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+    if (names.length === 0) assert.equal(hello?.result, undefined);
+    else {
+      const list = await ask(2, 'tools/list', {});
+      const servers = new Set(list.result.tools.map(({ name }: { name: string }) => name.split('__')[0]));
+      assert.deepEqual([...servers], names);
+      const answer = await ask(3, 'tools/call', { name: 'good__echo', arguments: { text: 'x' } });
+      assert.equal(answer.result.content[0].text, 'x');
+    }
+    front.process.stdin!.end();
+    await front.exited;
+  }
+});
