@@ -114,7 +114,7 @@ export class Downstream implements ClientStreams {
 
   /** Adds the client-facing paths to a listener. */
   register(routes: RouteTable): void {
-    const options = { render: renderRpc };
+    const options = { render: renderRpc, sheds: true };
     const mcp = (server: (context: RequestContext) => string | null) => ({
       GET: (context: RequestContext) => this.#http.get(context, server(context)),
       POST: (context: RequestContext) => this.#http.post(context, server(context)),

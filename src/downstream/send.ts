@@ -1,10 +1,12 @@
 import type { Refusal } from '../http/refusal.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { errorAnswer } from '../protocol/compose.ts';
+import { errorAnswer, failureAnswer } from '../protocol/compose.ts';
 
 const JSON_TYPE = 'application/json';
+const RETRY_AFTER_MS = 1_000;
 /** Refusals of the listener that JSON-RPC has a code of its own for. */
 const CODES: ReadonlyMap<string, number> = new Map([
   ['empty_body', CATALOGUE.PARSE_ERROR.rpc],
@@ -39,6 +41,10 @@ export function sendError(
 
 /** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
 export function renderRpc(refusal: Refusal): string {
+  if (refusal.code === 'overloaded') {
+    const error = new GatewayError('OVERLOADED', refusal.message, { retryAfterMs: RETRY_AFTER_MS });
+    return failureAnswer('', error, 'stateful').bytes.toString();
+  }
   const code = CODES.get(refusal.code) ?? -32600;
   return errorAnswer('', code, refusal.message, JSON.stringify({ reason: refusal.code }), 'stateful').bytes.toString();
 }

@@ -14,6 +14,7 @@ import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
 import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
 import { RouteTable } from './route-table.ts';
 import { StreamWheel } from './stream-wheel.ts';
+import { TurnBudget } from './turn-budget.ts';
 
 export interface ListenerSettings extends EdgeSettings {
   readonly port: number;
@@ -33,6 +34,7 @@ export interface ListenerOptions {
   readonly settings: ListenerSettings;
   readonly log: ListenerLog;
   readonly wheel?: StreamWheel;
+  readonly budget?: TurnBudget;
   /** The flag that chooses the port, for the message when it is taken. */
   readonly portFlag?: string;
   /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
@@ -67,6 +69,7 @@ export class Listener {
   /** The open event streams' timer. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
+  readonly #budget: TurnBudget;
   readonly #log: ListenerLog;
   readonly #portFlag: string;
   readonly #onRefused: (code: string) => void;
@@ -84,6 +87,7 @@ export class Listener {
     this.#portFlag = options.portFlag ?? '--port';
     this.#onRefused = options.onRefused ?? (() => {});
     this.wheel = options.wheel ?? new StreamWheel();
+    this.#budget = options.budget ?? new TurnBudget();
     this.#gate = new EdgeGate(settings);
     const stallMs = options.stallMs ?? 30_000;
     this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
@@ -227,6 +231,10 @@ export class Listener {
       this.#refuse(context, unroutable(context.path, method, match?.route.allow ?? null));
       return;
     }
+    if (match!.route.sheds && method === 'POST' && !this.#budget.admits()) {
+      this.#refuse(context, OVERLOADED);
+      return;
+    }
     try {
       handler(context);
     } catch (error) {
@@ -273,6 +281,13 @@ export class Listener {
     context.refuse(refusal);
   }
 }
+
+const OVERLOADED: Refusal = {
+  status: 503,
+  code: 'overloaded',
+  message: 'more requests arrive than can be taken in; try again in a second',
+  headers: ['Retry-After', '1'],
+};
 
 function unroutable(path: string, method: string, allow: string | null): Refusal {
   if (!KNOWN_METHODS.has(method)) {

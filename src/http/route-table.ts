@@ -12,6 +12,8 @@ export interface RouteOptions {
   readonly render?: (refusal: Refusal) => string;
   /** Longest body, below or above the listener's own limit. */
   readonly maxBodyBytes?: number;
+  /** POSTs may be refused with 503 while more arrive than can be taken in. */
+  readonly sheds?: boolean;
 }
 
 export interface Route {
@@ -20,6 +22,7 @@ export interface Route {
   readonly allow: string;
   readonly render: RefusalRenderer | null;
   readonly maxBodyBytes: number | null;
+  readonly sheds: boolean;
 }
 
 export interface RouteMatch {
@@ -47,6 +50,7 @@ export class RouteTable {
       allow: methods.join(', '),
       render: options.render ?? null,
       maxBodyBytes: options.maxBodyBytes ?? null,
+      sheds: options.sheds ?? false,
     };
     const open = path.indexOf('{');
     if (open < 0) {
