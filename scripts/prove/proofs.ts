@@ -4,6 +4,7 @@ import { G7 } from './g7.ts';
 import { G9 } from './g9.ts';
 import { G10 } from './g10.ts';
 import { G16 } from './g16.ts';
+import { G20 } from './g20.ts';
 import type { Proof } from './proof.ts';
 
-export const PROOFS: readonly Proof[] = [CHAOS, G6, G7, G9, G10, G16];
+export const PROOFS: readonly Proof[] = [CHAOS, G6, G7, G9, G10, G16, G20];

@@ -14,8 +14,8 @@ export interface GatewayCycles {
 
 export interface GatewayCyclesOptions {
   readonly cycles: number;
-  /** Every so many cycles the gateway is killed with -9; otherwise stopped with SIGTERM. */
-  readonly killEvery: number;
+  /** Whether the gateway of this cycle is killed with -9; otherwise it is stopped with SIGTERM. */
+  readonly kills: (cycle: number) => boolean;
   readonly onCycle?: (done: number) => void;
 }
 
@@ -31,7 +31,7 @@ export async function gatewayCycles(bench: FaultBench, options: GatewayCyclesOpt
     // Some are killed in the middle of their start.
     if (i % 3 !== 2) await bench.gateway.ready();
     started += markedProcesses(bench.mark).length;
-    const kill = i % options.killEvery === 0;
+    const kill = options.kills(i);
     await bench.gateway.stop(kill ? 'SIGKILL' : 'SIGTERM');
     const before = performance.now();
     if ((await survivors(bench.mark, 10_000)).length > 0) break;
