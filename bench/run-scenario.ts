@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import type { Finding, Job } from './load/job.ts';
 import type { Scenario } from './scenarios.ts';
 import { median } from './statistics.ts';
-import type { Running, Scene, Target } from './targets/target.ts';
+import type { Behind, Running, Scene, Target } from './targets/target.ts';
 
 const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
 /** As much of an error as a table bears. */
@@ -72,8 +72,9 @@ async function measure(
 ): Promise<void> {
   const { target } = entry;
   try {
-    entry.running ??= await target.start(scene, scenario.behind.find((behind) => target.canServe(behind))!);
-    const finding = await generate(jobOf(scenario, target, entry.running, options));
+    const behind = scenario.behind.find((candidate) => target.canServe(candidate))!;
+    entry.running ??= await target.start(scene, behind);
+    const finding = await generate(jobOf(scenario, target, behind, entry.running, options));
     if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
     else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
     else if (counts) entry.findings.push(finding);
@@ -88,11 +89,13 @@ async function measure(
   }
 }
 
-function jobOf(scenario: Scenario, target: Target, running: Running, options: RunOptions): Job {
+function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Running, options: RunOptions): Job {
+  // A session may be a process behind stdio, and it is calls that are measured there: one session for all targets.
+  const maxSessions = behind === 'stdio' ? 1 : target.maxSessions;
   return {
     url: running.url,
     era: 'stateful',
-    maxSessions: Math.min(target.maxSessions, scenario.job.connections),
+    maxSessions: Math.min(maxSessions, scenario.job.connections),
     tool: 'echo',
     toolPrefix: running.toolPrefix,
     tools: 0,
