@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { StatelessServer } from '../fixtures/http/stateless.ts';
 import { type Talk, talk } from '../support/http-listener.ts';
-import { EventReader, type Json, type Reply, send } from '../support/raw-http.ts';
+import { EventReader, type Json, open, type Reply, send } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const PROBE = resolve(import.meta.dirname, 'probe-server.mjs');
@@ -113,8 +113,15 @@ export class Arena {
     return reply;
   }
 
-  get(path: string, headers: Headers = {}): Promise<Reply> {
-    return send(this.url(path), 'GET', headers);
+  /** A request without a body. A stream that it opens is let go of at once, and shows by its content type. */
+  async ask(method: 'GET' | 'DELETE', path: string, headers: Headers = {}): Promise<Reply> {
+    const { response, request } = await open(this.url(path), method, headers);
+    const chunks: Buffer[] = [];
+    const streams = String(response.headers['content-type']).includes('event-stream');
+    if (streams) request.destroy();
+    else for await (const chunk of response) chunks.push(chunk as Buffer);
+    const text = Buffer.concat(chunks).toString();
+    return { status: response.statusCode!, headers: response.headers, text, json: null };
   }
 
   events(path: string, headers: Headers = {}): Promise<EventReader> {

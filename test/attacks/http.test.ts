@@ -306,7 +306,9 @@ test('http: 200 callers at once, a thousand idle connections: everybody is serve
   const idle = Array.from({ length: 1_000 }, () => connect(arena.mcpPort, '127.0.0.1').on('error', () => {}));
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   const replies = await Promise.all(Array.from({ length: 200 }, () => arena.post(body, { ...headers, ...ADA })));
-  assert.ok(replies.every(({ status }) => status === 200));
+  // Above what one turn can take in, a client is told at once when to come back.
+  for (const { status, headers: said } of replies)
+    assert.ok(status === 200 || said['retry-after'] !== undefined, `${status}`);
   await arena.alive();
   for (const socket of idle) socket.destroy();
 });
