@@ -4,6 +4,9 @@ import { runProgram } from './program.ts';
 
 /** The program: runs the command line and ends the process with the command's exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
+  // Whoever read our words may be gone. Without a listener each lost word would be an uncaught exception, whose report is
+  // a lost word again: the process would spin and never drain.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   process.exitCode = await runProgram(argv, {
     out: (text) => process.stdout.write(text),
     err: (text) => process.stderr.write(text),
