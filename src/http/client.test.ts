@@ -13,7 +13,7 @@ import {
   send,
   until,
 } from '../../test/support/http-client.ts';
-import { HttpClient, type HttpClientOptions, type HttpRequest } from './client.ts';
+import { HeaderBlock, HttpClient, type HttpClientOptions, type HttpRequest } from './client.ts';
 
 const get: HttpRequest = { method: 'GET', path: '/', headers: [], body: [] };
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
@@ -49,6 +49,36 @@ describe('lean HTTP client', () => {
       received,
       `[POST /mcp?x=1 HTTP/1.1\r\nHost: 127.0.0.1:${raw}\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}]`,
     );
+  });
+
+  test('requests with the same block of headers each have their own line, length and further headers', async () => {
+    const heads: string[] = [];
+    const port = await listenRaw((socket) =>
+      socket.on('data', (chunk) => {
+        heads.push(chunk.toString('latin1').replace(/Host: .*\r\n/, ''));
+        socket.write(OK);
+      }),
+    );
+    const client = clientOf(port);
+    const block = new HeaderBlock(['X-Block', 'b']);
+    const post = (path: string, body: string, headers: readonly string[] = []): Promise<unknown> =>
+      send(client, { method: 'POST', path, block, headers, body: [Buffer.from(body)] });
+    await post('/a', '11');
+    await post('/a', '22');
+    await post('/a', '333');
+    await post('/b', '444');
+    await post('/b', '555', ['X-Own', 'o']);
+    await post('/b', '666');
+    const head = (path: string, length: number, own = ''): string =>
+      `POST ${path} HTTP/1.1\r\nX-Block: b\r\n${own}Content-Length: ${length}\r\n\r\n`;
+    assert.deepEqual(heads, [
+      `${head('/a', 2)}11`,
+      `${head('/a', 2)}22`,
+      `${head('/a', 3)}333`,
+      `${head('/b', 3)}444`,
+      `${head('/b', 3, 'X-Own: o\r\n')}555`,
+      `${head('/b', 3)}666`,
+    ]);
   });
 
   test('reuses the connection last used', async () => {

@@ -283,3 +283,52 @@ function dechunk(rest: string): string | null {
     rest = rest.slice(size + 2);
   }
 }
+
+describe('a head that is repeated', () => {
+  const sized = text('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n');
+
+  /** Pushes responses one after another through one parser; what each was, in short. */
+  function inTurn(turns: readonly { readonly headRequest: boolean; readonly bytes: Buffer }[]): string[] {
+    const told: string[] = [];
+    let current = '';
+    const parser = new ResponseParser({
+      onHead: (head) => {
+        current = `${head.status} ${head.framing.kind} `;
+      },
+      onBody: (bytes, from, to) => {
+        current += bytes.toString('latin1', from, to);
+      },
+      onEnd: () => told.push(current),
+    });
+    for (const { headRequest, bytes } of turns) {
+      parser.expect(headRequest);
+      assert.equal(parser.push(bytes, bytes.length), null);
+    }
+    return told;
+  }
+
+  test('frames every body anew', () => {
+    const bytes = Buffer.concat([sized, text('ab')]);
+    const turns = ['ab', 'cd', 'ef'].map((body) => ({
+      headRequest: false,
+      bytes: Buffer.concat([sized, text(body)]),
+    }));
+    assert.deepEqual(inTurn(turns), ['200 length ab', '200 length cd', '200 length ef']);
+    assert.deepEqual(
+      inTurn([
+        { headRequest: true, bytes: sized },
+        { headRequest: false, bytes },
+      ]),
+      ['200 none ', '200 length ab'],
+    );
+  });
+
+  test('differs when one letter of it does', () => {
+    const other = text('HTTP/1.1 201 OK\r\nContent-Length: 2\r\n\r\n');
+    const turns = [sized, other, sized].map((head) => ({
+      headRequest: false,
+      bytes: Buffer.concat([head, text('ab')]),
+    }));
+    assert.deepEqual(inTurn(turns), ['200 length ab', '201 length ab', '200 length ab']);
+  });
+});
