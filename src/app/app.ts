@@ -208,6 +208,7 @@ export class App {
     const fixed =
       this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
+    upstreams.limit({ maxProcesses: change.state.maxProcesses, maxTimeoutMs: change.state.maxTimeoutMs });
     this.#applied = upstreams
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));

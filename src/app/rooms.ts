@@ -98,6 +98,7 @@ export async function buildRooms(
       memoryServers: options.memoryServers ?? new Map(),
     }),
     maxProcesses: loaded.state.maxProcesses,
+    maxTimeoutMs: loaded.state.maxTimeoutMs,
     clientInfo: JSON.stringify(info),
   });
   const records = new SqliteSessionRecords(stateFile);

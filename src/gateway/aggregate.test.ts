@@ -182,13 +182,13 @@ test('a server that was never listed holds a list back once, and is found when i
     ['files__read', 'files__write', 'memory__read'],
   );
   // The next list does not wait again.
-  const second = ended(await bench.run('tools/list', null)) as { tools: unknown[] };
+  const second = ended(await bench.run('tools/list', null, { era: 'stateless' })) as { tools: unknown[] };
   assert.equal(second.tools.length, 3);
   // A call to it is sent without waiting for its list: the server's own answer is the truth.
   await bench.run('tools/call', '{"name":"slow__go"}');
   assert.equal(bench.upstreams.calls[0]!.request.body.toString(), '{"name":"go"}');
   bench.upstreams.listed('slow', { tools: [tool('go')] });
-  const third = ended(await bench.run('tools/list', null)) as { tools: { name: string }[] };
+  const third = ended(await bench.run('tools/list', null, { era: 'stateless' })) as { tools: { name: string }[] };
   assert.equal(third.tools.at(-1)!.name, 'slow__go');
 });
 

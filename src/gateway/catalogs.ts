@@ -38,10 +38,10 @@ interface Kept {
  */
 export class Catalogs {
   readonly #deps: CatalogsDeps;
-  /** By the principal's object, then the client's fingerprint: a reload makes new principals. */
+  /** By the principal's object, then the kind of client: a reload makes new principals. */
   readonly #current = new WeakMap<Principal, Map<string, Current>>();
   readonly #kept = new Map<string, Kept>();
-  /** Until when the first lists wait for a server, by server and fingerprint: once, not at every list. */
+  /** Until when the first lists wait for a server, by server and kind of client: once, not at every list. */
   readonly #waits = new Map<string, number>();
   #waitsFor: readonly Server[] | null = null;
   #generation = 0;
@@ -57,13 +57,14 @@ export class Catalogs {
 
   /** What is known now; never waits. */
   of(client: ClientProfile): Catalog {
-    const { principal, fingerprint } = client;
-    let byFingerprint = this.#current.get(principal);
-    if (byFingerprint === undefined) {
-      byFingerprint = new Map();
-      this.#current.set(principal, byFingerprint);
+    const { principal } = client;
+    const kind = kindOf(client);
+    let byKind = this.#current.get(principal);
+    if (byKind === undefined) {
+      byKind = new Map();
+      this.#current.set(principal, byKind);
     }
-    const known = byFingerprint.get(fingerprint);
+    const known = byKind.get(kind);
     const servers = this.#deps.upstreams.servers();
     if (known !== undefined && known.generation === this.#generation && known.servers === servers) {
       if (known.catalog.complete || !this.#learnt(known.catalog, client)) return known.catalog;
@@ -71,8 +72,8 @@ export class Catalogs {
     const catalog = this.#merge(servers, client);
     // Whoever is in the middle of the old one may go on for a while from now.
     if (known !== undefined && known.catalog !== catalog) this.#keep(known.catalog);
-    if (byFingerprint.size >= KEEP) byFingerprint.clear();
-    byFingerprint.set(fingerprint, { generation: this.#generation, servers, catalog });
+    if (byKind.size >= KEEP) byKind.clear();
+    byKind.set(kind, { generation: this.#generation, servers, catalog });
     return catalog;
   }
 
@@ -132,7 +133,7 @@ export class Catalogs {
       this.#waits.clear();
       this.#waitsFor = servers;
     }
-    const key = `${server} ${client.fingerprint}`;
+    const key = `${server} ${kindOf(client)}`;
     const now = this.#deps.clock.now();
     const until = this.#waits.get(key);
     if (until !== undefined) return Math.max(0, until - now);
@@ -162,12 +163,17 @@ export class Catalogs {
   }
 }
 
+/** A server may offer another thing in each era, and to each set of capabilities. */
+function kindOf({ sessionId, fingerprint }: ClientProfile): string {
+  return sessionId === null ? fingerprint : `stateful ${fingerprint}`;
+}
+
 /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
 export function audienceOf(client: ClientProfile): string {
   const { servers } = client.principal;
   const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
   // Lists are shared within an audience only as far as one principal's servers reach (C1).
-  return `${client.fingerprint} ${client.principal.id} ${scope}`;
+  return `${kindOf(client)} ${client.principal.id} ${scope}`;
 }
 
 function sameListing(catalog: Catalog, members: readonly CatalogMember[]): boolean {

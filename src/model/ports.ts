@@ -72,10 +72,18 @@ export interface KnownCatalogs {
   forget(server: string): void;
 }
 
+export interface EraVerdict {
+  /** The newest era that the server speaks. */
+  readonly era: 'stateful' | 'stateless';
+  readonly revision: string;
+  /** Whether a server of the stateless era takes `initialize` too; absent until it was asked. */
+  readonly also?: 'stateful' | 'none';
+}
+
 /** What probing found out about a server, kept over restarts. `identity` is the server's connection digest. */
 export interface EraVerdicts {
-  get(identity: string): { readonly era: 'stateful' | 'stateless'; readonly revision: string } | null;
-  set(identity: string, verdict: { readonly era: 'stateful' | 'stateless'; readonly revision: string }): void;
+  get(identity: string): EraVerdict | null;
+  set(identity: string, verdict: EraVerdict): void;
   forget(identity: string): void;
 }
 

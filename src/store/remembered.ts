@@ -1,4 +1,4 @@
-import type { EraVerdicts, UpstreamSessionRecord, UpstreamSessions } from '../model/ports.ts';
+import type { EraVerdict, EraVerdicts, UpstreamSessionRecord, UpstreamSessions } from '../model/ports.ts';
 import type { StateFile } from './state-file.ts';
 
 /** A small bucket held in memory whole, so that look-ups are synchronous; written behind. */
@@ -27,21 +27,19 @@ class RememberedTable<V> {
   }
 }
 
-type Verdict = NonNullable<ReturnType<EraVerdicts['get']>>;
-
 /** Era verdicts in `state.db`, by connection digest. */
 export class SqliteEraVerdicts implements EraVerdicts {
-  readonly #table: RememberedTable<Verdict>;
+  readonly #table: RememberedTable<EraVerdict>;
 
   constructor(state: StateFile) {
     this.#table = new RememberedTable(state, 'era');
   }
 
-  get(identity: string): Verdict | null {
+  get(identity: string): EraVerdict | null {
     return this.#table.get(identity);
   }
 
-  set(identity: string, verdict: Verdict): void {
+  set(identity: string, verdict: EraVerdict): void {
     this.#table.put(identity, verdict);
   }
 

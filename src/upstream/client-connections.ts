@@ -1,45 +1,46 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
 import type { Isolation, Server } from '../model/server.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import type { Connector } from './connector.ts';
+import { EraUnspoken } from './era-unspoken.ts';
 import type { ProcessQuota } from './process-quota.ts';
-import { isolationOf, SHARED_KEY, sessionKey } from './session-key.ts';
+import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Wanted } from './session-pool.ts';
+import type { SpokenEras } from './spoken-eras.ts';
 import { SHARED, tenancyOf } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 export interface ClientConnectionsDeps {
   readonly clock: Clock;
   readonly connector: Connector;
+  readonly eras: SpokenEras;
   /** null for servers that are no processes of this machine. */
   readonly quota: ProcessQuota | null;
-  /** As the last handshake of an earlier process found it. */
-  readonly era: Era | null;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
   readonly adopted: (connection: Connection, want: Wanted) => void;
 }
 
 /**
- * Which connection of one server a client's messages use: its isolation, decided by the server's era where the
- * operator did not, turned into keys of the session pool. Says nothing of whether the server is up.
+ * Which connection of one server a client's messages use: one of the client's own era where the server speaks it, and
+ * the isolation that the operator chose or that era needs, turned into keys of the session pool. Says nothing of
+ * whether the server is up.
  */
 export class ClientConnections {
   readonly pool: SessionPool;
   readonly #deps: ClientConnectionsDeps;
   #server: Server;
-  #era: Era | null;
-  /** null until the era is known, where it depends on that. */
-  #isolation: Isolation | null = null;
+  /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
+  #asking: Promise<Connection> | null = null;
 
   constructor(server: Server, deps: ClientConnectionsDeps) {
     this.#server = server;
     this.#deps = deps;
-    this.#era = deps.era;
     this.pool = new SessionPool({
       server: server.name,
       clock: deps.clock,
@@ -52,44 +53,61 @@ export class ClientConnections {
       quota: deps.quota,
       limit: () => this.#server.limits.maxProcesses,
     });
-    this.#decide();
   }
 
   update(server: Server): void {
     this.#server = server;
-    this.#decide();
   }
 
   /** The client's connection, if calls can be sent on it now. */
   ready(client: ClientProfile): Connection | null {
-    return this.#isolation === null ? null : this.pool.ready(sessionKey(client, this.#isolation));
+    const era = this.#deps.eras.servedIn(client);
+    return era === null ? null : this.pool.ready(sessionKey(client, isolationOf(this.#server, era), era));
   }
 
   /** The client's connection, opened if need be. Rejects with GatewayError. */
   acquire(client: ClientProfile): Promise<Connection> {
-    return this.pool.acquire(this.#wantedBy(client));
+    return this.#inEra(client, (era) => this.pool.acquire(this.#wanted(client, era)));
+  }
+
+  /** Finds out in which era the client is served, where that takes a connection. Rejects with GatewayError. */
+  async settle(client: ClientProfile): Promise<void> {
+    if (this.#deps.eras.servedIn(client) === null) await this.#inEra(client, (era) => this.forListing(client, era));
   }
 
   /** A connection to list the server over for this kind of client; never one that only a session would need. */
-  forListing(profile: ClientProfile): Promise<Connection> {
-    if (this.#isolation === 'shared') return this.pool.acquire(this.#shared);
-    const live = this.#era === 'stateless' ? this.pool.any : this.pool.presenting(profile.fingerprint);
-    return live === null ? this.pool.openSpare(profile) : Promise.resolve(live);
+  async forListing(profile: ClientProfile, era: Era): Promise<Connection> {
+    if (isolationOf(this.#server, era) === 'shared') return this.pool.acquire(this.#wanted(profile, era));
+    const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era);
+    return live ?? this.pool.openSpare(profile, era);
   }
 
-  /** The first connection of a start. Whose it is may turn out only when the server's era is known. */
-  async first(profile: ClientProfile, attempt: Attempt): Promise<Connection> {
-    if (this.#isolation === 'shared') return this.pool.acquire(this.#shared);
-    const want = this.#wantedBy(profile);
-    if (this.#deps.connector.resumable(this.#server, want)) return this.pool.acquire(want);
-    const connection = await this.pool.openSpare(profile, attempt);
-    if (this.#decided === 'shared') this.pool.promoteSpare(SHARED_KEY, SHARED);
+  /**
+   * The first connection of a start: of this era where the server is known to speak it, else of the one that it turns
+   * out to speak. Whose it is may depend on that.
+   */
+  async first(profile: ClientProfile, wish: Era | null, attempt: Attempt): Promise<Connection> {
+    const { connector, eras, nobody } = this.#deps;
+    eras.startedAnew();
+    const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
+    const want = this.#wanted(profile, 'stateful');
+    if (eras.newest !== 'stateless' || known) {
+      if (connector.resumable(this.#server, want)) return this.pool.acquire(want);
+    }
+    const presented = this.#server.isolation === 'shared' ? nobody : profile;
+    const connection = await this.#firstOf(presented, known ? 'stateful' : null, attempt);
+    const { era } = connection;
+    if (isolationOf(this.#server, era) === 'shared') {
+      this.pool.promoteSpare(sessionKey(profile, 'shared', era), SHARED);
+    }
     return connection;
   }
 
   /** Whose catalogue a client is shown: on a shared stateful connection nobody's capabilities are presented. */
   listedAs(client: ClientProfile): ClientProfile {
-    return this.#isolation === 'shared' && this.#era !== 'stateless' ? this.#deps.nobody : client;
+    const era = this.#deps.eras.servedIn(client);
+    const isolation = era === null ? this.#server.isolation : isolationOf(this.#server, era);
+    return isolation === 'shared' && era !== 'stateless' ? this.#deps.nobody : client;
   }
 
   /** The key's session is not to be resumed any more. */
@@ -99,7 +117,7 @@ export class ClientConnections {
 
   release(sessionId: string): void {
     this.forgetSession(sessionId);
-    void this.pool.release(sessionId);
+    for (const key of keysOfSession(sessionId)) void this.pool.release(key);
   }
 
   closeAll(how: CloseReason): Promise<void> {
@@ -111,28 +129,61 @@ export class ClientConnections {
     return this.pool.statuses();
   }
 
-  #wantedBy(client: ClientProfile): Wanted {
-    const isolation = this.#isolation ?? 'session';
-    if (isolation === 'shared') return this.#shared;
-    return { key: sessionKey(client, isolation), tenancy: tenancyOf(client, isolation), profile: client };
+  /**
+   * Opens a connection in the client's era, once that is known. The first one that has to find out opens its own of
+   * the stateful era; whoever comes meanwhile waits for what becomes of it. When the server turns out not to take
+   * `initialize`, all are served in the era that it speaks.
+   */
+  async #inEra(client: ClientProfile, open: (era: Era) => Promise<Connection>): Promise<Connection> {
+    for (;;) {
+      const era = this.#deps.eras.servedIn(client);
+      const joined = era === null ? this.#asking : null;
+      try {
+        if (joined !== null) await joined;
+        else if (era === null) return await this.#ask(open('stateful'));
+        else return await open(era);
+      } catch (error) {
+        if (error instanceof EraUnspoken && this.#deps.eras.servedIn(client) === 'stateless') continue;
+        const calledOff = error instanceof GatewayError && error.code === 'CANCELLED';
+        if (joined === null || !calledOff) throw error;
+      }
+    }
   }
 
-  get #shared(): Wanted {
-    return { key: SHARED_KEY, tenancy: SHARED, profile: this.#deps.nobody };
+  #ask(opening: Promise<Connection>): Promise<Connection> {
+    this.#asking = opening.finally(() => {
+      this.#asking = null;
+    });
+    return this.#asking;
   }
 
-  get #decided(): Isolation | null {
-    return this.#isolation;
+  async #firstOf(profile: ClientProfile, era: Era | null, attempt: Attempt): Promise<Connection> {
+    try {
+      return await this.pool.openSpare(profile, era, attempt);
+    } catch (error) {
+      if (!(error instanceof EraUnspoken)) throw error;
+      return this.pool.openSpare(profile, null, attempt);
+    }
+  }
+
+  #wanted(client: ClientProfile, era: Era): Wanted {
+    const isolation: Isolation = isolationOf(this.#server, era);
+    const key = sessionKey(client, isolation, era);
+    if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#deps.nobody };
+    return { key, era, tenancy: tenancyOf(client, isolation), profile: client };
   }
 
   async #connect(want: Wanted, attempt: Attempt): Promise<Connection> {
-    const connection = await this.#deps.connector.connect(this.#server, want, attempt);
-    this.#era = connection.era;
-    this.#decide();
-    return connection;
-  }
-
-  #decide(): void {
-    this.#isolation = this.#era === null ? this.#server.isolation : isolationOf(this.#server, this.#era);
+    const { connector, eras } = this.#deps;
+    try {
+      return await connector.connect(this.#server, want, attempt);
+    } catch (error) {
+      // A live connection proves that the server speaks the era: then this is a failure like any other.
+      if (want.era === 'stateful' && eras.newest === 'stateless' && this.pool.any('stateful') === null) {
+        if (error instanceof EraUnspoken) eras.refusedInitialize(error);
+        else if (eras.both && !attempt.cancelled) eras.doubt();
+      }
+      throw error;
+    }
   }
 }

@@ -194,9 +194,10 @@ test('a request in the other era is translated; the same era passes as it is', a
   await bench.run([serverOf('old'), old], [httpServerOf('modern'), modern]);
   const caps = '{"sampling":{}}';
   await bench.call('modern', toolCall(clientOf('s', caps), '{"name":"echo","arguments":{"a":1.0}}'));
-  const sent = modern.last.lastOf('tools/call').params!;
+  const [link] = modern.links;
+  const sent = link!.lastOf('tools/call').params!;
   assert.deepEqual(sent._meta?.['io.modelcontextprotocol/clientCapabilities'], { sampling: {} });
-  assert.match(modern.last.lines.at(-1)!, /"a":1\.0/);
+  assert.match(link!.lines.at(-1)!, /"a":1\.0/);
   const meta =
     '{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"k":1}';
   await bench.call('old', toolCall(clientOf(null), `{"name":"echo","_meta":${meta}}`));

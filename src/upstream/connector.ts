@@ -6,15 +6,20 @@ import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
 import { digestOfKey, labelOf } from './session-key.ts';
 import type { Wanted } from './session-pool.ts';
+import type { SpokenEras } from './spoken-eras.ts';
 import type { Transport } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';
 
+/** A second start of a server may take so many times what its first one took, before it counts as silent. */
+const SLOWER = 3;
+
 export interface ConnectorDeps
   extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport'> {
   readonly times: UpstreamTimes;
+  readonly eras: SpokenEras;
   readonly owner: ConnectionOwner<Connection>;
   readonly tool: (profile: ClientProfile, name: string) => Buffer | null;
   readonly dropped: (reason: string) => void;
@@ -25,12 +30,15 @@ export interface ConnectorDeps
 }
 
 /**
- * Makes connections to one server: resumes the HTTP session of an earlier connection of ours where there is one, else
- * shakes hands. Remembers when an `http` server turned out to speak HTTP+SSE only.
+ * Makes connections to one server, in the era that is wanted where it speaks that: resumes the HTTP session of an
+ * earlier connection of ours where there is one, else shakes hands. Tells what it finds out of the server's eras, and
+ * remembers when an `http` server turned out to speak HTTP+SSE only.
  */
 export class Connector {
   readonly #deps: ConnectorDeps;
   #fallback: Transport['kind'] | null = null;
+  /** How long the last handshake of the stateless era took. */
+  #tookMs = 0;
 
   constructor(deps: ConnectorDeps) {
     this.#deps = deps;
@@ -40,13 +48,32 @@ export class Connector {
   async connect(server: Server, want: Wanted, attempt: Attempt): Promise<Connection> {
     const handshake = this.#handshake(server, want, attempt);
     const wire = this.#fallback ?? server.transport.type;
+    const { clock, eras } = this.#deps;
     const resumed = await this.#resume(server, want, handshake);
-    if (resumed !== null) return resumed;
+    if (want.era === 'stateful' && eras.newest === 'stateless') {
+      const connection = resumed ?? (await handshake.initialized(wire, this.#patienceMs));
+      eras.tookInitialize();
+      return connection;
+    }
+    if (resumed !== null) {
+      eras.found('stateful');
+      return resumed;
+    }
     this.#fallback = null;
+    const begunAt = clock.now();
     const connection = await handshake.run(wire);
     const { kind } = connection.transport;
     if (kind !== server.transport.type) this.#fallback = kind;
+    if (connection.era === 'stateless') this.#tookMs = clock.now() - begunAt;
+    eras.found(connection.era);
     return connection;
+  }
+
+  /** A server that is known to take `initialize` is only starting; one that is not is not waited for that long. */
+  get #patienceMs(): number {
+    const { eras, times } = this.#deps;
+    if (eras.both) return times.startupMs;
+    return Math.min(times.startupMs, Math.max(times.probeSilenceMs, SLOWER * this.#tookMs));
   }
 
   /**

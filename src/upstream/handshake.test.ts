@@ -174,7 +174,8 @@ test('over HTTP any refusal of the probe leads to initialize, and its refusal to
   script.handlers['server/discover'] = refuse(404);
   script.handlers['initialize'] = (params, link, id) =>
     link.kind === 'sse' ? initialize!(params, link, id) : refuse(405)(params, link, id);
-  await bench.run([httpServerOf('a'), script]);
+  const transport = { type: 'http', url: 'http://127.0.0.1/a', sseFallback: true, headers: {}, tls: {} } as const;
+  await bench.run([httpServerOf('a', { transport }), script]);
   answerText(await bench.call('a', toolCall(client)));
   assert.deepEqual(
     script.links.map((link) => link.kind),
@@ -185,6 +186,23 @@ test('over HTTP any refusal of the probe leads to initialize, and its refusal to
   assert.deepEqual(
     script.links.map((link) => link.kind),
     ['http', 'sse', 'sse'],
+  );
+});
+
+test('a server that is said to speak Streamable HTTP is not tried as HTTP+SSE; the error says what to do', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({});
+  const refuse = (_: unknown, link: ScriptedTransport, id: number) => {
+    link.lose(id, 'NOT_SENT', httpStatus(405));
+    return SILENCE;
+  };
+  script.handlers['server/discover'] = refuse;
+  script.handlers['initialize'] = refuse;
+  await bench.run([httpServerOf('a'), script]);
+  assert.match(failureOf(await bench.call('a', toolCall(client))).message, /405.*"type" to "sse"/);
+  assert.deepEqual(
+    script.links.map((link) => link.kind),
+    ['http'],
   );
 });
 

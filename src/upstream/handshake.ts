@@ -3,7 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { EraVerdicts, UpstreamSessionRecord } from '../model/ports.ts';
-import { isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../model/revision.ts';
+import { eraOf, isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../model/revision.ts';
 import type { Server } from '../model/server.ts';
 import type { Hello } from '../model/server-catalog.ts';
 import { request, result } from '../protocol/compose.ts';
@@ -13,6 +13,7 @@ import { discoverRequest, helloFromDiscover } from '../protocol/stateless/discov
 import type { Attempt } from './attempt.ts';
 import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
+import { EraUnspoken } from './era-unspoken.ts';
 import { asGatewayError } from './failures.ts';
 import { bodyField, errorCode } from './identifiers.ts';
 import { refusalOf } from './transport/http-refusal.ts';
@@ -56,6 +57,7 @@ export class Handshake {
   readonly #attempt: Attempt;
   /** Whether both ways have been tried in this handshake, so that it ends. */
   readonly #tried = new Set<First>();
+  #refusedInitialize = false;
 
   constructor(deps: HandshakeDeps, profile: ClientProfile, attempt: Attempt) {
     this.#deps = deps;
@@ -66,17 +68,21 @@ export class Handshake {
   /** Rejects with GatewayError, nothing left behind. */
   async run(wire: Transport['kind']): Promise<Connection> {
     const { server, eraVerdicts } = this.#deps;
-    const remembered = eraVerdicts.get(server.connectionDigest);
+    let remembered = eraVerdicts.get(server.connectionDigest);
     const stateful = remembered?.era === 'stateful' || wire === 'sse' || wire === 'json';
     let next: { first: First; wire: Transport['kind'] } = { first: stateful ? 'initialize' : 'discover', wire };
     for (let i = 0; ; i++) {
       const step = await this.#step(next.first, next.wire);
       if (step.kind === 'done') {
-        const hello = step.connection.hello!;
-        eraVerdicts.set(server.connectionDigest, { era: hello.era, revision: hello.revision });
+        const { era, revision } = step.connection.hello!;
+        if (remembered?.era !== era || remembered.revision !== revision) {
+          const refused = era === 'stateless' && this.#refusedInitialize;
+          eraVerdicts.set(server.connectionDigest, refused ? { era, revision, also: 'none' } : { era, revision });
+        }
         return step.connection;
       }
       eraVerdicts.forget(server.connectionDigest);
+      remembered = null;
       if (i === MAX_TRANSPORTS - 1) throw step.why;
       next = step;
     }
@@ -100,6 +106,40 @@ export class Handshake {
     }
     this.#attempt.undoBy(null);
     return connection;
+  }
+
+  /**
+   * A connection of the stateful era to a server that is known to speak the stateless one. Rejects with EraUnspoken
+   * when it does not take `initialize`, and with GatewayError when it cannot be asked; nothing left behind.
+   */
+  async initialized(wire: Transport['kind'], patienceMs: number): Promise<Connection> {
+    const connection = await this.#open(wire);
+    try {
+      const message = initializeRequest('0', this.#profile, LATEST_STATEFUL);
+      const answer = await this.#within(connection.post(message).pending.answer, patienceMs, connection);
+      const hello = this.#taken(connection, answer);
+      this.#done(connection, hello);
+      return connection;
+    } catch (error) {
+      await connection.close('remove');
+      throw error;
+    }
+  }
+
+  /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
+  #taken(connection: Connection, answer: Message | GatewayError | 'silence'): Hello {
+    const { name } = this.#deps.server;
+    if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
+    if (answer instanceof GatewayError) {
+      const { ended } = connection;
+      const there = ended?.kind === 'exited' || ended?.kind === 'auth_required' || refusalOf(answer) !== null;
+      if (there || answer.outcome !== 'NOT_SENT') throw new EraUnspoken(name, answer.message, false);
+      throw this.#endedOr(connection, answer);
+    }
+    if (answer.kind === 'error') throw new EraUnspoken(name, reasonIn(answer), true);
+    const hello = helloFromInitialize(answer);
+    if (isRevision(hello.revision) && eraOf(hello.revision) === 'stateful') return hello;
+    throw new EraUnspoken(name, `it answered with the protocol revision ${hello.revision}`, true);
   }
 
   async #step(first: First, wire: Transport['kind']): Promise<Step> {
@@ -201,16 +241,19 @@ export class Handshake {
     if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(error);
     // 2024-11-05 servers take no POST on the URL they are configured with (2025-11-25 basic/transports §Backwards Compatibility).
     const status = refusalOf(error)?.status ?? 0;
-    if (connection.transport.kind === 'http' && status >= 400 && status < 500) {
-      return { kind: 'again', first: 'initialize', wire: 'sse', why: this.#endedOr(connection, error) };
-    }
-    throw this.#endedOr(connection, error);
+    const why = this.#endedOr(connection, error);
+    if (connection.transport.kind !== 'http' || status < 400 || status >= 500) throw why;
+    const { transport } = this.#deps.server;
+    const fallback = transport.type === 'http' && transport.sseFallback === true;
+    if (fallback) return { kind: 'again', first: 'initialize', wire: 'sse', why };
+    const advice = 'if it speaks HTTP+SSE of 2024-11-05, set its "type" to "sse"';
+    throw this.#failed(`it does not take MCP over Streamable HTTP (${error.message}); ${advice}`, why.code);
   }
 
   #refused(connection: Connection, answer: Message): Step {
-    const text = stringValue(answer.bytes, bodyField(answer, 'message')) ?? 'no reason given';
-    const why = this.#failed(`it refused initialize: ${text}`, 'UPSTREAM_PROTOCOL');
+    const why = this.#failed(`it refused initialize: ${reasonIn(answer)}`, 'UPSTREAM_PROTOCOL');
     const wire = connection.transport.kind;
+    this.#refusedInitialize = true;
     if (!this.#tried.has('discover') && wire !== 'sse' && wire !== 'json') {
       return { kind: 'again', first: 'discover', wire, why };
     }
@@ -258,6 +301,10 @@ export class Handshake {
     const { name } = this.#deps.server;
     return new GatewayError(code, `${name} could not be started: ${text}`, { server: name, outcome: 'NOT_SENT' });
   }
+}
+
+function reasonIn(answer: Message): string {
+  return stringValue(answer.bytes, bodyField(answer, 'message')) ?? 'no reason given';
 }
 
 function speaksStateless(answer: Message): boolean {

@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Era } from '../model/message.ts';
 import type { KnownCatalogs } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
@@ -11,20 +12,21 @@ import { differingLists, listServer } from './listing.ts';
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
 const MAX_COMPLAINTS = 10;
-/** Kinds of client remembered per server; what exceeds it is listed again when it comes back. */
+/** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
 
 export interface ServerCatalogsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly knownCatalogs: KnownCatalogs;
-  /** A connection that presents this client's capabilities. Rejects with GatewayError. */
-  readonly connectionFor: (profile: ClientProfile) => Promise<Connection>;
+  /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
+  readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
   /** A list was taken; `lists` are those that differ from what was known before. */
   readonly listed: (fingerprint: string, lists: readonly ListKind[]) => void;
 }
 
 interface Shelf {
+  readonly era: Era;
   readonly profile: ClientProfile;
   catalog: ServerCatalog | null;
   /** The run of the server in which it was last listed; 0 for a remembered catalogue. */
@@ -37,13 +39,14 @@ interface Shelf {
 }
 
 /**
- * What one server offers, per kind of client: one catalogue per capability fingerprint. Remembered ones of an
- * earlier process are served until the server has been listed anew. Listing is single flight per fingerprint and
- * never waited for by whoever only wants to know what is known.
+ * What one server offers, per kind of client: one catalogue per era and capability fingerprint, because a server that
+ * speaks both eras may offer another thing in each. Remembered ones of an earlier process are served until the server
+ * has been listed anew. Listing is single flight per kind and never waited for by whoever only wants to know what is
+ * known.
  */
 export class ServerCatalogs {
   readonly #deps: ServerCatalogsDeps;
-  readonly #shelves = new Map<string, Shelf>();
+  readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
   #server: Server;
   #latest: Shelf | null = null;
   #run = 1;
@@ -52,7 +55,7 @@ export class ServerCatalogs {
     this.#deps = deps;
     this.#server = server;
     for (const { profile, catalog } of remembered) {
-      const shelf = this.#shelf(profile);
+      const shelf = this.#shelf(profile, catalog.hello.era);
       shelf.catalog = catalog;
       if (this.#latest === null || catalog.listedAt > this.#latest.catalog!.listedAt) this.#latest = shelf;
     }
@@ -72,17 +75,17 @@ export class ServerCatalogs {
     return this.#latest !== null && this.#latest.listedIn === 0;
   }
 
-  /** The kind of client that was served last: its capabilities are what a start without a client presents. */
-  get latestProfile(): ClientProfile | null {
-    return this.#latest?.profile ?? null;
+  /** The kind of client that was served last: what a start without a client presents, and the era it begins with. */
+  get latestKind(): { readonly profile: ClientProfile; readonly era: Era } | null {
+    return this.#latest;
   }
 
-  known(fingerprint: string): ServerCatalog | null {
-    return this.#shelves.get(fingerprint)?.catalog ?? null;
+  known(fingerprint: string, era: Era): ServerCatalog | null {
+    return this.#shelves[era].get(fingerprint)?.catalog ?? null;
   }
 
-  tool(fingerprint: string, name: string): Buffer | null {
-    const catalog = this.known(fingerprint) ?? this.latest;
+  tool(fingerprint: string, era: Era, name: string): Buffer | null {
+    const catalog = this.known(fingerprint, era) ?? this.#latestOf(era) ?? this.latest;
     return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
   }
 
@@ -92,11 +95,11 @@ export class ServerCatalogs {
   }
 
   /** What is known, at once, brought up to date behind it; else the first listing, waited for so long. */
-  async get(profile: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    const shelf = this.#shelf(profile);
+  async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
+    const shelf = this.#shelf(profile, era);
     const upToDate = shelf.listedIn === this.#run;
     if (shelf.catalog !== null && upToDate) return shelf.catalog;
-    const listing = this.#mayList(shelf) ? this.refresh(profile, null) : shelf.listing;
+    const listing = this.#mayList(shelf) ? this.#refresh(shelf, null) : shelf.listing;
     if (shelf.catalog !== null || listing === null) return shelf.catalog;
     let disarm = () => {};
     const waited = new Promise<void>((resolve) => {
@@ -109,20 +112,28 @@ export class ServerCatalogs {
 
   /** Lists for this kind of client, unless that was done in this run of the server. */
   ensure(profile: ClientProfile, connection: Connection): void {
-    const shelf = this.#shelf(profile);
-    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.refresh(profile, connection);
+    const shelf = this.#shelf(profile, connection.era);
+    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#refresh(shelf, connection);
   }
 
-  /** Lists again for every kind of client that was listed in this run, on the given connection where it fits. */
+  /** Lists again for every kind of client that this connection serves and that was listed in this run. */
   refreshAll(connection: Connection): void {
-    for (const shelf of this.#shelves.values()) {
-      if (shelf.listedIn === this.#run) void this.refresh(shelf.profile, connection);
+    for (const shelf of this.#shelves[connection.era].values()) {
+      if (shelf.listedIn === this.#run) void this.#refresh(shelf, connection);
     }
   }
 
-  /** Lists now, on this connection or one that fits. Never rejects; joined by whoever asks meanwhile. */
-  refresh(profile: ClientProfile, connection: Connection | null): Promise<void> {
-    const shelf = this.#shelf(profile);
+  /** Lists now, on a connection that fits. Never rejects; joined by whoever asks meanwhile. */
+  refresh(profile: ClientProfile, era: Era): Promise<void> {
+    return this.#refresh(this.#shelf(profile, era), null);
+  }
+
+  /** Lists now for the kind of client that this connection presents. */
+  refreshOver(connection: Connection): void {
+    void this.#refresh(this.#shelf(connection.profile, connection.era), connection);
+  }
+
+  #refresh(shelf: Shelf, connection: Connection | null): Promise<void> {
     if (shelf.listing !== null) {
       shelf.again ||= connection !== null;
       return shelf.listing;
@@ -131,7 +142,7 @@ export class ServerCatalogs {
       shelf.listing = null;
       if (!shelf.again) return;
       shelf.again = false;
-      void this.refresh(profile, connection?.ready === true ? connection : null);
+      void this.#refresh(shelf, connection?.ready === true ? connection : null);
     });
     return shelf.listing;
   }
@@ -140,7 +151,7 @@ export class ServerCatalogs {
     const { clock, logger, knownCatalogs } = this.#deps;
     const server = this.#server;
     try {
-      const connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile);
+      const connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era);
       const run = this.#run;
       const before = shelf.catalog;
       const wall = clock.wall();
@@ -152,7 +163,7 @@ export class ServerCatalogs {
       shelf.listedIn = run;
       shelf.pausedUntil = 0;
       this.#latest = shelf;
-      if (!unchanged) knownCatalogs.save(identityOf(server, shelf.profile), catalog);
+      if (!unchanged) knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
     } catch (error) {
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
@@ -164,20 +175,30 @@ export class ServerCatalogs {
     return shelf.listing === null && this.#deps.clock.now() >= shelf.pausedUntil;
   }
 
-  #shelf(profile: ClientProfile): Shelf {
-    let shelf = this.#shelves.get(profile.fingerprint);
+  #latestOf(era: Era): ServerCatalog | null {
+    let latest: ServerCatalog | null = null;
+    for (const { catalog } of this.#shelves[era].values()) {
+      if (catalog !== null && (latest === null || catalog.listedAt > latest.listedAt)) latest = catalog;
+    }
+    return latest;
+  }
+
+  #shelf(profile: ClientProfile, era: Era): Shelf {
+    const shelves = this.#shelves[era];
+    let shelf = shelves.get(profile.fingerprint);
     if (shelf === undefined) {
-      shelf = { profile, catalog: null, listedIn: 0, listing: null, again: false, pausedUntil: 0 };
-      this.#shelves.set(profile.fingerprint, shelf);
-      if (this.#shelves.size > MAX_SHELVES) this.#evict(shelf);
+      shelf = { era, profile, catalog: null, listedIn: 0, listing: null, again: false, pausedUntil: 0 };
+      shelves.set(profile.fingerprint, shelf);
+      if (shelves.size > MAX_SHELVES) this.#evict(shelf);
     }
     return shelf;
   }
 
   #evict(added: Shelf): void {
-    for (const [fingerprint, shelf] of this.#shelves) {
+    const shelves = this.#shelves[added.era];
+    for (const [fingerprint, shelf] of shelves) {
       if (shelf === added || shelf === this.#latest || shelf.listing !== null) continue;
-      this.#shelves.delete(fingerprint);
+      shelves.delete(fingerprint);
       return;
     }
   }
@@ -200,15 +221,15 @@ function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
 }
 
 /**
- * The upstream identity under which a catalogue is remembered: how the server is reached, and what was presented to
- * it. From the second part a start without any client takes the capabilities to present.
+ * The upstream identity under which a catalogue is remembered: how the server is reached, in which era, and what was
+ * presented to it. From the last part a start without any client takes the capabilities to present.
  */
-export function identityOf(server: Server, profile: ClientProfile): string {
-  return `${server.connectionDigest} ${canonical(profile.capabilities)}`;
+export function identityOf(server: Server, profile: ClientProfile, era: Era): string {
+  return `${server.connectionDigest} ${era} ${canonical(profile.capabilities)}`;
 }
 
 /** The capabilities of such an identity; null when it is of another definition of the server. */
-export function capabilitiesOf(server: Server, identity: string): string | null {
-  const prefix = `${server.connectionDigest} `;
+export function capabilitiesOf(server: Server, era: Era, identity: string): string | null {
+  const prefix = `${server.connectionDigest} ${era} `;
   return identity.startsWith(prefix) ? identity.slice(prefix.length) : null;
 }

@@ -4,8 +4,8 @@ import type { Era } from '../model/message.ts';
 import type { Isolation, Server } from '../model/server.ts';
 import type { Tenancy } from './tenancy.ts';
 
-/** Key of the one connection everybody uses. */
-export const SHARED_KEY = 'shared';
+/** Key of the one connection everybody uses, by its era: a server may speak both. */
+const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
 /** A stateful server's own requests can be attributed only where the connection is one session's (architecture.md §4). */
 export function isolationOf(server: Server, era: Era): Isolation {
@@ -14,10 +14,20 @@ export function isolationOf(server: Server, era: Era): Isolation {
 
 /**
  * The session key: which of a server's pooled connections a client's calls use. Session ids are unguessable and hold
- * no space, so they cannot collide with the composed keys; for the most common case the key costs nothing.
+ * no space, so they cannot collide with the composed keys; for the most common cases the key costs nothing.
  */
-export function sessionKey(client: ClientProfile, isolation: Isolation): string {
-  if (isolation === 'shared') return SHARED_KEY;
+export function sessionKey(client: ClientProfile, isolation: Isolation, era: Era): string {
+  if (isolation === 'shared') return SHARED_KEYS[era];
+  const key = ownKey(client, isolation);
+  return era === 'stateful' ? key : `stateless ${key}`;
+}
+
+/** The keys under which a session may have a connection of its own. */
+export function keysOfSession(sessionId: string): readonly string[] {
+  return [sessionId, `stateless ${sessionId}`];
+}
+
+function ownKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
   if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
   const key = `${client.principal.id} ${client.fingerprint}`;
   return isolation === 'principal' || client.handle === null ? key : `${key} ${client.handle}`;

@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import type { Era } from '../model/message.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
@@ -31,6 +32,8 @@ export interface SessionPoolDeps {
 
 /** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
 export interface Wanted {
+  /** null where it is to be found out. */
+  readonly era: Era | null;
   readonly key: string;
   readonly tenancy: Tenancy;
   readonly profile: ClientProfile;
@@ -65,20 +68,21 @@ export class SessionPool {
     return connection?.ready === true ? connection : null;
   }
 
-  /** A live connection that presents these capabilities, whoever's it is: for lists. */
-  presenting(fingerprint: string): Connection | null {
-    if (this.#spare?.connection?.ready && this.#spare.profile.fingerprint === fingerprint)
-      return this.#spare.connection;
-    for (const { connection, profile } of this.#slots.values()) {
-      if (connection?.ready === true && profile.fingerprint === fingerprint) return connection;
+  /** A live connection of this era that presents these capabilities, whoever's it is: for lists. */
+  presenting(fingerprint: string, era: Era): Connection | null {
+    for (const connection of this.#ready()) {
+      if (connection.era === era && connection.profile.fingerprint === fingerprint) return connection;
     }
     return null;
   }
 
-  get any(): Connection | null {
-    if (this.#spare?.connection?.ready) return this.#spare.connection;
-    for (const { connection } of this.#slots.values()) if (connection?.ready === true) return connection;
+  any(era?: Era): Connection | null {
+    for (const connection of this.#ready()) if (era === undefined || connection.era === era) return connection;
     return null;
+  }
+
+  *#ready(): Iterable<Connection> {
+    for (const connection of this.connections()) if (connection.ready) yield connection;
   }
 
   keys(): Iterable<string> {
@@ -96,7 +100,7 @@ export class SessionPool {
     if (known?.connection?.ready === true) return known.connection;
     if (known?.opening) return known.opening;
     const spare = this.#spare;
-    if (want.tenancy.kind !== 'shared' && spare?.opening && spare.profile.fingerprint === want.profile.fingerprint) {
+    if (want.tenancy.kind !== 'shared' && spare?.opening && mayFit(spare, want.profile, want.era)) {
       // What is being opened to list the server is this client's in a moment.
       await spare.opening.catch(() => {});
       return this.acquire(want);
@@ -113,14 +117,14 @@ export class SessionPool {
     }
   }
 
-  /** A connection for lists that is nobody's yet. It replaces the spare of other capabilities. */
-  async openSpare(profile: ClientProfile, attempt = new Attempt()): Promise<Connection> {
+  /** A connection for lists that is nobody's yet. It replaces the spare of another era or other capabilities. */
+  async openSpare(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
     const present = this.#spare;
-    if (present !== null && present.profile.fingerprint === profile.fingerprint) {
+    if (present !== null && mayFit(present, profile, era)) {
       if (present.connection?.ready === true) return present.connection;
       if (present.opening !== null) return present.opening;
     }
-    const slot: Slot = { key: 'spare', tenancy: SPARE, profile, connection: null, opening: null, attempt };
+    const slot: Slot = { key: 'spare', era, tenancy: SPARE, profile, connection: null, opening: null, attempt };
     this.#spare = slot;
     if (present !== null) void this.#end(present, 'remove');
     try {
@@ -136,7 +140,7 @@ export class SessionPool {
     const spare = this.#spare;
     if (spare?.connection == null) return;
     this.#spare = null;
-    const slot: Slot = { ...spare, key, tenancy };
+    const slot: Slot = { ...spare, era: spare.connection.era, key, tenancy };
     this.#slots.set(key, slot);
     this.#give(spare.connection, slot);
   }
@@ -237,7 +241,7 @@ export class SessionPool {
   #adopt(slot: Slot): Connection | null {
     const spare = this.#spare;
     if (slot.tenancy.kind === 'shared' || spare?.connection?.ready !== true) return null;
-    if (spare.profile.fingerprint !== slot.profile.fingerprint) return null;
+    if (!mayFit(spare, slot.profile, slot.era)) return null;
     this.#spare = null;
     if (spare.connection.heldForMs > STALE_HOLD_MS) {
       void this.#end(spare, 'remove');
@@ -254,7 +258,7 @@ export class SessionPool {
     this.#deps.adopted(connection, slot);
   }
 
-  /** Below the limits, if need be by ending the idle spare; else REFUSED. */
+  /** Below the limits, if need be by ending what is idle and nobody would miss; else REFUSED. */
   #makeRoom(slot: Slot): void {
     const { quota, server, limit } = this.#deps;
     if (quota === null) return;
@@ -262,9 +266,9 @@ export class SessionPool {
     const spare = this.#spare;
     if ((serverFull() || quota.full) && spare !== null && spare !== slot && spare.connection?.inFlight === 0) {
       this.#spare = null;
-      this.#uncount(spare.connection);
-      void spare.connection.close('remove');
+      this.#evict(spare.connection);
     }
+    if (serverFull() || quota.full) this.#evictStateless(slot);
     const retryAfterMs = 1_000;
     if (serverFull()) {
       const text = `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`;
@@ -274,6 +278,21 @@ export class SessionPool {
       const text = `this node runs ${quota.max} server processes, its limit (maxProcesses); end a session or raise it`;
       throw new GatewayError('OVERLOADED', text, { server, retryAfterMs });
     }
+  }
+
+  /** An idle connection of the stateless era holds nothing that the next one would not have as well. */
+  #evictStateless(wanting: Slot): void {
+    for (const [key, { connection }] of this.#slots) {
+      if (key === wanting.key || connection?.era !== 'stateless' || connection.inFlight > 0) continue;
+      this.#slots.delete(key);
+      this.#evict(connection);
+      return;
+    }
+  }
+
+  #evict(connection: Connection): void {
+    this.#uncount(connection);
+    void connection.close('remove');
   }
 
   async #end(slot: Slot, how: CloseReason): Promise<void> {
@@ -293,4 +312,11 @@ export class SessionPool {
   #uncount(connection: Connection): void {
     if (this.#counted.delete(connection)) this.#deps.quota?.release();
   }
+}
+
+/** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
+function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
+  if (slot.profile.fingerprint !== profile.fingerprint) return false;
+  const has = slot.connection?.era ?? slot.era;
+  return has === null || era === null || has === era;
 }

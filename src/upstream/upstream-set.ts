@@ -8,7 +8,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { NodeLimits } from './node-limits.ts';
-import { planChanges } from './plan.ts';
+import { type Plan, planChanges } from './plan.ts';
 import { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
 import { capabilitiesOf, type RememberedCatalog } from './server-catalogs.ts';
@@ -21,6 +21,8 @@ import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upst
 const SWEEP_EVERY_MS = 5 * 60_000;
 const EAGER_STARTS = 4;
 const MAX_TIMEOUT_MS = 10 * 60_000;
+
+type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
 
 /**
  * All servers of this node. `apply` makes reality equal to a new set of definitions: what is new is started before
@@ -67,12 +69,13 @@ export class UpstreamSet implements Upstreams {
     const plan = planChanges(this.#desired, servers);
     this.#desired = servers;
     this.#sorted = [...servers.values()].filter((server) => server.enabled).sort(byName);
+    const known = this.#knownCatalogs(plan);
     const left: Promise<void>[] = [];
     for (const server of plan.stop) left.push(this.#remove(server.name));
     for (const server of plan.update) this.#upstreams.get(server.name)?.update(server);
-    for (const server of plan.suspend) left.push(this.#suspend(server));
-    for (const server of plan.start) this.#add(server);
-    for (const server of plan.replace) left.push(this.#replace(server));
+    for (const server of plan.suspend) left.push(this.#suspend(server, known));
+    for (const server of plan.start) this.#add(server, known);
+    for (const server of plan.replace) left.push(this.#replace(server, known));
     await Promise.all(left);
   }
 
@@ -140,12 +143,24 @@ export class UpstreamSet implements Upstreams {
     await Promise.allSettled([...ended, ...this.#leaving]);
   }
 
-  #add(server: Server): void {
-    const known = this.#upstreams.get(server.name);
-    if (known !== undefined) known.update(server);
-    const upstream = known ?? this.#make(server);
+  #add(server: Server, known: CatalogsByServer): void {
+    const present = this.#upstreams.get(server.name);
+    if (present !== undefined) present.update(server);
+    const upstream = present ?? this.#make(server, known);
     this.#upstreams.set(server.name, upstream);
     if (this.#started) this.#begin(upstream);
+  }
+
+  /** Read once for all that the plan may have to make: reading them is most of the cost of a start. */
+  #knownCatalogs({ start, suspend, replace }: Plan): CatalogsByServer {
+    const known: CatalogsByServer = new Map();
+    if (start.length + suspend.length + replace.length === 0) return known;
+    for (const catalog of this.#deps.knownCatalogs.load()) {
+      const ofServer = known.get(catalog.server);
+      if (ofServer === undefined) known.set(catalog.server, [catalog]);
+      else ofServer.push(catalog);
+    }
+    return known;
   }
 
   #begin(upstream: Upstream): void {
@@ -154,26 +169,26 @@ export class UpstreamSet implements Upstreams {
     else if (start === 'eager') this.#queue.add(() => upstream.start());
   }
 
-  #make(server: Server): Upstream {
+  #make(server: Server, known: CatalogsByServer): Upstream {
     const remembered: RememberedCatalog[] = [];
-    for (const catalog of this.#deps.knownCatalogs.load()) {
-      const capabilities = catalog.server === server.name ? capabilitiesOf(server, catalog.identity) : null;
+    for (const catalog of known.get(server.name) ?? []) {
+      const capabilities = capabilitiesOf(server, catalog.hello.era, catalog.identity);
       if (capabilities === null) continue;
       remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
     }
     return new Upstream(server, this.#deps, this.#times, this.#limits, this.#quota, remembered);
   }
 
-  async #suspend(server: Server): Promise<void> {
+  async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
     const upstream = this.#upstreams.get(server.name);
-    if (upstream === undefined) return this.#add(server);
+    if (upstream === undefined) return this.#add(server, known);
     upstream.update(server);
     await upstream.suspend();
   }
 
   /** Starts the new before it stops the old; a start that fails does not bring the old definition back. */
-  async #replace(server: Server): Promise<void> {
-    const next = this.#make(server);
+  async #replace(server: Server, known: CatalogsByServer): Promise<void> {
+    const next = this.#make(server, known);
     const before = this.#upstreams.get(server.name);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
     // What is desired may have changed while it was starting.

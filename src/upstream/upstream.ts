@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
+import type { Era, Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
@@ -16,6 +16,7 @@ import { ConnectionHealth } from './connection-health.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Connector } from './connector.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { EraUnspoken } from './era-unspoken.ts';
 import { asGatewayError } from './failures.ts';
 import { ListChanges } from './list-changes.ts';
 import type { NodeLimits } from './node-limits.ts';
@@ -24,10 +25,17 @@ import { standIn } from './profiles.ts';
 import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
 import { describeServer } from './server-status.ts';
 import type { Wanted } from './session-pool.ts';
+import { SpokenEras } from './spoken-eras.ts';
 import { Supervisor } from './supervisor.ts';
 import { isExclusive, sessionOf } from './tenancy.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
+
+/** Who wants a start, and in which era: null for whichever the server speaks. */
+interface Wish {
+  readonly profile: ClientProfile;
+  readonly era: Era | null;
+}
 
 /**
  * The running side of one server on this node: supervisor, session pool, catalogues, status. A call on an
@@ -36,6 +44,7 @@ import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 export class Upstream implements ConnectionOwner<Connection> {
   readonly #deps: UpstreamSetDeps;
   readonly #logger: Logger;
+  readonly #eras: SpokenEras;
   readonly #connections: ClientConnections;
   readonly #catalogs: ServerCatalogs;
   readonly #changes: ListChanges;
@@ -50,7 +59,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   /** Connections that a crash took, to be brought back by the next start. */
   readonly #lost = new Map<string, Wanted>();
   /** Who wanted the coming start: what is presented on the connection that it opens. */
-  #wish: ClientProfile | null = null;
+  #wish: Wish | null = null;
   #startedInMs: number | null = null;
   #lastExit: ServerStatus['lastExit'] = null;
   #stderrTail = '';
@@ -75,11 +84,14 @@ export class Upstream implements ConnectionOwner<Connection> {
     this.#nobody = standIn(deps.clientInfo ?? null);
     const help = 'Messages of a server that belong to nothing, by reason.';
     const dropped = metrics.counter('trunkline_upstream_dropped_total', help, ['server', 'reason']);
+    const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
+    this.#eras = eras;
     const connector = new Connector({
       ...deps,
       times,
+      eras,
       owner: this,
-      tool: (profile, tool) => this.#catalogs.tool(profile.fingerprint, tool),
+      tool: (profile, tool) => this.#catalogs.tool(profile.fingerprint, 'stateless', tool),
       dropped: (reason) => dropped.of(name, reason).add(),
       abandoned: (connection) => this.#recordEnd(connection),
       forgotten: (want) => this.#tellStateLost(want),
@@ -88,13 +100,13 @@ export class Upstream implements ConnectionOwner<Connection> {
       clock,
       connector,
       quota: type === 'stdio' ? quota : null,
-      era: deps.eraVerdicts.get(server.connectionDigest)?.era ?? null,
+      eras,
       nobody: this.#nobody,
       adopted: (connection, want) => this.#useful(connection, want.profile),
     });
     const { knownCatalogs, events } = deps;
     const logger = this.#logger;
-    const connectionFor = (profile: ClientProfile) => this.#listingConnection(profile);
+    const connectionFor = (profile: ClientProfile, era: Era) => this.#listingConnection(profile, era);
     const listed = (fingerprint: string, lists: readonly (keyof ServerCatalog['lists'])[]) => {
       this.#startedInMs ??= clock.now() - this.#supervisor.startedAt;
       if (lists.length > 0) events.catalogChanged(name, fingerprint, lists);
@@ -128,8 +140,8 @@ export class Upstream implements ConnectionOwner<Connection> {
       server: () => this.#server,
       ready: (client) => this.#connections.ready(client),
       connection: (client) => this.#connectionFor(client),
-      tool: (client, tool) => this.#catalogs.tool(this.#connections.listedAs(client).fingerprint, tool),
-      relist: (client) => this.#catalogs.refresh(this.#connections.listedAs(client), null),
+      tool: (client, tool) => this.#catalogs.tool(this.#listedAs(client).fingerprint, this.#eraFor(client), tool),
+      relist: (client) => this.#catalogs.refresh(this.#listedAs(client), this.#eraFor(client)),
       answered: () => {
         this.#health.answered();
         this.#supervisor.proved();
@@ -178,11 +190,29 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   knownCatalog(client: ClientProfile): ServerCatalog | null {
-    return this.#catalogs.known(this.#connections.listedAs(client).fingerprint);
+    const { fingerprint } = this.#listedAs(client);
+    const era = this.#eras.servedIn(client);
+    if (era !== null) return this.#catalogs.known(fingerprint, era);
+    const own = ownEra(client);
+    const known = this.#catalogs.known(fingerprint, own);
+    if (known !== null || (this.#eras.newest !== null && this.#supervisor.consecutiveFailures === 0)) return known;
+    // Which one is right cannot be found out now; what the server offers in the other era is better than nothing.
+    return this.#catalogs.known(fingerprint, own === 'stateful' ? 'stateless' : 'stateful');
   }
 
-  catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    return this.#catalogs.get(this.#connections.listedAs(client), waitMs);
+  async catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const era = this.#eras.servedIn(client);
+    if (era !== null) return this.#catalogs.get(this.#listedAs(client), era, waitMs);
+    const listed = this.#listWhenSettled(client, waitMs);
+    const known = this.knownCatalog(client);
+    if (known !== null) return known;
+    let disarm = () => {};
+    const waited = new Promise<null>((resolve) => {
+      disarm = this.#deps.clock.after(waitMs, () => resolve(null));
+    });
+    const catalog = await Promise.race([listed, waited]);
+    disarm();
+    return catalog ?? this.knownCatalog(client);
   }
 
   owns(client: ClientProfile): boolean {
@@ -200,7 +230,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   status(): ServerStatus {
-    const live = this.#connections.pool.any;
+    const live = this.#connections.pool.any();
     return describeServer({
       server: this.#server,
       supervisor: this.#supervisor,
@@ -284,11 +314,11 @@ export class Upstream implements ConnectionOwner<Connection> {
 
   /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */
   #reinitialize(want: Wanted): void {
-    const again =
-      want.tenancy.kind === 'spare'
-        ? this.#connections.pool.openSpare(want.profile)
-        : this.#connections.pool.acquire(want);
-    again.catch((error: unknown) => this.#supervisor.crashed(asGatewayError(error, this.#server.name)));
+    const { pool } = this.#connections;
+    const again = want.tenancy.kind === 'spare' ? pool.openSpare(want.profile, want.era) : pool.acquire(want);
+    again.catch((error: unknown) => {
+      if (!(error instanceof EraUnspoken)) this.#supervisor.crashed(asGatewayError(error, this.#server.name));
+    });
   }
 
   #tellStateLost(of: { readonly tenancy: Wanted['tenancy'] }): void {
@@ -315,16 +345,36 @@ export class Upstream implements ConnectionOwner<Connection> {
   #relistOver(connection: Connection): void {
     if (!connection.ready) return;
     if (connection.era === 'stateless') this.#catalogs.refreshAll(connection);
-    else void this.#catalogs.refresh(connection.profile, connection);
+    else this.#catalogs.refreshOver(connection);
   }
 
-  async #listingConnection(profile: ClientProfile): Promise<Connection> {
-    await this.#up(profile);
-    return this.#connections.forListing(profile);
+  async #listingConnection(profile: ClientProfile, era: Era): Promise<Connection> {
+    await this.#up({ profile, era });
+    return this.#connections.forListing(profile, era);
+  }
+
+  /** The first listing for a client whose era has to be found out. Never rejects. */
+  async #listWhenSettled(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    try {
+      await this.#up({ profile: client, era: ownEra(client) });
+      await this.#connections.settle(client);
+    } catch (error) {
+      this.#logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
+      return null;
+    }
+    return this.#catalogs.get(this.#listedAs(client), this.#eraFor(client), waitMs);
+  }
+
+  #listedAs(client: ClientProfile): ClientProfile {
+    return this.#connections.listedAs(client);
+  }
+
+  #eraFor(client: ClientProfile): Era {
+    return this.#eras.servedIn(client) ?? ownEra(client);
   }
 
   async #connectionFor(client: ClientProfile): Promise<Connection> {
-    await this.#up(client);
+    await this.#up({ profile: client, era: ownEra(client) });
     try {
       return await this.#connections.acquire(client);
     } catch (cause) {
@@ -334,7 +384,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     }
   }
 
-  async #up(wish: ClientProfile): Promise<void> {
+  async #up(wish: Wish): Promise<void> {
     if (this.#supervisor.up) return;
     this.#wish = wish;
     await this.#supervisor.ready();
@@ -345,10 +395,10 @@ export class Upstream implements ConnectionOwner<Connection> {
     this.#catalogs.startedAnew();
     this.#startedInMs = null;
     let connection = await this.#recover();
-    const profile = this.#wish ?? this.#catalogs.latestProfile ?? this.#nobody;
-    connection ??= this.#connections.pool.any ?? (await this.#connections.first(profile, attempt));
+    const wish = this.#wish ?? this.#catalogs.latestKind ?? { profile: this.#nobody, era: null };
+    connection ??= this.#connections.pool.any() ?? (await this.#connections.first(wish.profile, wish.era, attempt));
     this.#wish = null;
-    this.#useful(connection, this.#connections.listedAs(connection.profile));
+    this.#useful(connection, connection.profile);
   }
 
   /**
@@ -364,7 +414,7 @@ export class Upstream implements ConnectionOwner<Connection> {
           return await this.#connections.pool.acquire(want);
         } catch (cause) {
           const error = asGatewayError(cause, this.#server.name);
-          if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
+          if (error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof EraUnspoken) return null;
           this.#lost.set(want.key, want);
           throw error;
         }
@@ -376,4 +426,8 @@ export class Upstream implements ConnectionOwner<Connection> {
   #tell(): void {
     this.#deps.events.statusChanged(this.#server.name, this.status());
   }
+}
+
+function ownEra(client: ClientProfile): Era {
+  return client.sessionId === null ? 'stateless' : 'stateful';
 }

@@ -4,6 +4,7 @@ import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import type { Outcome } from '../../src/model/outcome.ts';
 import type {
+  EraVerdict,
   EraVerdicts,
   KnownCatalogs,
   UpstreamEvents,
@@ -161,13 +162,13 @@ class MapCatalogs implements KnownCatalogs {
 }
 
 class MapVerdicts implements EraVerdicts {
-  readonly map = new Map<string, NonNullable<ReturnType<EraVerdicts['get']>>>();
+  readonly map = new Map<string, EraVerdict>();
 
-  get(identity: string): NonNullable<ReturnType<EraVerdicts['get']>> | null {
+  get(identity: string): EraVerdict | null {
     return this.map.get(identity) ?? null;
   }
 
-  set(identity: string, verdict: NonNullable<ReturnType<EraVerdicts['get']>>): void {
+  set(identity: string, verdict: EraVerdict): void {
     this.map.set(identity, verdict);
   }
 

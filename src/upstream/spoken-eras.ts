@@ -1,0 +1,79 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Era } from '../model/message.ts';
+import type { EraVerdicts } from '../model/ports.ts';
+import type { EraUnspoken } from './era-unspoken.ts';
+
+type Also = 'stateful' | 'none';
+
+/**
+ * Which eras one server speaks. The handshake finds out one of them: the newest. Whether a server of the stateless era
+ * takes `initialize` as well, as those made with SDK 2 do, it does not say; that is asked when the first client comes
+ * that has a session. Kept over restarts, as far as the server itself said it.
+ */
+export class SpokenEras {
+  readonly #verdicts: EraVerdicts;
+  readonly #identity: string;
+  #newest: Era | null;
+  #also: Also | null;
+
+  constructor(verdicts: EraVerdicts, identity: string) {
+    this.#verdicts = verdicts;
+    this.#identity = identity;
+    const remembered = verdicts.get(identity);
+    this.#newest = remembered?.era ?? null;
+    this.#also = remembered?.also ?? null;
+  }
+
+  /** null until the server was met. */
+  get newest(): Era | null {
+    return this.#newest;
+  }
+
+  get both(): boolean {
+    return this.#also === 'stateful';
+  }
+
+  /**
+   * The era of the connections that serve this client: its own where the server speaks it, else the one that the
+   * server speaks; null while that is not known. Who has no session is as well served in the newest.
+   */
+  servedIn(client: ClientProfile): Era | null {
+    if (this.#newest !== 'stateless' || client.sessionId === null) return this.#newest;
+    if (this.#also === null) return null;
+    return this.#also === 'stateful' ? 'stateful' : 'stateless';
+  }
+
+  /** A handshake that began with `server/discover`, or found an old server, ended in this era. */
+  found(era: Era): void {
+    if (era !== this.#newest) this.#also = this.#verdicts.get(this.#identity)?.also ?? null;
+    this.#newest = era;
+  }
+
+  /** A server of the stateless era took `initialize`. */
+  tookInitialize(): void {
+    this.#learn('stateful');
+  }
+
+  refusedInitialize({ lasting }: EraUnspoken): void {
+    if (lasting) this.#learn('none');
+    else this.#also = 'none';
+  }
+
+  /** What was known has failed: it is to be found out anew. */
+  doubt(): void {
+    this.#learn(null);
+  }
+
+  /** The server is started anew: what it did not say itself may be otherwise now. */
+  startedAnew(): void {
+    if (this.#also === 'none') this.#also = this.#verdicts.get(this.#identity)?.also ?? null;
+  }
+
+  #learn(also: Also | null): void {
+    this.#also = also;
+    const verdict = this.#verdicts.get(this.#identity);
+    if (verdict === null || verdict.era !== 'stateless' || (verdict.also ?? null) === also) return;
+    const { era, revision } = verdict;
+    this.#verdicts.set(this.#identity, also === null ? { era, revision } : { era, revision, also });
+  }
+}
