@@ -3,8 +3,14 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const KEPT_STDERR = 4000;
+const living = new Set<ChildProcess>();
 
-/** A process that the bench started, in the bench's own hands until it has exited. */
+process.once('exit', () => {
+  for (const child of living) child.kill('SIGKILL');
+});
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
+/** A process that the bench started, in the bench's own hands until it has exited; it does not outlive the bench. */
 export class Child {
   readonly process: ChildProcess;
   readonly #exited: Promise<void>;
@@ -12,8 +18,12 @@ export class Child {
 
   constructor(command: readonly string[], options: { readonly env?: NodeJS.ProcessEnv; readonly cwd?: string } = {}) {
     this.process = spawn(command[0]!, command.slice(1), { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    living.add(this.process);
     this.#exited = new Promise((resolve) => {
-      this.process.once('exit', () => resolve());
+      this.process.once('exit', () => {
+        living.delete(this.process);
+        resolve();
+      });
       this.process.once('error', (error) => {
         this.#stderr += error.message;
         resolve();
