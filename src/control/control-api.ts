@@ -39,23 +39,25 @@ export class ControlApi {
   }
 
   register(listener: Listener): void {
+    listener.answerHeaders = HEADERS;
     for (const operation of OPERATIONS) {
       const handler = (context: RequestContext) => this.#serve(context, operation);
       listener.routes.add(operation.path, { [operation.method]: handler }, { maxBodyBytes: MAX_BODY_BYTES });
     }
     listener.routes.add('/metrics', { GET: (context) => this.#metrics(context) });
-    listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}', HEADERS) });
+    listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
   }
 
   #metrics(context: RequestContext): void {
     if (!this.#authorized(context)) return;
     const text = Buffer.from(this.#deps.plane.metrics.exposition());
-    context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text, HEADERS);
+    context.answer(200, 'text/plain; version=0.0.4; charset=utf-8', text);
   }
 
   #serve(context: RequestContext, operation: Operation): void {
     if (!this.#authorized(context)) return;
     if (operation.takesBody === true) context.readJson((body) => void this.#run(context, operation, body));
+    else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
     else void this.#run(context, operation, NO_BODY);
   }
 
@@ -70,7 +72,6 @@ export class ControlApi {
         answer.status,
         'application/json',
         Buffer.isBuffer(answer.body) ? answer.body : Buffer.from(answer.body),
-        HEADERS,
       );
     } catch (error) {
       logger.error('control_failed', { operation: operation.id, error });
@@ -89,6 +90,14 @@ export class ControlApi {
     });
     return false;
   }
+}
+
+const FORM = { status: 415, code: 'unsupported_media_type', message: 'this takes no body but application/json' };
+
+/** What a page can send without asking first (fetch §cors-safelisted request-header) never sets anything in motion. */
+function sendsForm(context: RequestContext): boolean {
+  const type = context.header('content-type');
+  return type !== undefined && !/^application\/json[ \t]*(?:;|$)/i.test(type);
 }
 
 function digest(text: string): Buffer {

@@ -1,3 +1,4 @@
+import { isJsonObject } from './json-object.ts';
 import { type Operation, ok, problem } from './operation.ts';
 import { GATEWAY, LIST_OF_SERVERS, LIST_OF_SESSIONS, LIST_OF_TOOLS, OUTCOME, SERVER } from './schemas.ts';
 
@@ -104,13 +105,4 @@ export const OPERATIONS: readonly Operation[] = [
 
 function noSuchServer(name: string) {
   return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
-}
-
-function isJsonObject(body: Buffer): boolean {
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
-  } catch {
-    return false;
-  }
 }

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
@@ -135,7 +136,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   stateLost(server: string, sessionId: string): void {
-    this.#deps.logger.warn('state_lost', { server, session: sessionId });
+    // The id itself opens the session: what is logged is the label that the control API shows.
+    this.#deps.logger.warn('state_lost', { server, session: hash('sha256', sessionId).slice(0, 12) });
     this.#parts.events.stateLost(server, sessionId);
   }
 

@@ -66,6 +66,8 @@ const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 
  */
 export class Listener {
   readonly routes = new RouteTable();
+  /** Headers of every answer, refusals included; name and value alternating. */
+  answerHeaders: readonly string[] = [];
   /** The open event streams' timer. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
@@ -205,6 +207,8 @@ export class Listener {
   #serve(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const context = new RequestContext(request, response, this.#gate, this.#parts);
     context.expectsContinue = expectsContinue;
+    const headers = this.answerHeaders;
+    for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!);
     if (this.#draining) response.shouldKeepAlive = false;
     const match = this.routes.match(context.path);
     if (match !== null) {

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { ADA_KEY, Arena, type Headers, rpc } from './arena.ts';
+
+/** Groups admin and ui (faults.md §3) against the control listener, as far as it can do things. */
+
+let arena: Arena;
+let bearer: Headers;
+before(async () => {
+  arena = await Arena.start({ agents: true });
+  bearer = { authorization: `Bearer ${arena.controlToken}` };
+});
+after(() => arena.stop());
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+const OPERATIONS: readonly (readonly [string, string])[] = [
+  ['GET', '/api/v1/gateway'],
+  ['GET', '/api/v1/servers'],
+  ['GET', '/api/v1/servers/probe'],
+  ['POST', '/api/v1/servers/probe/restart'],
+  ['POST', '/api/v1/servers/probe/call?tool=echo'],
+  ['GET', '/api/v1/tools'],
+  ['GET', '/api/v1/sessions'],
+  ['DELETE', '/api/v1/sessions/x'],
+  ['GET', '/metrics'],
+];
+
+async function pidOfProbe(): Promise<number> {
+  const { pid } = (await arena.control('/api/v1/servers/probe', 'GET', bearer)).json;
+  return pid;
+}
+
+test('proto:O2 admin: without the token of the data folder nothing is told and nothing done', async () => {
+  const token = arena.controlToken;
+  const pid = await pidOfProbe();
+  const wrong: readonly Headers[] = [
+    {},
+    { authorization: '' },
+    { authorization: 'Bearer' },
+    { authorization: `Bearer ${token.slice(0, -1)}` },
+    { authorization: `Bearer ${token}0` },
+    { authorization: `Bearer ${token.toUpperCase()}x` },
+    { authorization: `Bearer ${token} ` + token },
+    { authorization: token },
+    { authorization: `Token ${token}` },
+    { authorization: `Basic ${Buffer.from(`admin:${token}`).toString('base64')}` },
+    { authorization: `Basic ${Buffer.from('admin:admin').toString('base64')}` },
+    { authorization: 'Bearer admin' },
+    { authorization: 'Bearer changeme' },
+    { authorization: 'Bearer [redacted]' },
+    { authorization: `Bearer ${ADA_KEY}` },
+    { cookie: `token=${token}; authorization=Bearer ${token}` },
+    { 'x-api-key': token, 'x-auth-token': token, 'proxy-authorization': `Bearer ${token}` },
+    { 'x-forwarded-for': '127.0.0.1', 'x-forwarded-user': 'admin' },
+    { 'x-http-method-override': 'GET' },
+  ];
+  for (const headers of wrong) {
+    for (const [method, path] of OPERATIONS) {
+      for (const target of [path, `${path}${path.includes('?') ? '&' : '?'}token=${token}&access_token=${token}`]) {
+        const body = method === 'POST' ? '{}' : null;
+        const reply = await arena.control(target, method, { ...JSON_TYPE, ...headers }, body);
+        const what = `${method} ${path} ${JSON.stringify(headers).slice(0, 60)}`;
+        assert.equal(reply.status, 401, what);
+        assert.match(String(reply.headers['www-authenticate']), /^Bearer/, what);
+        assert.doesNotMatch(reply.text, /probe|trunkline_|node:/, what);
+      }
+    }
+  }
+  assert.equal(await pidOfProbe(), pid, 'nothing was restarted');
+  assert.ok(!arena.gateway.stderr.includes(token), 'the token is in the log');
+  await arena.alive();
+});
+
+test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, and keys of agents open nothing here', async () => {
+  assert.equal(statSync(join(arena.dataFolder, 'control.token')).mode & 0o077, 0);
+  assert.equal(statSync(arena.dataFolder).mode & 0o077, 0);
+  assert.ok(arena.controlToken.length >= 32);
+  const reply = await arena.post(rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {} }), bearer);
+  assert.equal(reply.status, 401);
+});
+
+test('admin: methods that read change nothing, and nothing is changed by GET', async () => {
+  const pid = await pidOfProbe();
+  for (const path of ['/api/v1/servers/probe/restart', '/api/v1/servers/probe/call?tool=echo', '/api/v1/sessions/x']) {
+    for (const method of ['GET', 'HEAD', 'PUT', 'PATCH', 'OPTIONS', 'TRACE']) {
+      const { status } = await arena.control(path, method, { ...bearer, 'x-http-method-override': 'POST' });
+      assert.ok([404, 405, 501].includes(status), `${method} ${path}: ${status}`);
+    }
+  }
+  for (const [method, path] of OPERATIONS.filter(([each]) => each === 'GET')) {
+    for (const other of ['POST', 'PUT', 'DELETE', 'PATCH']) {
+      const { status } = await arena.control(path, other, { ...bearer, ...JSON_TYPE }, '{}');
+      assert.ok([404, 405, 501].includes(status), `${other} ${path} (${method}): ${status}`);
+    }
+  }
+  assert.equal(await pidOfProbe(), pid);
+  await arena.alive();
+});
+
+test('admin: what a foreign page can send without asking is refused, even with the token', async () => {
+  const pid = await pidOfProbe();
+  const types = [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'text/plain; application/json',
+  ];
+  for (const type of types) {
+    for (const path of ['/api/v1/servers/probe/call?tool=echo', '/api/v1/servers/probe/restart']) {
+      const { status } = await arena.control(path, 'POST', { ...bearer, 'content-type': type }, '{"mark":"csrf"}');
+      assert.equal(status, 415, `${path} ${type}`);
+    }
+  }
+  for (const origin of ['https://evil.example', 'null', 'http://127.0.0.1.evil.example']) {
+    for (const [method, path] of OPERATIONS) {
+      const reply = await arena.control(
+        path,
+        method,
+        { ...bearer, ...JSON_TYPE, origin },
+        method === 'POST' ? '{}' : null,
+      );
+      assert.equal(reply.status, 403, `${origin} ${path}`);
+      assert.equal(reply.headers['access-control-allow-origin'], undefined);
+    }
+  }
+  assert.equal(await pidOfProbe(), pid);
+  assert.ok(!arena.reached().includes('csrf'));
+});
+
+test('admin: bodies, names and queries of the wrong kind are refused in time', async () => {
+  const call = '/api/v1/servers/probe/call?tool=echo';
+  const bodies: readonly [string, readonly number[]][] = [
+    ['', [400]],
+    ['{', [400]],
+    ['[]', [400]],
+    ['null', [400]],
+    ['"x"', [400]],
+    ['1', [400]],
+    ['{} {}', [400]],
+    ['{"a":1},"name":"fail"', [400]],
+    ['{"a":1}},"id":1,{', [400]],
+    [`${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`, [400]],
+    [`{"a":"${'x'.repeat(17 * 1024 * 1024)}"}`, [413]],
+  ];
+  for (const [body, allowed] of bodies) {
+    const began = performance.now();
+    const { status, text } = await arena
+      .control(call, 'POST', { ...bearer, ...JSON_TYPE }, body)
+      .catch(() => ({ status: 413, text: '' }));
+    assert.ok(allowed.includes(status), `${body.slice(0, 40)}: ${status} ${text.slice(0, 200)}`);
+    assert.ok(performance.now() - began < 5_000);
+  }
+  const names = [
+    'nobody',
+    '__proto__',
+    'constructor',
+    'probe%20',
+    'probe%00',
+    '%2e%2e',
+    'PROBE',
+    '$(id)',
+    'probe;id',
+    '-rf',
+    'x'.repeat(255),
+    'x'.repeat(5_000),
+  ];
+  for (const name of names) {
+    for (const [method, path] of [
+      ['GET', `/api/v1/servers/${name}`],
+      ['POST', `/api/v1/servers/${name}/restart`],
+      ['POST', `/api/v1/servers/${name}/call?tool=echo`],
+      ['DELETE', `/api/v1/sessions/${name}`],
+      ['GET', `/api/v1/tools?server=${name}`],
+    ] as const) {
+      const { status, text } = await arena.control(
+        path,
+        method,
+        { ...bearer, ...JSON_TYPE },
+        method === 'POST' ? '{}' : null,
+      );
+      assert.ok([400, 404].includes(status), `${method} ${path.slice(0, 60)}: ${status}`);
+      assert.ok(text.length < 1_000, 'echoes too much');
+    }
+  }
+  for (const query of [
+    '',
+    '?tool=',
+    '?tool=%00',
+    '?tool=__proto__x',
+    `?tool=${'x'.repeat(5_000)}`,
+    '?tool=echo%0d%0aX:1',
+    "?tool=';--",
+    '?tool[]=echo',
+  ]) {
+    const { status, json } = await arena.control(
+      `/api/v1/servers/probe/call${query}`,
+      'POST',
+      { ...bearer, ...JSON_TYPE },
+      '{}',
+    );
+    assert.ok(
+      status === 400 || (status === 200 && json.outcome !== 'RESULT') || json?.error !== undefined,
+      `${query.slice(0, 30)}: ${status} ${JSON.stringify(json)}`,
+    );
+  }
+  await arena.alive();
+});
+
+test('admin: twenty restarts at once leave one server that works', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 20 }, () => arena.control('/api/v1/servers/probe/restart', 'POST', bearer)),
+  );
+  for (const { status } of replies) assert.ok([200, 409, 429].includes(status), `${status}`);
+  await arena.gateway.ready('probe');
+  await arena.alive();
+});
+
+test('proto:S1 admin: ids of sessions are shown nowhere, only labels', async () => {
+  const { text, json } = await arena.control('/api/v1/sessions', 'GET', bearer);
+  assert.ok(json.sessions.length >= 1);
+  const id = arena.victim['mcp-session-id']!;
+  assert.ok(!text.includes(id));
+  for (const path of ['/api/v1/servers', '/api/v1/servers/probe', '/api/v1/gateway', '/metrics']) {
+    assert.ok(!(await arena.control(path, 'GET', bearer)).text.includes(id), path);
+  }
+  assert.ok(arena.gateway.stderr.includes('state_lost'), 'the restarts above took sessions their state');
+  assert.ok(!arena.gateway.stderr.includes(id), 'session id in the log');
+  const { label } = json.sessions[0];
+  const taken = await arena.post(rpc('ping'), { ...arena.victim, 'mcp-session-id': label });
+  assert.equal(taken.status, 404);
+});
+
+test('ui: answers forbid framing, sniffing, caching and scripts, set no cookie and redirect nowhere', async () => {
+  for (const path of [
+    '/api/v1/servers',
+    '/metrics',
+    '/livez',
+    '/api/v1/servers/<script>alert(1)</script>',
+    '/nowhere',
+    '/?next=//evil.example',
+    '/login?redirect=https://evil.example',
+  ]) {
+    const reply = await arena.control(path, 'GET', bearer);
+    assert.ok(reply.status === 200 || reply.status === 400 || reply.status === 404, `${path}: ${reply.status}`);
+    assert.equal(reply.headers.location, undefined);
+    assert.equal(reply.headers['set-cookie'], undefined);
+    assert.doesNotMatch(String(reply.headers['content-type']), /html/);
+    assert.ok(!reply.text.includes('<script'), path);
+    assert.equal(reply.headers['x-content-type-options'], 'nosniff', path);
+    assert.match(String(reply.headers['content-security-policy']), /frame-ancestors 'none'/, path);
+    assert.match(String(reply.headers['cache-control']), /no-store/, path);
+  }
+});
