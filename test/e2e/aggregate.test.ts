@@ -116,20 +116,7 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     const old = await WireClient.open(gateway.mcpUrl);
     const stream = await old.listen();
     const modern = new WireClient(gateway.mcpUrl, 'stateless');
-    const listen = await modern.post({
-      jsonrpc: '2.0',
-      id: 'listen',
-      method: 'subscriptions/listen',
-      params: {
-        notifications: { toolsListChanged: true },
-        _meta: {
-          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-          'io.modelcontextprotocol/clientInfo': { name: 'wire', version: '1' },
-          'io.modelcontextprotocol/clientCapabilities': {},
-        },
-      },
-    });
-    assert.equal((await listen.message()).method, 'notifications/subscriptions/acknowledged');
+    const listen = await modern.listening({ toolsListChanged: true });
     await old.call('old__grow', { name: 'grown' });
     assert.equal((await stream.message()).method, 'notifications/tools/list_changed');
     assert.equal((await listen.message()).method, 'notifications/tools/list_changed');

@@ -59,7 +59,7 @@ test('a private authority and a client certificate are used; without them the se
   const certified = authority.issue({ name: 'server', hosts: ['localhost', '127.0.0.1'] });
   const names: string[] = [];
   const outer = createHttps({ ...certified, ca: authority.cert, requestCert: true }, (req, res) => {
-    names.push((req.socket as import('node:tls').TLSSocket).getPeerCertificate().subject?.CN ?? '');
+    names.push((req.socket as import('node:tls').TLSSocket).getPeerCertificate().subject?.CN?.toString() ?? '');
     passOn(inner.stage.origin, req, res);
   });
   await new Promise<void>((done) => outer.listen(0, '127.0.0.1', done));

@@ -94,6 +94,15 @@ export class RunningGateway {
     return (await response.json()) as T;
   }
 
+  /** What `/metrics` shows. */
+  async metrics(): Promise<string> {
+    const token = readFileSync(join(this.folder, 'data', 'control.token'), 'utf8').trim();
+    const response = await fetch(new URL('/metrics', this.controlUrl), {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    return response.text();
+  }
+
   /** Waits until all (or the named) servers are ready, for at most half a minute. */
   async ready(...names: readonly string[]): Promise<void> {
     const end = performance.now() + 30_000;

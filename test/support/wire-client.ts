@@ -110,6 +110,20 @@ export class WireClient {
     });
   }
 
+  /** An acknowledged `subscriptions/listen` of a stateless client. */
+  async listening(notifications: object): Promise<Pick<EventReader, 'message' | 'drop'>> {
+    const params = this.#withMeta({ notifications });
+    const stream = await this.post({
+      jsonrpc: '2.0',
+      id: `listen-${++this.#ids}`,
+      method: 'subscriptions/listen',
+      params,
+    });
+    const first = await stream.message();
+    if (first?.method !== 'notifications/subscriptions/acknowledged') throw new Error(JSON.stringify(first));
+    return stream;
+  }
+
   async post(message: Json): Promise<Pick<EventReader, 'status' | 'message' | 'drop'>> {
     const headers = this.#headers(message.method ?? '', message.params ?? {});
     const { request, response } = await open(this.url, 'POST', headers, JSON.stringify(message));

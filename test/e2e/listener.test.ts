@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { TLSSocket } from 'node:tls';
+import { type Certified, TestAuthority } from '../support/certificates.ts';
+import { manySided } from '../support/many-sided.ts';
+import { send } from '../support/raw-http.ts';
+import { trunkline } from '../support/run-trunkline.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const KEY = 'key-of-ada-0123456789';
+const PING = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
+
+function folderOf(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-e2e-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function peerName(url: string, ca: string): Promise<{ name: string; status: number }> {
+  return new Promise((resolve, reject) => {
+    const req = request(url, { ca, agent: false }, (res) => {
+      const name = (res.socket as TLSSocket).getPeerCertificate().subject.CN;
+      res.resume();
+      resolve({ name: String(name), status: res.statusCode! });
+    });
+    req.on('error', reject);
+    req.end();
+  });
+}
+
+test('TLS from files, agents required; a renewed certificate counts without a restart, a broken one changes nothing', async (t) => {
+  const folder = folderOf(t);
+  const authority = new TestAuthority();
+  const write = ({ cert, key }: Certified): void => {
+    writeFileSync(join(folder, 'cert.pem'), cert);
+    writeFileSync(join(folder, 'key.pem'), key);
+  };
+  const issue = (name: string) => authority.issue({ name, hosts: ['127.0.0.1', 'localhost'] });
+  write(issue('first'));
+  const config = {
+    mcpServers: { s: manySided('s') },
+    agents: { ada: { key: KEY } },
+    tls: { cert: './cert.pem', key: './key.pem' },
+  };
+  const gateway = await RunningGateway.start({ config, folder });
+  t.after(() => gateway.dispose());
+  assert.match(gateway.mcpUrl, /^https:/);
+  const url = gateway.mcpUrl.replace(/mcp$/, 'livez');
+  assert.deepEqual(await peerName(url, authority.cert), { name: 'first', status: 200 });
+  write(issue('second'));
+  for (let i = 0; i < 200 && (await peerName(url, authority.cert)).name !== 'second'; i++) await sleep(50);
+  assert.equal((await peerName(url, authority.cert)).name, 'second');
+  writeFileSync(join(folder, 'cert.pem'), 'no certificate');
+  await sleep(1_000);
+  assert.equal((await peerName(url, authority.cert)).name, 'second');
+  assert.match(gateway.stderr, /certificate|tls/i);
+});
+
+test('a bind beyond loopback is refused in words that help, unless secured or insecure on purpose', async (t) => {
+  const cwd = folderOf(t);
+  const run = (config: object, ...flags: string[]) => {
+    writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify(config));
+    return trunkline(['check', ...flags], { cwd });
+  };
+  const mcpServers = { s: manySided('s') };
+  const listen = { host: '0.0.0.0' };
+  const agents = { ada: { key: KEY } };
+  const refused: [object, RegExp][] = [
+    [{ mcpServers, listen }, /0\.0\.0\.0 without agents and TLS is refused/],
+    [{ mcpServers, listen, agents }, /without TLS is refused/],
+    [{ mcpServers, listen: { ...listen, trustedProxies: ['10.0.0.0/8'] } }, /without agents and TLS is refused/],
+  ];
+  for (const [config, words] of refused) {
+    const { code, out, err } = await run(config);
+    assert.equal(code, 1);
+    assert.match(out + err, words);
+    assert.match(out + err, /fix:/);
+  }
+  assert.equal((await run({ mcpServers, listen: { ...listen, trustedProxies: ['10.0.0.0/8'] }, agents })).code, 0);
+  assert.equal((await run({ mcpServers, listen }, '--insecure')).code, 0);
+});
+
+test('allowedHosts and allowedOrigins let in those they name and nobody else; CORS for them alone', async (t) => {
+  const config = {
+    mcpServers: { s: manySided('s') },
+    listen: { allowedHosts: ['mcp.example.com'], allowedOrigins: ['https://app.example.com'] },
+  };
+  const gateway = await RunningGateway.start({ config });
+  t.after(() => gateway.dispose());
+  const post = (headers: Record<string, string>) =>
+    send(gateway.mcpUrl, 'POST', { 'content-type': 'application/json', accept: 'application/json', ...headers }, PING);
+  for (const host of ['mcp.example.com', 'localhost', '127.0.0.1']) {
+    assert.ok((await post({ host })).status < 401, host);
+  }
+  assert.equal((await post({ host: 'evil.example.com' })).status, 403);
+  const good = { origin: 'https://app.example.com' };
+  const answer = await post(good);
+  assert.equal(answer.headers['access-control-allow-origin'], good.origin);
+  assert.match(answer.headers['access-control-expose-headers'] ?? '', /mcp-session-id/i);
+  const preflight = await send(gateway.mcpUrl, 'OPTIONS', {
+    ...good,
+    'access-control-request-method': 'POST',
+    'access-control-request-headers': 'content-type,mcp-session-id',
+  });
+  assert.equal(preflight.status, 204);
+  assert.equal(preflight.headers['access-control-allow-origin'], good.origin);
+  assert.match(preflight.headers['access-control-allow-headers'] ?? '', /mcp-session-id/i);
+  const evil = await post({ origin: 'https://evil.example.com' });
+  assert.deepEqual([evil.status, evil.headers['access-control-allow-origin']], [403, undefined]);
+  const local = await post({ origin: 'http://localhost:3000' });
+  assert.ok(local.status < 401 && local.headers['access-control-allow-origin'] === undefined);
+});
+
+test('checks of real clients: Codex looks eight times before it speaks, Gemini names no version, the SDK falls back', async (t) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers: { s: manySided('s') } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready();
+  const { origin } = new URL(gateway.mcpUrl);
+  const from = performance.now();
+  for (const path of [
+    '/mcp',
+    '/.well-known/oauth-protected-resource/mcp',
+    '/.well-known/oauth-protected-resource',
+    '/mcp/.well-known/oauth-protected-resource',
+    '/.well-known/oauth-authorization-server/mcp',
+    '/.well-known/oauth-authorization-server',
+    '/.well-known/openid-configuration/mcp',
+    '/mcp/.well-known/openid-configuration',
+  ]) {
+    const reply = await send(`${origin}${path}`, 'GET', { accept: '*/*', 'mcp-protocol-version': '2024-11-05' });
+    assert.ok([404, 405].includes(reply.status), `${path}: ${reply.status}`);
+  }
+  assert.ok(performance.now() - from < 3_000);
+  const codex = await WireClient.open(gateway.mcpUrl, { revision: '2025-06-18' });
+  const { tools } = await codex.result('tools/list', { _meta: { progressToken: 0 } });
+  assert.equal(tools.length, 10);
+  assert.equal((await send(gateway.mcpUrl, 'DELETE', { 'mcp-session-id': codex.sessionId! })).status, 204);
+  assert.equal((await codex.request('tools/list')).status, 404);
+
+  const gemini = await WireClient.open(gateway.mcpUrl, { revision: '2025-06-18' });
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 9, method: 'tools/list' });
+  const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const unversioned = await send(gateway.mcpUrl, 'POST', { ...headers, 'mcp-session-id': gemini.sessionId! }, body);
+  assert.equal(unversioned.status, 200);
+  const sessionless = await send(gateway.mcpUrl, 'POST', headers, body);
+  assert.equal(sessionless.status, 400);
+
+  const batch = await WireClient.open(gateway.mcpUrl, { revision: '2025-03-26' });
+  const two = [1, 2].map((id) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: 's__echo', arguments: { text: `${id}` } },
+  }));
+  const answers = await send(
+    gateway.mcpUrl,
+    'POST',
+    { ...headers, 'mcp-session-id': batch.sessionId! },
+    JSON.stringify(two),
+  );
+  assert.equal(answers.status, 200);
+  for (const { id } of two) assert.match(answers.text, new RegExp(`"text":"${id}"`));
+});
+
+test('a session that nobody uses is ended, and its process with it', async (t) => {
+  const config = { mcpServers: { s: manySided('s') }, sessions: { idleMs: 1_000 } };
+  const gateway = await RunningGateway.start({ config });
+  t.after(() => gateway.dispose());
+  const client = await WireClient.open(gateway.mcpUrl);
+  const { pid } = JSON.parse(await client.callText('s__who')) as { pid: number };
+  const from = performance.now();
+  const alive = (): boolean => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  while (alive() && performance.now() - from < 15_000) await sleep(100);
+  assert.equal(alive(), false);
+  assert.equal((await client.request('tools/list')).status, 404);
+});
