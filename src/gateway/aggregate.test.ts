@@ -185,7 +185,7 @@ test('a server that was never listed holds a list back once, and is found when i
   const second = ended(await bench.run('tools/list', null, { era: 'stateless' })) as { tools: unknown[] };
   assert.equal(second.tools.length, 3);
   // A call to it is sent without waiting for its list: the server's own answer is the truth.
-  await bench.run('tools/call', '{"name":"slow__go"}');
+  await bench.run('tools/call', '{"name":"slow__go"}', { era: 'stateless' });
   assert.equal(bench.upstreams.calls[0]!.request.body.toString(), '{"name":"go"}');
   bench.upstreams.listed('slow', { tools: [tool('go')] });
   const third = ended(await bench.run('tools/list', null, { era: 'stateless' })) as { tools: { name: string }[] };

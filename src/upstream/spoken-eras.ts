@@ -77,3 +77,8 @@ export class SpokenEras {
     this.#verdicts.set(this.#identity, also === null ? { era, revision } : { era, revision, also });
   }
 }
+
+/** Who has no session speaks 2026-07-28, or is the gateway itself, to which all is the same. */
+export function ownEra(client: ClientProfile): Era {
+  return client.sessionId === null ? 'stateless' : 'stateful';
+}

@@ -9,6 +9,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Attempt } from './attempt.ts';
 import { ChangeListener } from './change-listener.ts';
+import { ClientCatalogs } from './client-catalogs.ts';
 import { ClientConnections } from './client-connections.ts';
 import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
@@ -25,7 +26,7 @@ import { standIn } from './profiles.ts';
 import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
 import { describeServer } from './server-status.ts';
 import type { Wanted } from './session-pool.ts';
-import { SpokenEras } from './spoken-eras.ts';
+import { ownEra, SpokenEras } from './spoken-eras.ts';
 import { Supervisor } from './supervisor.ts';
 import { isExclusive, sessionOf } from './tenancy.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
@@ -44,9 +45,9 @@ interface Wish {
 export class Upstream implements ConnectionOwner<Connection> {
   readonly #deps: UpstreamSetDeps;
   readonly #logger: Logger;
-  readonly #eras: SpokenEras;
   readonly #connections: ClientConnections;
   readonly #catalogs: ServerCatalogs;
+  readonly #shown: ClientCatalogs;
   readonly #changes: ListChanges;
   readonly #listener: ChangeListener;
   readonly #supervisor: Supervisor;
@@ -85,7 +86,6 @@ export class Upstream implements ConnectionOwner<Connection> {
     const help = 'Messages of a server that belong to nothing, by reason.';
     const dropped = metrics.counter('trunkline_upstream_dropped_total', help, ['server', 'reason']);
     const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
-    this.#eras = eras;
     const connector = new Connector({
       ...deps,
       times,
@@ -113,6 +113,15 @@ export class Upstream implements ConnectionOwner<Connection> {
       this.#tell();
     };
     this.#catalogs = new ServerCatalogs(server, { clock, logger, knownCatalogs, connectionFor, listed }, remembered);
+    this.#shown = new ClientCatalogs({
+      clock,
+      logger,
+      eras,
+      connections: this.#connections,
+      catalogs: this.#catalogs,
+      up: (client) => this.#up({ profile: client, era: ownEra(client) }),
+      failing: () => this.#supervisor.consecutiveFailures > 0,
+    });
     this.#changes = new ListChanges(clock, (connection, messages) => this.#listsChanged(connection, messages));
     this.#listener = new ChangeListener({ clock, missed: (connection) => this.#relistOver(connection) });
     this.#supervisor = new Supervisor({
@@ -140,8 +149,8 @@ export class Upstream implements ConnectionOwner<Connection> {
       server: () => this.#server,
       ready: (client) => this.#connections.ready(client),
       connection: (client) => this.#connectionFor(client),
-      tool: (client, tool) => this.#catalogs.tool(this.#listedAs(client).fingerprint, this.#eraFor(client), tool),
-      relist: (client) => this.#catalogs.refresh(this.#listedAs(client), this.#eraFor(client)),
+      tool: (client, tool) => this.#shown.tool(client, tool),
+      relist: (client) => this.#shown.refresh(client),
       answered: () => {
         this.#health.answered();
         this.#supervisor.proved();
@@ -190,29 +199,11 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   knownCatalog(client: ClientProfile): ServerCatalog | null {
-    const { fingerprint } = this.#listedAs(client);
-    const era = this.#eras.servedIn(client);
-    if (era !== null) return this.#catalogs.known(fingerprint, era);
-    const own = ownEra(client);
-    const known = this.#catalogs.known(fingerprint, own);
-    if (known !== null || (this.#eras.newest !== null && this.#supervisor.consecutiveFailures === 0)) return known;
-    // Which one is right cannot be found out now; what the server offers in the other era is better than nothing.
-    return this.#catalogs.known(fingerprint, own === 'stateful' ? 'stateless' : 'stateful');
+    return this.#shown.known(client);
   }
 
-  async catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    const era = this.#eras.servedIn(client);
-    if (era !== null) return this.#catalogs.get(this.#listedAs(client), era, waitMs);
-    const listed = this.#listWhenSettled(client, waitMs);
-    const known = this.knownCatalog(client);
-    if (known !== null) return known;
-    let disarm = () => {};
-    const waited = new Promise<null>((resolve) => {
-      disarm = this.#deps.clock.after(waitMs, () => resolve(null));
-    });
-    const catalog = await Promise.race([listed, waited]);
-    disarm();
-    return catalog ?? this.knownCatalog(client);
+  catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    return this.#shown.get(client, waitMs);
   }
 
   owns(client: ClientProfile): boolean {
@@ -353,26 +344,6 @@ export class Upstream implements ConnectionOwner<Connection> {
     return this.#connections.forListing(profile, era);
   }
 
-  /** The first listing for a client whose era has to be found out. Never rejects. */
-  async #listWhenSettled(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    try {
-      await this.#up({ profile: client, era: ownEra(client) });
-      await this.#connections.settle(client);
-    } catch (error) {
-      this.#logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
-      return null;
-    }
-    return this.#catalogs.get(this.#listedAs(client), this.#eraFor(client), waitMs);
-  }
-
-  #listedAs(client: ClientProfile): ClientProfile {
-    return this.#connections.listedAs(client);
-  }
-
-  #eraFor(client: ClientProfile): Era {
-    return this.#eras.servedIn(client) ?? ownEra(client);
-  }
-
   async #connectionFor(client: ClientProfile): Promise<Connection> {
     await this.#up({ profile: client, era: ownEra(client) });
     try {
@@ -426,8 +397,4 @@ export class Upstream implements ConnectionOwner<Connection> {
   #tell(): void {
     this.#deps.events.statusChanged(this.#server.name, this.status());
   }
-}
-
-function ownEra(client: ClientProfile): Era {
-  return client.sessionId === null ? 'stateless' : 'stateful';
 }
