@@ -74,7 +74,7 @@ export class Upstream implements ConnectionOwner<Connection> {
     quota: ProcessQuota,
     remembered: Iterable<RememberedCatalog>,
   ) {
-    const { clock, random, metrics } = deps;
+    const { clock, random, metrics, knownCatalogs, events } = deps;
     const { name } = server;
     const { type } = server.transport;
     const local = type === 'stdio' || type === 'memory';
@@ -104,7 +104,6 @@ export class Upstream implements ConnectionOwner<Connection> {
       nobody: this.#nobody,
       adopted: (connection, want) => this.#useful(connection, want.profile),
     });
-    const { knownCatalogs, events } = deps;
     const logger = this.#logger;
     const connectionFor = (profile: ClientProfile, era: Era) => this.#listingConnection(profile, era);
     const listed = (fingerprint: string, lists: readonly (keyof ServerCatalog['lists'])[]) => {
@@ -252,9 +251,10 @@ export class Upstream implements ConnectionOwner<Connection> {
   // What connections tell.
 
   closed(connection: Connection, reason: ClosedReason): void {
-    this.#recordEnd(connection);
     const want = this.#connections.pool.forget(connection);
+    // During a handshake an end may be an answer; a start that fails of it tells by `abandoned`.
     if (want === null) return;
+    this.#recordEnd(connection);
     const error = closedError(this.#server.name, reason);
     this.#logger.warn('connection_ended', { reason: reason.kind, error: error.message });
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.

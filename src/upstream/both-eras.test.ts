@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import {
+  type Handler,
+  Refusal,
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulServer,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  Remembered,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+
+const modern = clientOf(null);
+const oldTools = [
+  { name: 'echo', inputSchema: {} },
+  { name: 'ask', inputSchema: {} },
+];
+
+/** Takes both first messages, and keeps each connection to the era of its first, as servers made with SDK 2 do. */
+function bilingual(): ScriptedServer {
+  const stateful = statefulServer(oldTools);
+  const stateless = statelessServer();
+  const sides = new Map<ScriptedTransport, Record<string, Handler>>();
+  const handlers: Record<string, Handler> = {};
+  for (const method of ['server/discover', 'initialize', 'tools/list', 'tools/call', 'ping']) {
+    handlers[method] = (params, link, id) => {
+      if (!sides.has(link)) sides.set(link, method === 'initialize' ? stateful : stateless);
+      const handler = sides.get(link)![method];
+      return handler === undefined ? new Refusal(-32022, 'not in this era') : handler(params, link, id);
+    };
+  }
+  return new ScriptedServer(handlers);
+}
+
+function firsts(script: ScriptedServer): (string | undefined)[] {
+  return script.links.map((link) => link.seen[0]?.method);
+}
+
+function toolsOf(catalog: Awaited<ReturnType<UpstreamBench['set']['catalog']>>): string[] {
+  return catalog!.lists.tools.items.map(({ key }) => key);
+}
+
+for (const [wire, define] of [
+  ['stdio', serverOf],
+  ['http', httpServerOf],
+] as const) {
+  test(`a server of both eras (${wire}): every client meets it in its own, and initialize never follows on the other’s connection`, async () => {
+    const bench = new UpstreamBench();
+    const script = bilingual();
+    await bench.run([define('a'), script]);
+    for (const client of [modern, clientOf('one'), clientOf('two'), modern, clientOf('one')]) {
+      answerText(await bench.call('a', toolCall(client)));
+    }
+    assert.deepEqual(firsts(script), ['server/discover', 'initialize', 'initialize']);
+    assert.deepEqual(
+      script.links.map((link) => link.count('tools/call')),
+      [2, 2, 1],
+    );
+    assert.equal(script.links[0]!.count('initialize'), 0);
+    assert.deepEqual(
+      [modern, clientOf('one'), clientOf('three')].map((client) => bench.set.ownsConnection('a', client)),
+      [false, true, false],
+    );
+    assert.equal(bench.set.status('a')!.connections.length, 3);
+    bench.set.releaseSession('one');
+    await settled();
+    assert.deepEqual(
+      script.links.map((link) => link.state),
+      ['open', 'closed', 'open'],
+    );
+  });
+}
+
+test('each era has its own introduction and lists, also over a restart of the gateway', async () => {
+  const remembered = new Remembered();
+  const first = new UpstreamBench({ remembered });
+  const script = bilingual();
+  await first.run([serverOf('a'), script]);
+  const old = clientOf('s');
+  assert.deepEqual(toolsOf(await first.set.catalog('a', modern, 1000)), ['echo']);
+  assert.equal(first.set.knownCatalog('a', old), null);
+  const listed = await first.set.catalog('a', old, 1000);
+  assert.deepEqual([listed!.hello.era, toolsOf(listed)], ['stateful', ['echo', 'ask']]);
+  assert.equal(first.set.knownCatalog('a', modern)!.hello.era, 'stateless');
+  // What it was listed over becomes the session's.
+  answerText(await first.call('a', toolCall(old)));
+  assert.deepEqual(firsts(script), ['server/discover', 'initialize']);
+  await first.set.close('shutdown');
+
+  const second = new UpstreamBench({ remembered });
+  const again = bilingual();
+  await second.run([serverOf('a'), again]);
+  assert.deepEqual(toolsOf(second.set.knownCatalog('a', old)), ['echo', 'ask']);
+  assert.deepEqual(toolsOf(second.set.knownCatalog('a', modern)), ['echo']);
+  // It is known now: no process for an era that nobody wants.
+  answerText(await second.call('a', toolCall(old)));
+  assert.deepEqual(firsts(again), ['initialize']);
+  answerText(await second.call('a', toolCall(modern)));
+  assert.deepEqual(firsts(again), ['initialize', 'server/discover']);
+});
+
+test('shared by the operator’s word: one connection in each era', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  await bench.run([serverOf('a', { isolation: 'shared' }), script]);
+  for (const client of [clientOf('one'), modern, clientOf('two')]) {
+    answerText(await bench.call('a', toolCall(client)));
+  }
+  assert.deepEqual(
+    script.live.map((link) => [link.seen[0]!.method, link.count('tools/call')]),
+    [
+      ['server/discover', 1],
+      ['initialize', 2],
+    ],
+  );
+});
+
+test('isolated by principal: a client’s connections in the two eras are two', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  await bench.run([serverOf('a', { isolation: 'principal' }), script]);
+  for (const client of [modern, clientOf('one'), clientOf('two'), modern]) {
+    answerText(await bench.call('a', toolCall(client)));
+  }
+  assert.deepEqual(
+    script.live.map((link) => [link.seen[0]!.method, link.count('tools/call')]),
+    [
+      ['server/discover', 2],
+      ['initialize', 2],
+    ],
+  );
+});
+
+test('whether it takes initialize is asked once, for all who come meanwhile; its own no is remembered', async () => {
+  const remembered = new Remembered();
+  const bench = new UpstreamBench({ remembered });
+  const script = new ScriptedServer(statelessServer());
+  await bench.run([serverOf('a'), script]);
+  const outcomes = ['one', 'two', 'three'].map((session) => bench.call('a', toolCall(clientOf(session))));
+  for (const outcome of outcomes) answerText(await outcome);
+  assert.deepEqual(firsts(script), ['server/discover', 'initialize']);
+  assert.equal(script.live.length, 1);
+  assert.deepEqual(remembered.verdicts.get('digest of a'), { era: 'stateless', revision: '2026-07-28', also: 'none' });
+
+  const second = new UpstreamBench({ remembered });
+  const again = new ScriptedServer(statelessServer());
+  await second.run([serverOf('a'), again]);
+  answerText(await second.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(firsts(again), ['server/discover']);
+});
+
+test('silence means no for this run of the server, after the time of a probe; its next start is asked again', async () => {
+  const remembered = new Remembered();
+  const bench = new UpstreamBench({ remembered, times: { probeSilenceMs: 3000 } });
+  const script = bilingual();
+  const take = script.handlers['initialize']!;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(clientOf('one')));
+  await settled();
+  await bench.clock.advance(2999);
+  assert.equal(script.links[0]!.count('tools/call'), 0);
+  await bench.clock.advance(1);
+  answerText(await outcome);
+  assert.equal(script.links[0]!.count('tools/call'), 1);
+  assert.equal(script.links[1]!.state, 'closed');
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
+  assert.equal(script.links.length, 2);
+  assert.equal(remembered.verdicts.get('digest of a')?.also, undefined);
+
+  script.handlers['initialize'] = take;
+  const restarted = bench.set.restart('a');
+  await settled();
+  await bench.clock.advance(200);
+  await restarted;
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
+  assert.equal(script.last.seen[0]!.method, 'initialize');
+});
+
+test('a process that exits on initialize leaves the one that serves untouched', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  script.handlers['initialize'] = (_params, link) => {
+    link.end();
+    return SILENCE;
+  };
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual([script.links.length, script.live.length], [2, 1]);
+  const { state, lastExit } = bench.set.status('a')!;
+  assert.deepEqual([state, lastExit], ['running', null]);
+});
+
+test('a network failure decides nothing: the call fails unsent, the next one asks again', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  await bench.run([httpServerOf('a'), script]);
+  answerText(await bench.call('a', toolCall(modern)));
+  script.openFails = new GatewayError('NOT_SENT', 'connection refused');
+  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('one')))).outcome, 'NOT_SENT');
+  script.openFails = null;
+  await bench.clock.advance(30_000);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.equal(script.last.seen[0]!.method, 'initialize');
+  assert.equal(bench.set.ownsConnection('a', clientOf('one')), true);
+});
+
+test('a server remembered to speak both that is of one era now is found out at the first refusal', async () => {
+  const remembered = new Remembered();
+  remembered.verdicts.set('digest of a', { era: 'stateless', revision: '2026-07-28', also: 'stateful' });
+  const bench = new UpstreamBench({ remembered });
+  const script = new ScriptedServer(statelessServer());
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(firsts(script), ['initialize', 'server/discover']);
+  assert.equal(remembered.verdicts.get('digest of a')?.also, 'none');
+});
+
+test('one session that is refused while others live says nothing of the server', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  const take = script.handlers['initialize']!;
+  script.handlers['initialize'] = (params, link, id) =>
+    link.number === 3 ? new Refusal(-32000, 'too many sessions') : take(params, link, id);
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.match(failureOf(await bench.call('a', toolCall(clientOf('two')))).message, /too many sessions/);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.equal(script.links[0]!.count('tools/call'), 0);
+  assert.equal(script.links[1]!.count('tools/call'), 2);
+});
+
+test('both eras count against the limit of processes; what is idle and stateless makes room', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
+  answerText(await bench.call('a', toolCall(modern)));
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
+  assert.equal(script.live.length, 2);
+  assert.equal(failureOf(await bench.call('a', toolCall(modern))).code, 'OVERLOADED');
+  bench.set.releaseSession('one');
+  await settled();
+  answerText(await bench.call('a', toolCall(modern)));
+});
+
+test('a session process that dies comes back in its era', async () => {
+  const bench = new UpstreamBench();
+  const script = bilingual();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(modern)));
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  script.last.end();
+  await settled();
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual(firsts(script), ['server/discover', 'initialize', 'initialize']);
+  assert.deepEqual(bench.events.lost, ['one']);
+});
