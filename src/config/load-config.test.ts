@@ -230,7 +230,14 @@ test('secrets are listed for the scrubber, whole and without their scheme', asyn
         b: {
           command: 'x',
           args: ['--api-key=argument-secret', '--port', '80800000'],
-          env: { MY_TOKEN: 'env-secret', MODE: 'harmless-value', S: '${OF_ENV}' },
+          env: {
+            MY_TOKEN: 'env-secret',
+            MODE: 'harmless-value',
+            REGION: 'eu-central-1-north',
+            PLAIN: 'x81f3-unnamed-secret',
+            STORE: 'db://me:in-the-address@host/',
+            S: '${OF_ENV}',
+          },
         },
       },
       agents: { c: { key: KEY } },
@@ -248,6 +255,9 @@ test('secrets are listed for the scrubber, whole and without their scheme', asyn
       'expanded-secret',
       'header-secret',
       'in-the-url',
+      'x81f3-unnamed-secret',
+      'db://me:in-the-address@host/',
+      'in-the-address',
     ].sort(),
   );
 });

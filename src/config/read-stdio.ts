@@ -4,7 +4,7 @@ import type { StdioSpec } from '../model/server.ts';
 import { readEnvFile } from './env-file.ts';
 import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
 import { isString } from './node.ts';
-import { namesSecret, secretForms } from './secret-words.ts';
+import { looksSecret, namesSecret, secretForms } from './secret-words.ts';
 
 export interface StdioContext {
   /** Folder that relative commands and `cwd` start from. */
@@ -75,7 +75,7 @@ function readEnv(fields: FieldReader, context: StdioContext): Record<string, str
   let good = true;
   const set = (name: string, value: string): void => {
     env[name] = value;
-    if (namesSecret(name)) for (const form of secretForms(value)) fields.secrets.add(form);
+    if (namesSecret(name) || looksSecret(value)) for (const form of secretForms(value)) fields.secrets.add(form);
   };
   const envFile = fields.first('envFile');
   if (envFile !== null) {

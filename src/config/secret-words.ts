@@ -10,13 +10,25 @@ export function namesSecret(name: string): boolean {
   return SECRET_WORD.test(name);
 }
 
+const USER_INFO = /:\/\/[^/\s:@]*:([^/\s@]+)@/;
+
+/**
+ * Whether a value looks as only secrets do, whatever it is called: one long word with letters and several digits, or
+ * an address with a password.
+ */
+export function looksSecret(value: string): boolean {
+  if (USER_INFO.test(value)) return true;
+  return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
+}
+
 /** Whether the value of such a header is kept out of logs. All are but a few that never hold anything private. */
 export function isSecretHeader(name: string): boolean {
   return !ORDINARY_HEADER.test(name);
 }
 
-/** What to look for in texts that leave the process: the value, and what follows `Bearer ` or `Basic ` in it. */
+/** What to look for in texts that leave the process: the value, what follows `Bearer ` or `Basic `, a URL's password. */
 export function secretForms(value: string): string[] {
   const bare = /^(?:Bearer|Basic|Token)\s+(.+)$/i.exec(value)?.[1];
-  return [value, ...(bare === undefined ? [] : [bare])].filter((form) => form.length >= SHORTEST_SECRET);
+  const password = USER_INFO.exec(value)?.[1];
+  return [value, bare ?? '', password ?? ''].filter((form) => form.length >= SHORTEST_SECRET);
 }

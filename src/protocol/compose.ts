@@ -4,6 +4,7 @@
  */
 import type { GatewayError } from '../model/gateway-error.ts';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
+import { withoutPlaces } from './without-places.ts';
 
 const HEAD = '{"jsonrpc":"2.0"';
 /** Errors repeat names of the client's; of made-up ones of many KiB a piece is enough. */
@@ -47,13 +48,14 @@ export function errorAnswer(
  */
 export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
   const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
-  return errorAnswer(idLexeme, error.rpcCode, error.message, dataJson ?? own, era);
+  const words = withoutPlaces(error.code, bounded(error.message));
+  return errorAnswer(idLexeme, error.rpcCode, words, dataJson ?? own, era);
 }
 
 /** The failure as a tool result that a model can read (S2.31), with its data under `_meta["trunkline/error"]`. */
 export function toolFailure(idLexeme: string, error: GatewayError, text: string, era: Era = 'stateful'): Message {
   const type = era === 'stateless' ? '"resultType":"complete",' : '';
-  const content = `"content":[{"type":"text","text":${JSON.stringify(bounded(text))}}],"isError":true`;
+  const content = `"content":[{"type":"text","text":${JSON.stringify(withoutPlaces(error.code, bounded(text)))}}],"isError":true`;
   const meta = JSON.stringify({ code: error.code, ...error.data });
   return result(idLexeme, `{${type}${content},"_meta":{"trunkline/error":${meta}}}`, era);
 }

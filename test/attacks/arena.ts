@@ -25,8 +25,12 @@ export interface ArenaOptions {
   /** Further keys at the top of the configuration. */
   readonly settings?: object;
   readonly env?: Headers;
-  readonly probe?: object;
+  /** Further environment of the probe, and keys of the remote. */
+  readonly probeEnv?: Headers;
   readonly remote?: object;
+  /** Further servers, and which are waited for; all by default. */
+  readonly servers?: object;
+  readonly readyOnly?: readonly string[];
 }
 
 /**
@@ -58,10 +62,10 @@ export class Arena {
         probe: {
           command: process.execPath,
           args: [PROBE],
-          env: { LEDGER: join(folder, 'ledger'), CANARY_ENV: 'nothing-secret' },
-          ...options.probe,
+          env: { LEDGER: join(folder, 'ledger'), CANARY_ENV: 'nothing-secret', ...options.probeEnv },
         },
         remote: { url: remote.url, type: 'http', ...options.remote },
+        ...options.servers,
       },
       ...(options.agents === true ? { agents: AGENTS } : {}),
       ...options.settings,
@@ -72,7 +76,7 @@ export class Arena {
       ...(options.env === undefined ? {} : { env: options.env }),
     });
     const arena = new Arena(gateway, remote, folder, options.agents === true ? ADA : {});
-    await gateway.ready();
+    await gateway.ready(...(options.readyOnly ?? []));
     arena.victim = await arena.session({ headers: arena.#key });
     return arena;
   }
