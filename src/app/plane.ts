@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto';
 import type { ControlPlane, SessionView } from '../control/control-plane.ts';
 import type { SessionRecord } from '../model/ports.ts';
+import { sessionLabel } from '../telemetry/session-label.ts';
 import { serverEndpoint } from './operator.ts';
 import { outcomeJson } from './outcome-json.ts';
 import type { Rooms } from './rooms.ts';
@@ -15,7 +15,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     readiness: () => app.readiness(),
     sessions: async () => (await records.all()).map(sessionView),
     async endSession(label) {
-      const record = (await records.all()).find(({ id }) => labelOf(id) === label);
+      const record = (await records.all()).find(({ id }) => sessionLabel(id) === label);
       if (record === undefined) return false;
       const session = downstream.sessions.get(record.id);
       if (session !== undefined) downstream.sessions.end(session, 'ended by the operator');
@@ -44,7 +44,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
 
 function sessionView(record: SessionRecord): SessionView {
   return {
-    label: labelOf(record.id),
+    label: sessionLabel(record.id),
     principal: record.principal,
     endpoint: record.endpoint,
     revision: record.revision,
@@ -52,8 +52,4 @@ function sessionView(record: SessionRecord): SessionView {
     createdAt: new Date(record.createdAt).toISOString(),
     lastSeenAt: new Date(record.lastSeenAt).toISOString(),
   };
-}
-
-function labelOf(sessionId: string): string {
-  return createHash('sha256').update(sessionId).digest('hex').slice(0, 12);
 }

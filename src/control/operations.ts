@@ -1,6 +1,7 @@
 import { isJsonObject } from './json-object.ts';
 import { type Operation, ok, problem } from './operation.ts';
 import { GATEWAY, LIST_OF_SERVERS, LIST_OF_SESSIONS, LIST_OF_TOOLS, OUTCOME, SERVER } from './schemas.ts';
+import { statusView } from './status-view.ts';
 
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
@@ -20,7 +21,7 @@ export const OPERATIONS: readonly Operation[] = [
     path: '/api/v1/servers',
     summary: 'All servers with their status.',
     schema: LIST_OF_SERVERS,
-    run: (_request, plane) => ok({ servers: plane.upstreams.statuses() }),
+    run: (_request, plane) => ok({ servers: plane.upstreams.statuses().map(statusView) }),
   },
   {
     id: 'getServer',
@@ -31,7 +32,7 @@ export const OPERATIONS: readonly Operation[] = [
     errors: NO_SUCH_SERVER,
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name) : ok(status);
+      return status === null ? noSuchServer(name) : ok(statusView(status));
     },
   },
   {
@@ -44,7 +45,8 @@ export const OPERATIONS: readonly Operation[] = [
     async run({ name }, plane) {
       if (plane.upstreams.status(name) === null) return noSuchServer(name);
       await plane.upstreams.restart(name);
-      return ok(plane.upstreams.status(name));
+      const status = plane.upstreams.status(name);
+      return status === null ? noSuchServer(name) : ok(statusView(status));
     },
   },
   {

@@ -66,6 +66,11 @@ export const SERVER = object(
     stderrTail: text,
     connections: list(CONNECTION),
     catalogFromStore: { type: 'boolean' },
+    external: { type: 'boolean', description: 'Reached by URL: nothing of ours to start.' },
+    localProcess: { type: 'boolean' },
+    ssh: { type: 'boolean' },
+    sshHost: nullable(text),
+    containerId: nullable(text),
   },
   'A server as observed on this node.',
 );

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { aggregateCapabilities, aggregateInstructions } from '../catalog/aggregate-hello.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
@@ -11,6 +10,8 @@ import type { Principal } from '../model/principal.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { sessionLabel } from '../telemetry/session-label.ts';
+import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
@@ -32,11 +33,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #deps: GatewayDeps;
   readonly #serverInfo: string;
   readonly #meter: OperationMeter | null;
+  readonly #log: ExchangeLog;
   #parts!: Parts;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
     this.#serverInfo = JSON.stringify(deps.info);
+    this.#log = new ExchangeLog(deps.logger);
     this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock);
   }
 
@@ -47,7 +50,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
-      const ended = this.#dispatch(exchange, endpoint).catch((cause) => this.#defect(exchange, cause));
+      const ended = this.#dispatch(exchange, endpoint).then(
+        (outcome) => this.#log.ended(exchange, endpoint, outcome),
+        (cause) => this.#defect(exchange, cause),
+      );
       return this.#meter === null ? ended : this.#meter.measured(exchange.request, ended);
     } catch (cause) {
       return Promise.resolve(this.#defect(exchange, cause));
@@ -136,8 +142,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   }
 
   stateLost(server: string, sessionId: string): void {
-    // The id itself opens the session: what is logged is the label that the control API shows.
-    this.#deps.logger.warn('state_lost', { server, session: hash('sha256', sessionId).slice(0, 12) });
+    this.#deps.logger.warn('state_lost', { server, session: sessionLabel(sessionId) });
     this.#parts.events.stateLost(server, sessionId);
   }
 

@@ -37,6 +37,10 @@ export class Logger {
     return new Logger(this.#core, { ...this.#fields, ...fields });
   }
 
+  get level(): LogLevel {
+    return this.#core.level;
+  }
+
   set level(level: LogLevel) {
     this.#core.level = level;
   }

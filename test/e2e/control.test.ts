@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { manySided } from '../support/many-sided.ts';
+import { type Json, send } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const SECRET = 'secret-that-is-said-nowhere-1';
+
+describe('the control listener of a running gateway', () => {
+  let gateway: RunningGateway;
+  let client: WireClient;
+  before(async () => {
+    const config = {
+      mcpServers: {
+        good: manySided('good', { SECRET_TOKEN: SECRET }),
+        slow: manySided('slow', {}, { timeoutMs: 200 }),
+        web: { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: `Bearer ${SECRET}` } },
+      },
+      log: { level: 'debug' },
+    };
+    gateway = await RunningGateway.start({ config });
+    await gateway.ready('good', 'slow');
+    client = await WireClient.open(gateway.mcpUrl);
+    await client.callText('good__echo', { text: 'x' });
+    await client.request('tools/call', { name: 'slow__sleep', arguments: { ms: 5_000 } });
+  });
+  after(() => gateway.dispose());
+
+  test('check:J1 the status of a server: the keys of the seeds and ours', async () => {
+    const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
+    const good = servers.find(({ name }) => name === 'good');
+    assert.deepEqual(
+      [good.name, good.transport, good.initialized, good.external, good.localProcess, good.ssh],
+      ['good', 'stdio', true, false, true, false],
+    );
+    assert.equal(good.toolCount, good.tools.length);
+    assert.ok(good.tools.includes('echo'));
+    for (const key of ['endpoint', 'containerId', 'sshHost']) assert.ok(Object.hasOwn(good, key), key);
+    assert.deepEqual([good.state, good.health, good.consecutiveFailures], ['running', 'healthy', 0]);
+    assert.ok(good.connections.some((one: Json) => Number.isInteger(one.pid)));
+    const web = servers.find(({ name }) => name === 'web');
+    assert.deepEqual([web.external, web.localProcess, web.endpoint], [true, false, 'http://127.0.0.1:9/mcp']);
+    assert.ok(
+      web.consecutiveFailures >= 1 && web.nextRetryAt > Date.now() - 1_000 && web.reason.includes('127.0.0.1:9'),
+    );
+    assert.ok(!JSON.stringify(servers).includes(SECRET));
+  });
+
+  test('check:J2 live, ready and healthy whatever single servers do, and the detail', async () => {
+    const { origin } = new URL(gateway.mcpUrl);
+    for (const path of ['/livez', '/readyz', '/healthz']) {
+      assert.equal((await send(`${origin}${path}`, 'GET')).status, 200, path);
+    }
+    const health = await send(`${origin}/health`, 'GET');
+    assert.equal(health.status, 200);
+    assert.equal(typeof health.json, 'object');
+    assert.ok(!health.text.includes(SECRET));
+  });
+
+  test('every operation needs the token, of which the file is the user’s alone', async () => {
+    const file = join(gateway.folder, 'data', 'control.token');
+    assert.equal(statSync(file).mode & 0o077, 0);
+    const token = readFileSync(file, 'utf8').trim();
+    for (const [method, path] of [
+      ['GET', '/api/v1/gateway'],
+      ['GET', '/api/v1/servers'],
+      ['GET', '/api/v1/servers/good'],
+      ['POST', '/api/v1/servers/good/restart'],
+      ['POST', '/api/v1/servers/good/call?tool=echo'],
+      ['GET', '/api/v1/tools'],
+      ['GET', '/api/v1/sessions'],
+      ['DELETE', '/api/v1/sessions/x'],
+      ['GET', '/metrics'],
+    ] as const) {
+      for (const headers of [{}, { authorization: 'Bearer wrong' }, { cookie: `token=${token}` }]) {
+        assert.equal((await send(gateway.controlUrl + path, method, headers)).status, 401, `${method} ${path}`);
+      }
+      assert.equal((await send(`${gateway.controlUrl}${path}?token=${token}`, method)).status, 401);
+    }
+  });
+
+  test('restart, call, tools and sessions do what they say', async () => {
+    const who = async () =>
+      JSON.parse(
+        (await gateway.control<Json>('/api/v1/servers/good/call?tool=who', 'POST', '{}')).result.content[0].text,
+      ).pid;
+    const pid = await who();
+    const restarted = await gateway.control<Json>('/api/v1/servers/good/restart', 'POST');
+    assert.equal(restarted.state, 'running');
+    assert.notEqual(await who(), pid);
+    assert.equal(await client.callText('good__echo', { text: 'after' }), 'after');
+    const { tools } = await gateway.control<{ tools: Json[] }>('/api/v1/tools?server=good');
+    assert.equal(tools.length, 10);
+    assert.equal(tools.find(({ name }) => name === 'echo').exposedName, 'good__echo');
+    await new Promise((done) => setTimeout(done, 200));
+    const { sessions } = await gateway.control<{ sessions: Json[] }>('/api/v1/sessions');
+    assert.equal(sessions.length, 1);
+    assert.equal(sessions[0].clientInfo.name, 'wire');
+    assert.ok(!JSON.stringify(sessions).includes(client.sessionId!));
+    const other = await WireClient.open(gateway.mcpUrl);
+    await new Promise((done) => setTimeout(done, 200));
+    const all = (await gateway.control<{ sessions: Json[] }>('/api/v1/sessions')).sessions;
+    const { label } = all.find((one) => one.label !== sessions[0].label);
+    await gateway.control(`/api/v1/sessions/${label}`, 'DELETE');
+    assert.equal((await other.request('tools/list')).status, 404);
+    assert.equal((await client.request('tools/list')).status, 200);
+  });
+
+  test('metrics have the names that dashboards look for', async () => {
+    const text = await gateway.metrics();
+    for (const name of [
+      'mcp_server_operation_duration_seconds_bucket',
+      'mcp_client_operation_duration_seconds_bucket',
+      'trunkline_sessions_open',
+      'trunkline_calls_in_flight',
+      'trunkline_server_state{server="good",state="running"} 1',
+      'trunkline_server_restarts{server="good"}',
+      'trunkline_server_calls_in_flight',
+    ]) {
+      assert.ok(text.includes(name), name);
+    }
+    assert.match(text, /mcp_server_operation_duration_seconds_count\{[^}]*mcp_method_name="tools\/call"/);
+    assert.ok(!text.includes(SECRET) && !text.includes(client.sessionId!));
+  });
+
+  test('log lines are JSON, name request, session and server, and tell no id that is a secret', async () => {
+    const lines = gateway.stderr
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+    assert.ok(lines.every(({ time, level, event }) => time && level && event));
+    const told = lines.filter(({ session, request }) => session !== undefined && request !== undefined);
+    assert.ok(told.length > 0, 'no line names a request and its session');
+    const failed = told.find(({ event }) => event === 'call_failed');
+    assert.deepEqual([failed?.server, failed?.method, failed?.code], ['slow', 'tools/call', 'TIMEOUT']);
+    assert.ok(!gateway.stderr.includes(client.sessionId!));
+    assert.ok(!gateway.stderr.includes(SECRET));
+  });
+});
