@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
-import { bridgeName, parsePrefixedTool, prefixTool, toolNameFault, withoutBridgePrefix } from './tool-name.ts';
+import { bridgePrefixed, parsePrefixedTool, prefixTool, toolNameFault, withoutBridgePrefix } from './tool-name.ts';
 
 test('S2.2 S2.3 check:D1 prefixes with two underscores and checks nothing', () => {
   assert.equal(TOOL_NAME_DELIMITER, '__');
@@ -21,7 +21,7 @@ test('S2.4 check:D1 parses at the first delimiter, accepts empty parts, refuses 
 });
 
 test('the names of in-process bridges', () => {
-  assert.equal(bridgeName('memory', 'read'), 'mcp__memory__read');
+  assert.equal(bridgePrefixed(prefixTool('memory', 'read')), 'mcp__memory__read');
   assert.equal(withoutBridgePrefix('mcp__memory__read'), 'memory__read');
   assert.equal(withoutBridgePrefix('memory__read'), null);
 });

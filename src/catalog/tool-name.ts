@@ -28,14 +28,9 @@ export function withoutBridgePrefix(name: string): string | null {
   return name.startsWith(BRIDGE_PREFIX) ? name.slice(BRIDGE_PREFIX.length) : null;
 }
 
-/** An exposed name as bridging clients show it to a model. */
+/** An exposed name as bridging clients show it to a model: `mcp__server__tool` (S4.15). */
 export function bridgePrefixed(exposed: string): string {
   return BRIDGE_PREFIX + exposed;
-}
-
-/** `mcp__server__tool`, as in-process bridges name it (S4.15). */
-export function bridgeName(server: string, tool: string): string {
-  return BRIDGE_PREFIX + prefixTool(server, tool);
 }
 
 /**

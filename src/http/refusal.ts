@@ -1,3 +1,5 @@
+import { STATUS_CODES } from 'node:http';
+
 /** An answer given before any handler of MCP has seen the request, or instead of it. */
 export interface Refusal {
   readonly status: number;
@@ -14,20 +16,10 @@ export type RefusalRenderer = (refusal: Refusal) => string;
 
 export const renderRefusal: RefusalRenderer = ({ code, message }) => JSON.stringify({ error: { code, message } });
 
-const REASONS: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  408: 'Request Timeout',
-  413: 'Content Too Large',
-  415: 'Unsupported Media Type',
-  417: 'Expectation Failed',
-  431: 'Request Header Fields Too Large',
-  505: 'HTTP Version Not Supported',
-};
-
 /** A whole response in bytes, for a socket on which there is no other way to answer; says that it closes. */
 export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
   const body = render(refusal);
-  let head = `HTTP/1.1 ${refusal.status} ${REASONS[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
+  let head = `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
   const headers = refusal.headers ?? [];
   for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
   return `${head}Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;

@@ -4,7 +4,6 @@ import {
   isCacheable,
   isClientRequest,
   isRemoved,
-  isServerRequest,
   LIST_METHODS,
   listMethod,
   listOf,
@@ -15,7 +14,6 @@ import {
 test('methods belong to their eras', () => {
   assert.ok(isClientRequest('initialize', 'stateful') && !isClientRequest('initialize', 'stateless'));
   assert.ok(!isClientRequest('server/discover', 'stateful') && isClientRequest('server/discover', 'stateless'));
-  assert.ok(isServerRequest('sampling/createMessage') && !isServerRequest('tools/call'));
   for (const method of ['initialize', 'ping', 'logging/setLevel', 'resources/subscribe']) assert.ok(isRemoved(method));
   assert.ok(!isRemoved('tools/call'));
 });

@@ -41,14 +41,6 @@ const CLIENT_REQUESTS: Readonly<Record<Era, ReadonlySet<string>>> = {
   ]),
 };
 
-/** Requests that a stateful server sends; in 2026-07-28 they stand inside `inputRequests` instead. */
-const SERVER_REQUESTS: ReadonlySet<string> = new Set([
-  'sampling/createMessage',
-  'elicitation/create',
-  'roots/list',
-  'ping',
-]);
-
 /** Methods of earlier revisions that 2026-07-28 took away: 404 and -32601 there (streamable-http §Protocol Version Header). */
 const REMOVED: ReadonlySet<string> = new Set([
   'initialize',
@@ -136,10 +128,6 @@ const LIST_BY_KIND: ReadonlyMap<ListKind, ListMethod> = new Map(LIST_METHODS.map
 
 export function isClientRequest(method: string, era: Era): boolean {
   return CLIENT_REQUESTS[era].has(method);
-}
-
-export function isServerRequest(method: string): boolean {
-  return SERVER_REQUESTS.has(method);
 }
 
 /** Whether 2026-07-28 took the method away. */

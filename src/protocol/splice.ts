@@ -132,11 +132,6 @@ export function editMembers(
   return edits;
 }
 
-/** The edit that gives the object this member. For several changes of one object use `editMembers`. */
-export function setMember(bytes: Buffer, object: Range, key: string, json: string | Buffer): Edit {
-  return editMembers(bytes, object, [[key, json]])[0]!;
-}
-
 /** The edit that takes the member away; null when it is not there. For several changes use `editMembers`. */
 export function removeMember(bytes: Buffer, object: Range, key: string): Edit | null {
   return editMembers(bytes, object, [[key, null]])[0] ?? null;

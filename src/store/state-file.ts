@@ -137,7 +137,7 @@ export class StateFile {
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
       // Dropped, not kept: state may be lost, but a full disk must not turn into a full heap.
-      this.#logger.warn('state not saved', { rows: records.length + others.length, error });
+      this.#logger.warn('state_not_saved', { rows: records.length + others.length, error });
     }
   }
 }
@@ -150,11 +150,8 @@ function openOrSetAside(path: string, logger: Logger): DatabaseSync {
     const aside = `${path}.corrupt-${Date.now()}`;
     renameSync(path, aside);
     for (const suffix of ['-wal', '-shm']) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
-    logger.warn('state file is corrupt and was set aside; sessions and remembered catalogues are lost', {
-      file: path,
-      keptAs: aside,
-      error,
-    });
+    const reason = 'the state file is corrupt; sessions and known catalogues begin anew';
+    logger.warn('state_set_aside', { file: path, keptAs: aside, reason, error });
     return open(path);
   }
 }

@@ -125,7 +125,7 @@ test('a corrupt state file is set aside, not deleted, and a new one is begun', (
   state.close();
   const kept = readdirSync(folder).find((name) => name.startsWith('corrupt.db.corrupt-'));
   assert.ok(kept !== undefined && readFileSync(join(folder, kept), 'utf8').startsWith('this is not a database'));
-  assert.match(lines.join(''), /set aside/);
+  assert.match(lines.join(''), /state_set_aside/);
 });
 
 test('the event log replays what followed an id, of that stream only, also after a restart', async () => {
