@@ -78,3 +78,34 @@ for (const [era, revision] of [
     }
   });
 }
+
+describe('servers of both eras, as SDK 2 makes them, through one gateway', { concurrency: true }, () => {
+  let overHttp: RunningFixture;
+  let gateway: RunningGateway;
+  before(async () => {
+    overHttp = await startConformanceServer('both');
+    gateway = await RunningGateway.start({
+      config: {
+        mcpServers: {
+          http: { type: 'http', url: overHttp.url },
+          stdio: { command: process.execPath, args: [STDIO_FIXTURE, 'both'] },
+        },
+      },
+    });
+    await gateway.ready();
+  });
+  after(async () => {
+    await gateway.dispose();
+    await overHttp.close();
+  });
+
+  for (const wire of ['http', 'stdio'] as const) {
+    for (const revision of ['2025-11-25', '2026-07-28'] as const) {
+      test(`check:B13 check:D11 at ${revision}, with the server over ${wire}`, { timeout: 150_000 }, async () => {
+        const result = await runConformance(gateway.serverUrl(wire), revision);
+        assert.deepEqual(failing(result), [], result.output.slice(-8000));
+        assert.equal(scored(result), SCORED[revision]);
+      });
+    }
+  }
+});
