@@ -42,7 +42,7 @@ test('proto:O2 admin: without the token of the data folder nothing is told and n
     { authorization: `Bearer ${token.slice(0, -1)}` },
     { authorization: `Bearer ${token}0` },
     { authorization: `Bearer ${token.toUpperCase()}x` },
-    { authorization: `Bearer ${token} ` + token },
+    { authorization: `Bearer ${token} ${token}` },
     { authorization: token },
     { authorization: `Token ${token}` },
     { authorization: `Basic ${Buffer.from(`admin:${token}`).toString('base64')}` },

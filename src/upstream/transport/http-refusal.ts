@@ -118,5 +118,6 @@ export function parseRetryAfter(value: string, wallMs: number): number | null {
 function redirectTarget(location: string | undefined): string {
   if (location === undefined || !URL.canParse(location)) return '';
   const url = new URL(location);
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') return '';
   return ` (${url.origin}${url.pathname})`;
 }
