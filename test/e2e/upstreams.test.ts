@@ -34,7 +34,7 @@ function real(
 }
 
 function overHttp(name: string, url: string): Server {
-  return serverOf(name, { transport: { type: 'http', url, headers: {}, tls: {} } });
+  return serverOf(name, { transport: { type: 'http', url, sseFallback: true, headers: {}, tls: {} } });
 }
 
 interface Running {
@@ -183,6 +183,29 @@ test('S2.26 fault:F01 a command that does not exist: failed within a second, wit
   const outcome = await call(set, 'nowhere', { name: 'x' });
   assert.ok(outcome.kind === 'failure' && outcome.error.outcome === 'NOT_SENT');
   answerText(await call(set, 'everything', { name: 'echo', arguments: { message: 'x' } }));
+});
+
+test('S2.26 a process that refuses to be initialized is failed with its words, and nothing of it is left running', async (t) => {
+  const refusing = `
+    require('node:child_process').spawn('sleep', ['1000'], { stdio: 'ignore' });
+    require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+      const { id } = JSON.parse(line);
+      const error = { code: -32603, message: 'the license has expired' };
+      if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, error }));
+    });`;
+  const { set, mark } = await running(t, (env) => [
+    serverOf('expired', {
+      start: 'eager',
+      transport: stdioSpec(process.execPath, ['-e', refusing], { env, inheritEnv: ['PATH'] }),
+    }),
+  ]);
+  for (let i = 0; i < 200 && set.status('expired')?.state !== 'failed'; i++) await sleep(50);
+  const status = set.status('expired')!;
+  assert.equal(status.state, 'failed');
+  assert.match(status.reason!, /the license has expired/);
+  assert.deepEqual(status.connections, []);
+  // It is tried again after a second; of each try nothing stays.
+  assert.equal(await processCount(mark, 0, 10_000), 0);
 });
 
 test('fault:F01 a process that exits at start: its code and its last words are in the status', async (t) => {
