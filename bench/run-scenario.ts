@@ -7,6 +7,9 @@ import { median } from './statistics.ts';
 import type { Behind, Running, Scene, Target } from './targets/target.ts';
 
 const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
+const WARM_UP_MS = 700;
+/** In the round that does not count: enough calls for compilers to have done their work. */
+const FIRST_WARM_UP_MS = 4000;
 /** As much of an error as a table bears. */
 const MAX_REASON = 300;
 const execute = promisify(execFile);
@@ -74,7 +77,8 @@ async function measure(
   try {
     const behind = scenario.behind.find((candidate) => target.canServe(candidate))!;
     entry.running ??= await target.start(scene, behind);
-    const finding = await generate(jobOf(scenario, target, behind, entry.running, options));
+    const job = jobOf(scenario, target, behind, entry.running, options);
+    const finding = await generate(counts ? job : { ...job, warmUpMs: FIRST_WARM_UP_MS });
     if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
     else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
     else if (counts) entry.findings.push(finding);
@@ -99,7 +103,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
     tool: 'echo',
     toolPrefix: running.toolPrefix,
     tools: 0,
-    warmUpMs: 700,
+    warmUpMs: WARM_UP_MS,
     measureMs: options.measureMs,
     pids: running.pids(),
     openSessions: 0,
