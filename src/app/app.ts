@@ -1,6 +1,7 @@
 import { renderProblem } from '../config/problem.ts';
 import { ControlApi } from '../control/control-api.ts';
 import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
+import { isLoopbackHost } from '../http/address.ts';
 import { Listener } from '../http/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Reload } from '../registry/config-follower.ts';
@@ -153,7 +154,7 @@ export class App {
     this.failReadiness('draining');
     const { downstream } = this.rooms;
     // On loopback nobody balances load: there is nobody to wait for.
-    if (this.#mcp !== null && !isLoopback(this.state.listen.host)) await pause(NOT_READY_LEAD_MS);
+    if (this.#mcp !== null && !isLoopbackHost(this.state.listen.host)) await pause(NOT_READY_LEAD_MS);
     this.#mcp?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
@@ -220,10 +221,6 @@ export class App {
 function authority(host: string, port: number): string {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `${name.includes(':') ? `[${name}]` : name}:${port}`;
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }
 
 function pause(ms: number): Promise<void> {

@@ -19,7 +19,7 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   for (const secret of loaded.secrets) options.logger.addSecret(secret);
   if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } };
   const { state } = loaded;
-  const message = bindProblem(state.listen, state.agents.size > 0);
+  const message = bindProblem(state);
   if (message !== null) return { ok: false, problem: { kind: 'bind', message } };
 
   const folder = takeFolder(options, state);

@@ -48,9 +48,3 @@ export class Operator {
 }
 
 const OPERATOR: Principal = { id: 'operator', name: 'operator', servers: null };
-
-export const AGGREGATE: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
-
-export function serverEndpoint(server: string): Endpoint {
-  return { kind: 'server', server, path: `/servers/${server}/mcp` };
-}

@@ -1,7 +1,7 @@
 import type { ControlPlane, SessionView } from '../control/control-plane.ts';
+import { serverEndpoint } from '../model/exchange.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { serverEndpoint } from './operator.ts';
 import { outcomeJson } from './outcome-json.ts';
 import type { Rooms } from './rooms.ts';
 

@@ -10,7 +10,7 @@ export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
   const options = loadOptions(input);
   const result = await loadConfig(options);
-  const bind = result.ok ? bindProblem(result.state.listen, result.state.agents.size > 0) : null;
+  const bind = result.ok ? bindProblem(result.state) : null;
   const problems = result.ok ? [] : result.problems;
   const good = result.ok && bind === null;
   if (flags.json === true) {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DesiredState } from '../model/desired-state.ts';
+import { AGGREGATE } from '../model/exchange.ts';
 import { ANONYMOUS } from '../model/principal.ts';
-import { AGGREGATE, Endpoints } from './endpoints.ts';
+import { Endpoints } from './endpoints.ts';
 
 function state(servers: readonly { name: string; enabled?: boolean; isolationHeader?: string }[]): DesiredState {
   const entries = servers.map(({ name, enabled = true, isolationHeader = null }) => [

@@ -1,9 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { DesiredState } from '../model/desired-state.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import { AGGREGATE, type Endpoint, serverEndpoint } from '../model/exchange.ts';
 import { mayUse, type Principal } from '../model/principal.ts';
-
-export const AGGREGATE: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
 
 /** The client-facing virtual servers: the aggregate, and one for every enabled server. */
 export class Endpoints {
@@ -46,7 +44,7 @@ export class Endpoints {
     const all = new Set<string>();
     for (const { name, enabled, isolationHeader } of state.servers.values()) {
       if (!enabled) continue;
-      this.#servers.set(name, { kind: 'server', server: name, path: `/servers/${name}/mcp` });
+      this.#servers.set(name, serverEndpoint(name));
       if (isolationHeader === null) continue;
       this.#isolation.set(name, [isolationHeader.toLowerCase()]);
       all.add(isolationHeader.toLowerCase());

@@ -1,8 +1,8 @@
 import type { RequestContext } from '../http/request-context.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import { AGGREGATE, type Endpoint } from '../model/exchange.ts';
 import type { Authenticator } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
-import { AGGREGATE, type Endpoints } from './endpoints.ts';
+import type { Endpoints } from './endpoints.ts';
 import { sendError } from './send.ts';
 
 /** Who asks, and for what: decided from the head of a request, before a byte of its body is read. */

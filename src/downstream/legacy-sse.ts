@@ -1,11 +1,11 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { SseWriter } from '../http/sse-writer.ts';
+import { AGGREGATE } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import { readBatch } from './batch.ts';
 import type { ClientSession } from './client-session.ts';
-import { AGGREGATE } from './endpoints.ts';
 import type { Gate } from './gate.ts';
 import { sendError } from './send.ts';
 import type { SessionTable } from './session-table.ts';

@@ -1,9 +1,9 @@
+import { AGGREGATE } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Principal } from '../model/principal.ts';
 import { ANONYMOUS } from '../model/principal.ts';
 import { LATEST_STATEFUL } from '../model/revision.ts';
 import type { ClientSession } from './client-session.ts';
-import { AGGREGATE } from './endpoints.ts';
 import type { SessionTable } from './session-table.ts';
 
 /** A client session as programs that embed the gateway see it (S2.38). A copy: changing it changes nothing. */

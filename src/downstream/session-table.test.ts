@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
+import { AGGREGATE } from '../model/exchange.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
 import type { ClientSession } from './client-session.ts';
-import { AGGREGATE } from './endpoints.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { SessionManager } from './session-manager.ts';
 import { SessionTable } from './session-table.ts';

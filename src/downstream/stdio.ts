@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../model/clock.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import { AGGREGATE, type Endpoint } from '../model/exchange.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { LATEST_STATEFUL } from '../model/revision.ts';
 import { isRejection, rejectScan } from '../protocol/classify.ts';
@@ -9,7 +9,6 @@ import { isScanFailure, scanMessage } from '../protocol/scan.ts';
 import { classifyHeaderless } from './classify-headerless.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Core } from './core.ts';
-import { AGGREGATE } from './endpoints.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { LineReader } from './line-reader.ts';
 import type { SessionIntake } from './session-intake.ts';

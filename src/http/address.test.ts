@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import type { Agent, ListenSettings } from '../model/desired-state.ts';
+import { Secret } from '../model/secret.ts';
 import { AddressSet, isLoopbackAddress, isLoopbackHost, isWildcardAddress } from './address.ts';
 import { bindProblem } from './bind-problem.ts';
 
@@ -41,22 +43,38 @@ describe('addresses', () => {
 
 describe('bind problem', () => {
   const tls = { certFile: 'c', keyFile: 'k' };
-  const base = { host: '0.0.0.0', tls: null, trustedProxies: [], insecure: false };
+  const ada = { name: 'ada', key: new Secret('key-of-ada-key-of-ada'), servers: null };
+
+  function problem(
+    listen: Partial<ListenSettings>,
+    agents: readonly Agent[],
+    unknownCallers: 'refuse' | 'allow' = 'refuse',
+  ): string | null {
+    const settings: ListenSettings = {
+      ...{ host: '0.0.0.0', port: 0, tls: null, trustedProxies: [], allowedHosts: [], allowedOrigins: [] },
+      ...{ insecure: false, maxBodyBytes: 1, maxConnections: 1 },
+      ...listen,
+    };
+    const byName = new Map(agents.map((agent) => [agent.name, agent]));
+    return bindProblem({ listen: settings, agents: byName, unknownCallers });
+  }
 
   test('loopback, or authentication with encryption, or the word of the operator', () => {
-    for (const host of ['127.0.0.1', '::1', 'localhost', '127.0.0.2']) {
-      assert.equal(bindProblem({ ...base, host }, false), null, host);
-    }
-    assert.equal(bindProblem({ ...base, tls }, true), null);
-    assert.equal(bindProblem({ ...base, trustedProxies: ['10.0.0.1'] }, true), null);
-    assert.equal(bindProblem({ ...base, insecure: true }, false), null);
+    for (const host of ['127.0.0.1', '::1', 'localhost', '127.0.0.2']) assert.equal(problem({ host }, []), null, host);
+    assert.equal(problem({ tls }, [ada]), null);
+    assert.equal(problem({ trustedProxies: ['10.0.0.1'] }, [ada]), null);
+    assert.equal(problem({ insecure: true }, []), null);
   });
 
   test('anything less is refused, saying what is missing', () => {
-    assert.match(bindProblem(base, false)!, /0\.0\.0\.0.*without authentication.*and without encryption.*--insecure/);
-    assert.match(bindProblem({ ...base, tls }, false)!, /without authentication/);
-    assert.doesNotMatch(bindProblem({ ...base, tls }, false)!, /encryption/);
-    assert.match(bindProblem({ ...base, host: '::' }, true)!, /without encryption/);
-    assert.match(bindProblem({ ...base, host: 'box.local' }, true)!, /box\.local/);
+    assert.match(problem({}, [])!, /0\.0\.0\.0.*without authentication.*and without encryption.*--insecure/);
+    assert.match(problem({ tls }, [])!, /without authentication/);
+    assert.doesNotMatch(problem({ tls }, [])!, /encryption/);
+    assert.match(problem({ host: '::' }, [ada])!, /without encryption/);
+    assert.match(problem({ host: 'box.local' }, [ada])!, /box\.local/);
+  });
+
+  test('agents authenticate nobody where unknown callers get everything too', () => {
+    assert.match(problem({ tls }, [ada], 'allow')!, /without authentication/);
   });
 });

@@ -51,3 +51,9 @@ export interface Endpoint {
   /** URL path, as in `/servers/memory/mcp`. */
   readonly path: string;
 }
+
+export const AGGREGATE: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
+
+export function serverEndpoint(server: string): Endpoint {
+  return { kind: 'server', server, path: `/servers/${server}/mcp` };
+}
