@@ -28,7 +28,9 @@ const OPERATIONS: readonly (readonly [string, string])[] = [
 ];
 
 async function pidOfProbe(): Promise<number> {
-  const { pid } = (await arena.control('/api/v1/servers/probe', 'GET', bearer)).json;
+  const { connections } = (await arena.control('/api/v1/servers/probe', 'GET', bearer)).json;
+  const { pid } = connections[0];
+  assert.equal(typeof pid, 'number');
   return pid;
 }
 
@@ -79,6 +81,22 @@ test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, an
   assert.ok(arena.controlToken.length >= 32);
   const reply = await arena.post(rpc('initialize', { protocolVersion: '2025-11-25', capabilities: {} }), bearer);
   assert.equal(reply.status, 401);
+});
+
+test('proto:O2 admin: no operation takes a command to run, and every command that was run is in the log', async () => {
+  const added = { name: 'x', command: 'touch', args: ['/tmp/x'], mcpServers: { x: { command: 'touch' } } };
+  for (const path of ['/api/v1/servers', '/api/v1/servers/x', '/api/v1/gateway', '/api/v1/config', '/api/v1/exec']) {
+    for (const method of ['POST', 'PUT', 'PATCH']) {
+      const { status } = await arena.control(path, method, { ...bearer, ...JSON_TYPE }, JSON.stringify(added));
+      assert.ok([404, 405].includes(status), `${method} ${path}: ${status}`);
+    }
+  }
+  const pid = await pidOfProbe();
+  const entries = arena.gateway.stderr.split('\n').filter((line) => line.includes('"process_started"'));
+  const own = entries.map((line) => JSON.parse(line)).find((entry) => entry.pid === pid);
+  assert.equal(own?.server, 'probe');
+  assert.equal(own.command, process.execPath);
+  assert.match(own.args[0], /probe-server\.mjs$/);
 });
 
 test('admin: methods that read change nothing, and nothing is changed by GET', async () => {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { ADA, Arena, JSON_HEADERS, modern } from './arena.ts';
@@ -8,7 +9,7 @@ import { ADA, Arena, JSON_HEADERS, modern } from './arena.ts';
 
 let arena: Arena;
 before(async () => {
-  arena = await Arena.start({ agents: true });
+  arena = await Arena.start({ agents: true, settings: { listen: { allowedOrigins: ['https://app.example'] } } });
 });
 after(() => arena.stop());
 
@@ -312,3 +313,43 @@ test('http: 200 callers at once, a thousand idle connections: everybody is serve
   await arena.alive();
   for (const socket of idle) socket.destroy();
 });
+
+test('proto:O1 http: only loopback is bound, and only a page allowed by name is granted anything', async () => {
+  for (const url of [arena.gateway.mcpUrl, arena.gateway.controlUrl]) assert.equal(new URL(url).hostname, '127.0.0.1');
+  const outside = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  for (const { address, family, internal } of outside) {
+    if (internal || family !== 'IPv4') continue;
+    for (const port of [arena.mcpPort, arena.controlPort]) assert.equal(await reachable(address, port), false, address);
+  }
+  const preflight = (origin: string) =>
+    arena.raw(
+      `OPTIONS /mcp HTTP/1.1\r\n${HOST}Origin: ${origin}\r\nAccess-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: mcp-param-x, x-evil\r\n\r\n`,
+    );
+  const granted = await preflight('https://app.example');
+  assert.deepEqual(granted.statuses, [204]);
+  const allowed = /access-control-allow-headers: ([^\r]*)/i.exec(granted.text)![1]!.toLowerCase().split(', ');
+  for (const name of ['mcp-session-id', 'mcp-protocol-version', 'mcp-method', 'mcp-name', 'mcp-param-x']) {
+    assert.ok(allowed.includes(name), name);
+  }
+  assert.ok(!allowed.includes('x-evil'));
+  assert.doesNotMatch(granted.text, /allow-credentials|: \*/i);
+  for (const origin of [
+    'https://app.example.evil',
+    'http://app.example',
+    'https://app.example:444',
+    'http://localhost:1',
+  ]) {
+    assert.doesNotMatch((await preflight(origin)).text, /access-control-allow/i, origin);
+  }
+});
+
+function reachable(host: string, port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const socket = connect({ host, port, timeout: 1_000 });
+    const end = (yes: boolean) => () => {
+      socket.destroy();
+      done(yes);
+    };
+    socket.on('connect', end(true)).on('error', end(false)).on('timeout', end(false));
+  });
+}

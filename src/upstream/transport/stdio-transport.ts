@@ -160,6 +160,9 @@ export class StdioTransport implements Transport {
       if (this.#state === 'opening') this.#state = 'dead';
       throw error;
     }
+    // What was run with the user's rights is on record; secrets among the arguments are masked by the logger.
+    const { command, args } = this.#deps.spec;
+    this.#deps.logger.info('process_started', { server: this.#deps.server, pid: this.#child.pid, command, args });
     this.#attach(this.#child);
     if (this.#state !== 'opening') throw startFailure(this.#deps.server, 'it was stopped before it had started');
     this.#state = 'open';
