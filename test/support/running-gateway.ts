@@ -3,6 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
+/** Long enough for a loaded machine; a gateway that says nothing for so long never will. */
+const START_MS = 60_000;
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 
 export interface GatewayOptions {
@@ -136,11 +138,20 @@ export class RunningGateway {
 function firstLine(child: ChildProcess): Promise<string> {
   return new Promise((done, fail) => {
     let text = '';
-    child.once('exit', (code) => fail(new Error(`exited with ${code}`)));
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      fail(new Error(`said nothing within ${START_MS} ms`));
+    }, START_MS);
+    child.once('exit', (code) => {
+      clearTimeout(timer);
+      fail(new Error(`exited with ${code}`));
+    });
     child.stdout!.setEncoding('utf8').on('data', (chunk: string) => {
       text += chunk;
       const end = text.indexOf('\n');
-      if (end >= 0) done(text.slice(0, end));
+      if (end < 0) return;
+      clearTimeout(timer);
+      done(text.slice(0, end));
     });
   });
 }
