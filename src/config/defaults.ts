@@ -15,7 +15,7 @@ export const DEFAULTS = {
   controlPort: 4271,
   maxBodyBytes: 16 * 1024 * 1024,
   maxConnections: 16_384,
-  /** A day: see docs/decisions/010-session-idle-time.md. */
+  /** A day: see docs/decisions/004-session-idle-time.md. */
   sessionIdleMs: 24 * 60 * 60 * 1000,
   maxSessions: 20_000,
   maxSessionsPerPrincipal: 10_000,

@@ -26,7 +26,7 @@ export interface ListenSettings {
 }
 
 export interface SessionSettings {
-  /** A client session without requests or streams for this long is ended. Default 24 h (docs/decisions). */
+  /** A client session without requests or streams for this long is ended. Default 24 h (docs/decisions/004). */
   readonly idleMs: number;
   readonly max: number;
   /** Sessions one principal may have open. */
