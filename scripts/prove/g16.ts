@@ -1,6 +1,8 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HttpSocket } from '../../bench/load/http-socket.ts';
+import { until } from '../../test/faults/fault-bench.ts';
+import { entriesOf } from '../../test/faults/ledger/ledger-entry.ts';
 import { inLanes, LeanClient, timedCalls } from './lean-client.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
@@ -34,7 +36,6 @@ async function run({ say }: Run): Promise<Outcome> {
     const watch = setInterval(() => {
       peakRss = Math.max(peakRss, gateway.rssBytes());
     }, 50);
-    const begunAt: number[] = [];
     await inLanes(READERS, 20, async (i) => {
       const reader = connect(Number(gateway.url.port), gateway.url.hostname);
       reader.on('error', () => {});
@@ -42,12 +43,15 @@ async function run({ say }: Run): Promise<Outcome> {
       stalled.push(reader);
       await new Promise((resolve) => reader.once('connect', resolve));
       reader.write(clients[i]!.toolCall(i + 1, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${i}`));
-      begunAt.push(performance.now());
       await sleep(200);
       if (i % 200 === 0) say(`${i} readers stalled, ${Math.round(gateway.rssBytes() / MIB)} MiB`);
     });
-    const lastBegun = performance.now();
     const beside = await timedCalls(caller, socket, 300);
+    // One process talks to all of them, one after the other: the last is stalled when its turn has come.
+    const talks = (): number =>
+      entriesOf(gateway.bench.ledger('one'), 'executed').filter(({ tool }) => tool === 'chatter').length;
+    await until('the server has talked to all', () => talks() === READERS, 240_000);
+    const lastBegun = performance.now();
     // What is left are the caller's connection and the streams.
     while (gateway.connections() > 2 && performance.now() - lastBegun < 120_000) await sleep(100);
     const cutMs = performance.now() - lastBegun;

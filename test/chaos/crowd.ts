@@ -90,6 +90,7 @@ export class Crowd {
       // A client whose session is gone, or who has had enough, comes back as another.
       const leaves = this.#random.unit() < 0.02;
       if (leaves) await client.end();
+      if (attempt === 'LOST') await sleep(100);
       if (leaves || attempt === 'LOST' || attempt === 'GONE') client = await this.#client(era);
       else if (attempt === 'NOT_SENT' || attempt === 'REFUSED') await sleep(50);
     }
