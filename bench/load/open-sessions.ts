@@ -26,11 +26,17 @@ export async function openSessions(job: Job, sockets: readonly HttpSocket[]): Pr
   return { clients, rssBeforeKiB, rssOpenKiB: rssKiB(job.pids) };
 }
 
+/** Each makes one call, so that what it holds upstream is there too, in the memory and not in the measured time. */
 async function openMany(job: Job, sockets: readonly HttpSocket[], count: number): Promise<Client[]> {
   const clients = Array.from({ length: count }, () => new Client(job));
   await Promise.all(
     sockets.map(async (socket, index) => {
-      for (let at = index; at < count; at += sockets.length) await clients[at]!.open(socket);
+      for (let at = index; at < count; at += sockets.length) {
+        const client = clients[at]!;
+        await client.open(socket);
+        const problem = await new Promise<string | null>((resolve) => client.call(socket, resolve));
+        if (problem !== null) throw new Error(problem);
+      }
     }),
   );
   return clients;
