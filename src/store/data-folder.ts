@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -78,12 +78,17 @@ export class DataFolder {
     const path = this.file('control.token');
     try {
       const token = readFileSync(path, 'utf8').trim();
-      if (token.length >= 32) return token;
+      if (token.length >= 32) {
+        chmodSync(path, 0o600);
+        return token;
+      }
     } catch {
       // Not there yet: made below.
     }
     const token = create();
     writeFileSync(path, `${token}\n`, { mode: 0o600 });
+    // The mode above is for a new file only.
+    chmodSync(path, 0o600);
     return token;
   }
 

@@ -4,17 +4,25 @@ import type { EventLog, LoggedEvent } from '../model/ports.ts';
 import type { StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
+/** Over all sessions: streams are short-lived and many, so a bound for each is none for all. */
+const MAX_BYTES = 64 * 1024 * 1024;
 const MAX_AGE_MS = 5 * 60_000;
 const SWEEP_MS = 60_000;
 
+/** One logged message, in its stream and in the list of all entries by age. */
 interface Entry {
   readonly seq: number;
   readonly at: number;
   readonly message: Buffer;
+  readonly stream: Stream;
+  older: Entry | null;
+  newer: Entry | null;
 }
 
 interface Stream {
-  entries: Entry[];
+  readonly sessionId: string;
+  readonly name: string;
+  readonly entries: Entry[];
   bytes: number;
 }
 
@@ -22,21 +30,26 @@ interface Stream {
  * Event log in memory, mirrored to `state.db` so that a client can also resume after a restart of the gateway.
  *
  * An event id is `<stream>~<seq>`; `seq` grows over all sessions of a file, restarts included, so an id never comes
- * back. What exceeds 1 MiB or 5 min of a stream falls out oldest first.
+ * back. What exceeds 1 MiB or 5 min of a stream, or `maxBytes` over all of them, falls out oldest first.
  */
 export class SqliteEventLog implements EventLog {
   readonly #state: StateFile;
   readonly #clock: Clock;
+  readonly #maxBytes: number;
   readonly #sessions = new Map<string, Map<string, Stream>>();
   readonly #insert: StatementSync;
   readonly #trim: StatementSync;
   readonly #forget: StatementSync;
+  #oldest: Entry | null = null;
+  #newest: Entry | null = null;
+  #bytes = 0;
   #seq: number;
   #cancelSweep: () => void;
 
-  constructor(state: StateFile, clock: Clock) {
+  constructor(state: StateFile, clock: Clock, maxBytes = MAX_BYTES) {
     this.#state = state;
     this.#clock = clock;
+    this.#maxBytes = maxBytes;
     this.#insert = state.prepare(
       'INSERT OR REPLACE INTO events (session, seq, stream, at, message) VALUES (?, ?, ?, ?, ?)',
     );
@@ -45,6 +58,10 @@ export class SqliteEventLog implements EventLog {
     const last = state.prepare('SELECT MAX(seq) AS seq FROM events').get() as { seq: number | null };
     // Room for what a killed process handed out and did not get to disk.
     this.#seq = last.seq === null ? 0 : last.seq + 1_000_000;
+    // Whoever does not come back asks for nothing that would trim what an earlier process logged for it.
+    const expired = state.prepare('DELETE FROM events WHERE at < ?');
+    const before = clock.wall() - MAX_AGE_MS;
+    state.later(() => expired.run(before));
     this.#cancelSweep = clock.after(SWEEP_MS, () => this.#sweep());
   }
 
@@ -52,10 +69,11 @@ export class SqliteEventLog implements EventLog {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
     const stream = this.#stream(sessionId, streamName);
-    stream.entries.push({ seq, at, message });
-    stream.bytes += message.length;
-    this.#state.later(() => this.#insert.run(sessionId, seq, streamName, at, message));
-    this.#shorten(sessionId, streamName, stream);
+    const own = alone(message);
+    this.#add(stream, seq, at, own);
+    this.#state.later(() => this.#insert.run(sessionId, seq, streamName, at, own));
+    this.#shorten(stream);
+    this.#bound();
     return `${streamName}~${seq.toString(36)}`;
   }
 
@@ -76,6 +94,7 @@ export class SqliteEventLog implements EventLog {
   }
 
   forget(sessionId: string): void {
+    for (const stream of this.#sessions.get(sessionId)?.values() ?? []) this.#drop(stream, stream.entries.length);
     this.#sessions.delete(sessionId);
     this.#state.later(() => this.#forget.run(sessionId));
   }
@@ -85,13 +104,7 @@ export class SqliteEventLog implements EventLog {
   }
 
   #stream(sessionId: string, name: string): Stream {
-    const streams = this.#load(sessionId);
-    let stream = streams.get(name);
-    if (stream === undefined) {
-      stream = { entries: [], bytes: 0 };
-      streams.set(name, stream);
-    }
-    return stream;
+    return streamIn(this.#load(sessionId), sessionId, name);
   }
 
   /** The session's streams; read from disk when this process has not seen the session yet. */
@@ -99,6 +112,7 @@ export class SqliteEventLog implements EventLog {
     const known = this.#sessions.get(sessionId);
     if (known !== undefined) return known;
     const streams = new Map<string, Stream>();
+    this.#sessions.set(sessionId, streams);
     const rows = this.#state
       .prepare('SELECT seq, stream, at, message FROM events WHERE session = ? AND at > ? ORDER BY seq')
       .all(sessionId, this.#clock.wall() - MAX_AGE_MS) as {
@@ -108,29 +122,59 @@ export class SqliteEventLog implements EventLog {
       message: Uint8Array;
     }[];
     for (const row of rows) {
-      const stream = streams.get(row.stream) ?? { entries: [], bytes: 0 };
-      streams.set(row.stream, stream);
-      stream.entries.push({ seq: row.seq, at: row.at, message: Buffer.from(row.message) });
-      stream.bytes += row.message.length;
+      this.#add(streamIn(streams, sessionId, row.stream), row.seq, row.at, Buffer.from(row.message));
     }
-    this.#sessions.set(sessionId, streams);
+    this.#bound();
     return streams;
   }
 
-  #shorten(sessionId: string, name: string, stream: Stream): void {
+  /** In a stream entries come in the order of their ids, so its oldest is also the first of it in the list of all. */
+  #add(stream: Stream, seq: number, at: number, message: Buffer): void {
+    const entry: Entry = { seq, at, message, stream, older: this.#newest, newer: null };
+    if (this.#newest === null) this.#oldest = entry;
+    else this.#newest.newer = entry;
+    this.#newest = entry;
+    stream.entries.push(entry);
+    stream.bytes += message.length;
+    this.#bytes += message.length;
+  }
+
+  /** Takes the oldest entries of a stream out. */
+  #drop(stream: Stream, count: number): void {
+    for (const { message, older, newer } of stream.entries.splice(0, count)) {
+      stream.bytes -= message.length;
+      this.#bytes -= message.length;
+      if (older === null) this.#oldest = newer;
+      else older.newer = newer;
+      if (newer === null) this.#newest = older;
+      else newer.older = older;
+    }
+  }
+
+  #shorten(stream: Stream): void {
     const oldest = this.#clock.wall() - MAX_AGE_MS;
     let count = 0;
+    let { bytes } = stream;
     // The newest event always stays: its id is what a client may come back with.
     while (count < stream.entries.length - 1) {
       const entry = stream.entries[count]!;
-      if (stream.bytes <= MAX_STREAM_BYTES && entry.at >= oldest) break;
-      stream.bytes -= entry.message.length;
+      if (bytes <= MAX_STREAM_BYTES && entry.at >= oldest) break;
+      bytes -= entry.message.length;
       count++;
     }
-    if (count === 0) return;
-    const last = stream.entries[count - 1]!.seq;
-    stream.entries.splice(0, count);
-    this.#state.later(() => this.#trim.run(sessionId, name, last));
+    if (count > 0) this.#trimmed(stream, count);
+  }
+
+  /** Keeps all streams together below the bound, at whoever's cost it is. */
+  #bound(): void {
+    while (this.#bytes > this.#maxBytes && this.#oldest !== null) this.#trimmed(this.#oldest.stream, 1);
+  }
+
+  #trimmed(stream: Stream, count: number): void {
+    const { sessionId, name } = stream;
+    const { seq } = stream.entries[count - 1]!;
+    this.#drop(stream, count);
+    this.#state.later(() => this.#trim.run(sessionId, name, seq));
   }
 
   /** Frees what nobody appends to any more. */
@@ -141,10 +185,27 @@ export class SqliteEventLog implements EventLog {
         const newest = stream.entries.at(-1);
         if (newest !== undefined && newest.at >= oldest) continue;
         streams.delete(name);
-        if (newest !== undefined) this.#state.later(() => this.#trim.run(sessionId, name, newest.seq));
+        if (newest !== undefined) this.#trimmed(stream, stream.entries.length);
       }
       if (streams.size === 0) this.#sessions.delete(sessionId);
     }
     this.#cancelSweep = this.#clock.after(SWEEP_MS, () => this.#sweep());
   }
+}
+
+function streamIn(streams: Map<string, Stream>, sessionId: string, name: string): Stream {
+  let stream = streams.get(name);
+  if (stream === undefined) {
+    stream = { sessionId, name, entries: [], bytes: 0 };
+    streams.set(name, stream);
+  }
+  return stream;
+}
+
+/** A message may be a small view of a large chunk, which would be kept with it: what is counted is what is held. */
+function alone(message: Buffer): Buffer {
+  if (message.buffer.byteLength <= 2 * message.length) return message;
+  const copy = Buffer.allocUnsafeSlow(message.length);
+  message.copy(copy);
+  return copy;
 }

@@ -6,6 +6,8 @@ import type { StateFile } from './state-file.ts';
 const BUCKET = 'catalog';
 /** Raised when the shape of ServerCatalog changes; older records are then forgotten, and the servers listed anew. */
 const FORMAT = 1;
+/** Catalogues kept of one server: its definition and its kinds of client may change without end. */
+const MAX_OF_SERVER = 128;
 
 type Stored = { readonly format: number; readonly identity: string; readonly catalog: ServerCatalog };
 
@@ -15,6 +17,8 @@ type Stored = { readonly format: number; readonly identity: string; readonly cat
  */
 export class SqliteKnownCatalogs implements KnownCatalogs {
   readonly #state: StateFile;
+  /** Keys by server, least recently saved first. */
+  readonly #keys = new Map<string, Set<string>>();
 
   constructor(state: StateFile) {
     this.#state = state;
@@ -23,20 +27,37 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
   *load(): Iterable<ServerCatalog & { readonly identity: string }> {
     for (const [key, value] of this.#state.all(BUCKET)) {
       const stored = read(value);
-      if (stored === null) this.#state.delete(BUCKET, key);
-      else yield { ...stored.catalog, identity: stored.identity };
+      if (stored === null) {
+        this.#state.delete(BUCKET, key);
+        continue;
+      }
+      this.#note(stored.catalog.server, key);
+      yield { ...stored.catalog, identity: stored.identity };
     }
   }
 
   save(identity: string, catalog: ServerCatalog): void {
     const stored: Stored = { format: FORMAT, identity, catalog };
-    this.#state.put(BUCKET, `${catalog.server}\n${identity}\n${catalog.fingerprint}`, serialize(stored));
+    const key = `${catalog.server}\n${identity}\n${catalog.fingerprint}`;
+    this.#state.put(BUCKET, key, serialize(stored));
+    this.#keys.get(catalog.server)?.delete(key);
+    this.#note(catalog.server, key);
   }
 
   forget(server: string): void {
+    this.#keys.delete(server);
     for (const key of this.#state.all(BUCKET).keys()) {
       if (key.startsWith(`${server}\n`)) this.#state.delete(BUCKET, key);
     }
+  }
+
+  #note(server: string, key: string): void {
+    const keys = this.#keys.get(server) ?? new Set();
+    this.#keys.set(server, keys.add(key));
+    if (keys.size <= MAX_OF_SERVER) return;
+    const oldest = keys.values().next().value!;
+    keys.delete(oldest);
+    this.#state.delete(BUCKET, oldest);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { EraVerdict, EraVerdicts, UpstreamSessionRecord, UpstreamSessions } from '../model/ports.ts';
 import type { StateFile } from './state-file.ts';
+import { storedObject } from './stored-object.ts';
 
 /** A small bucket held in memory whole, so that look-ups are synchronous; written behind. */
 class RememberedTable<V> {
@@ -10,7 +11,11 @@ class RememberedTable<V> {
   constructor(state: StateFile, bucket: string) {
     this.#state = state;
     this.#bucket = bucket;
-    for (const [key, value] of state.all(bucket)) this.#values.set(key, JSON.parse(value.toString()) as V);
+    for (const [key, value] of state.all(bucket)) {
+      const stored = storedObject(value);
+      if (stored === null) state.delete(bucket, key);
+      else this.#values.set(key, stored as V);
+    }
   }
 
   get(key: string): V | null {

@@ -1,5 +1,6 @@
 import type { SessionRecord, SessionRecords } from '../model/ports.ts';
 import type { StateFile } from './state-file.ts';
+import { storedObject } from './stored-object.ts';
 
 const BUCKET = 'session';
 
@@ -13,7 +14,7 @@ export class SqliteSessionRecords implements SessionRecords {
 
   async get(id: string): Promise<SessionRecord | null> {
     const value = this.#state.get(BUCKET, id);
-    return value === null ? null : parse(value);
+    return value === null ? null : this.#read(id, value);
   }
 
   put(record: SessionRecord): void {
@@ -25,10 +26,21 @@ export class SqliteSessionRecords implements SessionRecords {
   }
 
   async all(): Promise<readonly SessionRecord[]> {
-    return [...this.#state.all(BUCKET).values()].map(parse);
+    const records: SessionRecord[] = [];
+    for (const [id, value] of this.#state.all(BUCKET)) {
+      const record = this.#read(id, value);
+      if (record !== null) records.push(record);
+    }
+    return records;
   }
-}
 
-function parse(value: Buffer): SessionRecord {
-  return JSON.parse(value.toString()) as SessionRecord;
+  /** A value that is no record is a session lost, and no reason to fail for all others. */
+  #read(id: string, value: Buffer): SessionRecord | null {
+    const record = storedObject(value) as SessionRecord | null;
+    if (record === null || record.id !== id || typeof record.capabilities !== 'string') {
+      this.#state.delete(BUCKET, id);
+      return null;
+    }
+    return record;
+  }
 }

@@ -1,4 +1,4 @@
-import { existsSync, renameSync } from 'node:fs';
+import { chmodSync, closeSync, existsSync, openSync, renameSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -7,6 +7,8 @@ import type { Logger } from '../telemetry/logger.ts';
 const WRITE_BEHIND_MS = 100;
 /** Rows written in one transaction; more would hold the event loop noticeably. */
 const BATCH_ROWS = 500;
+/** Pause between batches while more waits: whoever writes faster than this must not fill the memory. */
+const BATCH_PAUSE_MS = 5;
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS records (bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (bucket, key)) WITHOUT ROWID;
@@ -111,12 +113,12 @@ export class StateFile {
     this.#db.close();
   }
 
-  #schedule(): void {
+  #schedule(delayMs = WRITE_BEHIND_MS): void {
     if (this.#closed) return;
-    this.#cancelFlush ??= this.#clock.after(WRITE_BEHIND_MS, () => {
+    this.#cancelFlush ??= this.#clock.after(delayMs, () => {
       this.#cancelFlush = null;
       this.#writeBatch();
-      if (this.#records.size > 0 || this.#others.length > 0) this.#schedule();
+      if (this.#records.size > 0 || this.#others.length > 0) this.#schedule(BATCH_PAUSE_MS);
     });
   }
 
@@ -157,6 +159,7 @@ function openOrSetAside(path: string, logger: Logger): DatabaseSync {
 }
 
 function open(path: string): DatabaseSync {
+  if (path !== ':memory:') keepPrivate(path);
   const db = new DatabaseSync(path);
   try {
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 1000;');
@@ -168,6 +171,12 @@ function open(path: string): DatabaseSync {
     db.close();
     throw error;
   }
+}
+
+/** The ids of sessions stand in it. What SQLite puts beside a file gets the file's rights. */
+function keepPrivate(path: string): void {
+  closeSync(openSync(path, 'a', 0o600));
+  chmodSync(path, 0o600);
 }
 
 function takeFirst<K, V>(map: Map<K, V>, count: number): [K, V][] {

@@ -165,6 +165,110 @@ test('the event log is bounded in bytes and in time, and forgets a session whole
   assert.equal((state.prepare('SELECT COUNT(*) AS n FROM events').get() as { n: number }).n, 0);
 });
 
+test('the event log is bounded over all sessions, oldest first, and counts what it holds', async () => {
+  const { clock, state } = open('all-bounds.db');
+  const log = new SqliteEventLog(state, clock, 1_000);
+  const chunk = Buffer.alloc(100_000, 'x');
+  const ids = ['s', 't', 'u', 's'].map((session) => log.append(session, `stream ${session}`, chunk.subarray(0, 300)));
+  assert.equal(await log.after('s', ids[0]!), null, 'the oldest fell out');
+  assert.deepEqual((await log.after('t', ids[1]!))?.events, []);
+  assert.deepEqual((await log.after('s', ids[3]!))?.events, [], 'its stream goes on');
+  assert.equal(await log.after('u', log.append('u', 'stream u', Buffer.alloc(2_000))), null, 'too large for the log');
+  for (const id of ids) assert.equal(await log.after('t', id), null);
+  const last = log.append('t', 'stream t', chunk.subarray(0, 900));
+  const next = log.append('t', 'stream t', chunk.subarray(0, 50));
+  const [event] = (await log.after('t', last))!.events;
+  assert.equal(event?.eventId, next);
+  assert.equal(event?.message.buffer.byteLength, 50, 'not the chunk it was a view of');
+  await clock.advance(200);
+  assert.deepEqual(
+    state
+      .prepare('SELECT LENGTH(message) AS n FROM events ORDER BY seq')
+      .all()
+      .map((row) => row['n']),
+    [900, 50],
+  );
+});
+
+test('what an earlier process logged is deleted when it is too old to be replayed', async () => {
+  const clock = new FakeClock();
+  const first = open('old-events.db', clock);
+  new SqliteEventLog(first.state, clock).append('s', 'a', Buffer.from('x'));
+  first.state.close();
+  await clock.advance(6 * 60_000);
+  const { state } = open('old-events.db', clock);
+  new SqliteEventLog(state, clock);
+  state.flush();
+  assert.equal((state.prepare('SELECT COUNT(*) AS n FROM events').get() as { n: number }).n, 0);
+});
+
+test('damaged values are lost, and nothing else with them', async () => {
+  const first = open('damaged.db').state;
+  new SqliteSessionRecords(first).put(session);
+  for (const bucket of ['session', 'era', 'upstream-session']) {
+    for (const [key, text] of [
+      ['torn', '{"id":"to'],
+      ['null', 'null'],
+      ['number', '7'],
+    ] as const) {
+      first.put(bucket, key, Buffer.from(text));
+    }
+  }
+  first.put('session', 'other', Buffer.from(JSON.stringify(session)));
+  first.close();
+  const { state } = open('damaged.db');
+  const records = new SqliteSessionRecords(state);
+  assert.equal(await records.get('torn'), null);
+  assert.deepEqual(await records.all(), [session]);
+  assert.equal(new SqliteEraVerdicts(state).get('torn'), null);
+  assert.equal(new SqliteUpstreamSessions(state).get('null', ''), null);
+  assert.deepEqual([...state.all('session').keys()], [session.id]);
+  assert.equal(state.all('era').size, 0);
+});
+
+test('the state file and the control token are readable by their user only, whatever they were', () => {
+  for (const name of ['private.db', 'control.token']) writeFileSync(join(folder, name), '', { mode: 0o644 });
+  const { state } = open('private.db');
+  state.put('b', 'k', Buffer.from('v'));
+  state.flush();
+  const data = new DataFolder(folder);
+  const token = data.controlToken(() => 'x'.repeat(64));
+  assert.equal(
+    data.controlToken(() => 'other'),
+    token,
+  );
+  for (const name of ['private.db', 'private.db-wal', 'control.token']) {
+    assert.equal(statSync(join(folder, name)).mode & 0o077, 0, name);
+  }
+});
+
+test('a server’s remembered catalogues are bounded, the newest stay', () => {
+  const { state } = open('many-catalogs.db');
+  const known = new SqliteKnownCatalogs(state);
+  const none = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' as const };
+  const bytes = Buffer.from('{}');
+  const hello = { era: 'stateful', revision: '2025-11-25', result: bytes, serverInfo: null } as const;
+  for (let i = 0; i < 200; i++) {
+    known.save(`identity ${i}`, {
+      server: 's',
+      fingerprint: 'f',
+      digest: 'd',
+      hello: { ...hello, capabilities: '{}', instructions: null },
+      lists: { tools: none, prompts: none, resources: none, resourceTemplates: none },
+      listedAt: i,
+    });
+  }
+  const left = [...known.load()].map(({ listedAt }) => listedAt).sort((a, b) => a - b);
+  assert.deepEqual([left.length, left[0], left.at(-1)], [128, 72, 199]);
+});
+
+test('rows that come faster than they were written behind are caught up with soon', async () => {
+  const { clock, state } = open('fast.db');
+  for (let i = 0; i < 5_000; i++) state.put('b', `k${i}`, Buffer.from(`${i}`));
+  await clock.advance(100 + 10 * 5);
+  assert.equal(open('fast.db').state.all('b').size, 5_000);
+});
+
 test('one gateway per data folder, by a lock that dies even with kill -9', async () => {
   const path = join(folder, 'data');
   const module = pathToFileURL(join(import.meta.dirname, 'data-folder.ts')).href;
