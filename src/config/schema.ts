@@ -149,5 +149,3 @@ export const configSchema = z.strictObject({
   inputs: z.array(inputSchema).optional().describe('Values for `${input:…}` (VS Code).'),
   ...settingsShape,
 });
-
-export type ConfigInput = z.infer<typeof configSchema>;

@@ -1,20 +1,12 @@
-import type { ConfigInput } from '../../config/schema.ts';
-import type { ServerInput } from '../../config/schema-server.ts';
+import type { ConfigInput, ServerInput } from '../../config/config-input.ts';
 import type { InProcessServer } from './in-process.ts';
 import type { LogSink } from './log-outlet.ts';
 
-/** All the way down: configurations are read, never written. */
-type Frozen<T> = T extends readonly (infer Item)[]
-  ? readonly Frozen<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]: Frozen<T[Key]> }
-    : T;
-
 /** A configuration as an object, in the format of a file (docs/config.md). */
-export type GatewayConfig = Frozen<ConfigInput>;
+export type GatewayConfig = ConfigInput;
 
 /** A server as it stands in a configuration file under its name. */
-export type ConfiguredServer = Frozen<ServerInput>;
+export type ConfiguredServer = ServerInput;
 
 /** A server reached through its standard streams (S2.9, S2.22). */
 export type StdioDefinition = ConfiguredServer & { readonly command: NonNullable<ConfiguredServer['command']> };

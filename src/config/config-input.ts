@@ -1,0 +1,217 @@
+// Generated from src/config/schema.ts by `npm run generate`. Do not edit.
+
+interface ServerTools {
+  /** Deadline of this tool. */
+  readonly timeoutMs?: number | undefined;
+}
+
+interface ServerLimits {
+  /** Longest message taken from the server. */
+  readonly maxMessageBytes?: number | undefined;
+  /** Processes of this server at once. */
+  readonly maxProcesses?: number | undefined;
+}
+
+interface ServerTls {
+  /** PEM file of the authorities to trust instead of the usual ones. */
+  readonly ca?: string | undefined;
+  /** PEM file of the client certificate. */
+  readonly cert?: string | undefined;
+  /** PEM file of the client certificate's key. */
+  readonly key?: string | undefined;
+}
+
+/** A server as it stands in a configuration file under its name. */
+export interface ServerInput {
+  /** How the server is reached: `stdio` (also `local`), `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse. */
+  readonly type?: string | undefined;
+  /** The program of a local server, or the program and its arguments. Never run by a shell. */
+  readonly command?: string | readonly (string | number | boolean)[] | undefined;
+  /** The same as `command` (Goose). */
+  readonly cmd?: string | undefined;
+  /** Arguments of the program. */
+  readonly args?: readonly (string | number | boolean)[] | undefined;
+  /** Environment variables of the program, beside the few it inherits. */
+  readonly env?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `env` (opencode). */
+  readonly environment?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `env` (Goose). */
+  readonly envs?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Names of variables to inherit (Codex); like a list in `inheritEnv`. */
+  readonly env_vars?: readonly string[] | undefined;
+  /** A file of NAME=value lines; `env` wins over it (VS Code). */
+  readonly envFile?: string | undefined;
+  /** Working directory; the configuration file's folder by default. */
+  readonly cwd?: string | undefined;
+  /** Address of a remote server, http or https. */
+  readonly url?: string | undefined;
+  /** The same as `url` with type http (Gemini). */
+  readonly httpUrl?: string | undefined;
+  /** The same as `url` (Windsurf). */
+  readonly serverUrl?: string | undefined;
+  /** The same as `url` (Goose). */
+  readonly uri?: string | undefined;
+  /** HTTP headers sent with every request. Their values are treated as secrets. */
+  readonly headers?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** The same as `headers` (Codex). */
+  readonly http_headers?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Headers whose values are those of the named environment variables (Codex). */
+  readonly env_http_headers?: Readonly<Record<string, string>> | undefined;
+  /** Name of the variable that holds the bearer token (Codex). */
+  readonly bearer_token_env_var?: string | undefined;
+  /** The type, or an object that holds `type`, `url`, `command` and so on (Continue). */
+  readonly transport?: string | Readonly<Record<string, unknown>> | undefined;
+  /** false: the server is known but not started and not offered. */
+  readonly enabled?: boolean | undefined;
+  /** The opposite of `enabled`. */
+  readonly disabled?: boolean | undefined;
+  /** Only these tools are offered. */
+  readonly includeTools?: readonly string[] | undefined;
+  /** The same as `includeTools` (Codex). */
+  readonly enabled_tools?: readonly string[] | undefined;
+  /** The same as `includeTools` (Goose); an empty list means all. */
+  readonly available_tools?: readonly string[] | undefined;
+  /** These tools are not offered. */
+  readonly excludeTools?: readonly string[] | undefined;
+  /** The same as `excludeTools` (Cline, Windsurf). */
+  readonly disabledTools?: readonly string[] | undefined;
+  /** The same as `excludeTools` (Codex). */
+  readonly disabled_tools?: readonly string[] | undefined;
+  /** Deadline of a call in that client's unit: milliseconds for Claude Code, Gemini and opencode, seconds for Cline, Roo, Goose and muster. Not in our own files: write `timeoutMs`. */
+  readonly timeout?: number | undefined;
+  /** Deadline of a call in seconds (Codex). */
+  readonly tool_timeout_sec?: number | undefined;
+  /** For people. Changing it disturbs nothing. */
+  readonly description?: string | undefined;
+  /** Whose connection a call may use: one for all, one per client session, one per caller. By default `session` for servers of the stateful revisions and `shared` for those of 2026-07-28. */
+  readonly isolation?: 'shared' | 'session' | 'principal' | undefined;
+  /** Request header whose value isolates clients without sessions from each other. */
+  readonly isolationHeader?: string | undefined;
+  /** Deadline of a call. */
+  readonly timeoutMs?: number | undefined;
+  /** Per tool, under its own name: `timeoutMs`. (A list of names, as in Copilot, means `includeTools`.) */
+  readonly tools?: readonly string[] | Readonly<Record<string, ServerTools>> | undefined;
+  /** When a call that was sent and not answered may be sent again: never, when the tool says it is read-only or idempotent (needs `trusted`), or always. */
+  readonly retry?: 'never' | 'hints' | 'always' | undefined;
+  /** What the server says of its tools is believed. */
+  readonly trusted?: boolean | undefined;
+  /** Start with the gateway, or when the server is first needed. */
+  readonly start?: 'eager' | 'lazy' | undefined;
+  /** Variables a local server inherits beyond the usual few: true for all, or a list of names. */
+  readonly inheritEnv?: boolean | readonly string[] | undefined;
+  /** Limits of this server. */
+  readonly limits?: ServerLimits | undefined;
+  /** Certificates for a remote server, as files. */
+  readonly tls?: ServerTls | undefined;
+}
+
+interface ConfigInputs {
+  /** `promptString`; others are not asked. */
+  readonly type?: string | undefined;
+  /** The name that `${input:…}` refers to. */
+  readonly id: string;
+  /** What the user is asked. */
+  readonly description?: string | undefined;
+  /** What an empty answer means. */
+  readonly default?: string | undefined;
+  /** The answer is not shown. */
+  readonly password?: boolean | undefined;
+  readonly [key: string]: unknown;
+}
+
+interface ConfigAgents {
+  /** What the caller shows as bearer token: at least 16 characters, `${…}` allowed. */
+  readonly key: string;
+  /** The servers it may see and reach; all where this is missing. */
+  readonly servers?: readonly string[] | undefined;
+}
+
+interface ConfigListen {
+  /** Address to listen on for MCP. */
+  readonly host?: string | undefined;
+  /** Port to listen on; 0 for any free one. */
+  readonly port?: number | undefined;
+  /** Addresses or CIDR blocks whose X-Forwarded-* headers are believed. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Host names accepted beside loopback and the bound address. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Browser origins accepted beside loopback; only these get CORS headers. */
+  readonly allowedOrigins?: readonly string[] | undefined;
+  /** Accept listening beyond this machine without agents and without TLS. */
+  readonly insecure?: boolean | undefined;
+  /** Longest request body taken from a client. */
+  readonly maxBodyBytes?: number | undefined;
+  /** Connections of clients at once. */
+  readonly maxConnections?: number | undefined;
+}
+
+interface ConfigTls {
+  /** PEM file of the certificate chain. */
+  readonly cert: string;
+  /** PEM file of its key. */
+  readonly key: string;
+}
+
+interface ConfigControl {
+  /** Address of the control listener. */
+  readonly host?: string | undefined;
+  /** Port of the control listener; 0 for any free one. */
+  readonly port?: number | undefined;
+}
+
+interface ConfigSessions {
+  /** A client session without requests and streams for this long is ended. */
+  readonly idleMs?: number | undefined;
+  /** Client sessions at once. */
+  readonly max?: number | undefined;
+  /** Client sessions of one caller at once. */
+  readonly maxPerPrincipal?: number | undefined;
+}
+
+interface ConfigData {
+  /** Folder of sessions and known catalogues; by default in the XDG state folder. */
+  readonly dir?: string | undefined;
+}
+
+interface ConfigLog {
+  /** Least severe level to log. */
+  readonly level?: 'debug' | 'info' | 'warn' | 'error' | undefined;
+}
+
+/** A whole configuration, in the format of a file (docs/config.md). */
+export interface ConfigInput {
+  /** Address of this schema, for editors. */
+  readonly $schema?: string | undefined;
+  /** The servers by name, as in the files of Claude, Cursor, Windsurf, Gemini and others. */
+  readonly mcpServers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (VS Code). */
+  readonly servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (Codex). */
+  readonly mcp_servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** The same as `mcpServers` (Zed). */
+  readonly context_servers?: Readonly<Record<string, ServerInput>> | undefined;
+  /** Values for `${input:…}` (VS Code). */
+  readonly inputs?: readonly ConfigInputs[] | undefined;
+  /** Callers with a key of their own. Without agents, everyone who can connect may use everything. */
+  readonly agents?: Readonly<Record<string, ConfigAgents>> | undefined;
+  /** What a caller without a known key gets when agents are configured: 401, or everything. */
+  readonly unknownCallers?: 'refuse' | 'allow' | undefined;
+  /** The MCP listener. */
+  readonly listen?: ConfigListen | undefined;
+  /** HTTPS for the MCP listener. The files are read again when they change. */
+  readonly tls?: ConfigTls | undefined;
+  /** The control listener: status, metrics, commands. */
+  readonly control?: ConfigControl | undefined;
+  /** Client sessions of the stateful revisions. */
+  readonly sessions?: ConfigSessions | undefined;
+  /** How long a list waits for servers that were never listed before. */
+  readonly firstListWaitMs?: number | undefined;
+  /** Upper bound of any call, whatever its progress says. A longer `timeoutMs` of a server or tool raises it. */
+  readonly maxTimeoutMs?: number | undefined;
+  /** Processes of local servers at once, all together. */
+  readonly maxProcesses?: number | undefined;
+  /** What is kept on disk. */
+  readonly data?: ConfigData | undefined;
+  /** Logging. */
+  readonly log?: ConfigLog | undefined;
+}
