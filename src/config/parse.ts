@@ -15,7 +15,7 @@ const BY_EXTENSION: Readonly<Record<string, Format>> = {
 };
 
 /** The syntax by the file's extension, by its first characters where the extension says nothing. */
-export function formatOf(file: string, text: string): Format {
+function formatOf(file: string, text: string): Format {
   const known = BY_EXTENSION[extname(file).toLowerCase()];
   if (known !== undefined) return known;
   if (/^\s*(?:\{|\/\/|\/\*)/.test(text)) return 'json';

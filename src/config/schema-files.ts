@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { configSchema } from './schema.ts';
 
 /** Where editors find the schema of the published package. */
-export const SCHEMA_ID = 'https://unpkg.com/trunkline/schema/config.schema.json';
+const SCHEMA_ID = 'https://unpkg.com/trunkline/schema/config.schema.json';
 
 /** The published JSON Schema (draft 2020-12) as text. */
 export function schemaText(): string {

@@ -14,7 +14,7 @@ const agentSchema = z.strictObject({
 });
 
 /** Keys of our own at the top of a file, beside the servers. */
-export const settingsShape = {
+const settingsShape = {
   agents: z
     .record(z.string(), agentSchema)
     .optional()

@@ -5,7 +5,7 @@ import { field } from '../protocol/fields.ts';
  * The client capability a server's request needs, or null for requests that need none. Methods we do not know pass:
  * the client answers them itself.
  */
-export function neededCapability(request: Message): string | null {
+function neededCapability(request: Message): string | null {
   switch (request.method) {
     case 'sampling/createMessage':
       return 'sampling';

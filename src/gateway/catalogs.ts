@@ -169,7 +169,7 @@ function kindOf({ sessionId, fingerprint }: ClientProfile): string {
 }
 
 /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
-export function audienceOf(client: ClientProfile): string {
+function audienceOf(client: ClientProfile): string {
   const { servers } = client.principal;
   const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
   // Lists are shared within an audience only as far as one principal's servers reach (C1).

@@ -26,7 +26,7 @@ function dataOf(request: Message, error: GatewayError): string | undefined {
 }
 
 /** What a model reads of a failed tool call (S2.31). */
-export function toolFailureText(error: GatewayError): string {
+function toolFailureText(error: GatewayError): string {
   switch (error.code) {
     case 'ACCESS_DENIED':
       return error.message;

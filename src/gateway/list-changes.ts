@@ -14,16 +14,16 @@ export interface ListChange {
 }
 
 /** Somebody who is told of changed lists. */
-export interface Audience {
+export interface Recipient {
   readonly client: ClientProfile;
   readonly endpoint: Endpoint;
   /** On the aggregate, the catalogue that was current when it was last told. */
   announced: Catalog | null;
 }
 
-/** The notifications that the changes make due to this audience: only for lists of its that did change. */
-export function methodsDue(audience: Audience, changes: readonly ListChange[], catalogs: Catalogs): Set<string> {
-  const { client, endpoint } = audience;
+/** The notifications that the changes make due to this recipient: only for lists of its that did change. */
+export function methodsDue(recipient: Recipient, changes: readonly ListChange[], catalogs: Catalogs): Set<string> {
+  const { client, endpoint } = recipient;
   if (endpoint.kind === 'server') {
     const own = changes.filter(
       ({ server, fingerprint }) =>
@@ -33,9 +33,9 @@ export function methodsDue(audience: Audience, changes: readonly ListChange[], c
     );
     return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
   }
-  const before = audience.announced;
+  const before = recipient.announced;
   const after = catalogs.of(client);
-  audience.announced = after;
+  recipient.announced = after;
   return changedMethods(before === null ? changes.flatMap(({ kinds }) => [...kinds]) : changedKinds(before, after));
 }
 

@@ -8,7 +8,7 @@ import { notification } from '../protocol/compose.ts';
 import { editObject, metaChange } from '../protocol/edit-object.ts';
 import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../protocol/splice.ts';
-import type { Audience } from './list-changes.ts';
+import type { Recipient } from './list-changes.ts';
 import { ownAnswer } from './own-results.ts';
 import type { ListenOwner } from './server-listen.ts';
 
@@ -17,7 +17,7 @@ import type { ListenOwner } from './server-listen.ts';
  * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
  * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
  */
-export class Listen implements Audience, ListenOwner {
+export class Listen implements Recipient, ListenOwner {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;

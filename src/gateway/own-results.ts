@@ -7,7 +7,7 @@ export function ownAnswer(era: Era, members: string): Outcome {
   return answer(ownResult(era, members));
 }
 
-export function ownResult(era: Era, members: string): Message {
+function ownResult(era: Era, members: string): Message {
   if (era === 'stateful') return result('0', `{${members}}`, era);
   return result('0', `{"resultType":"complete"${members === '' ? '' : `,${members}`}}`, era);
 }

@@ -3,9 +3,9 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Catalogs } from './catalogs.ts';
-import type { Audience } from './list-changes.ts';
+import type { Recipient } from './list-changes.ts';
 
-export class SeenSession implements Audience {
+export class SeenSession implements Recipient {
   readonly client: ClientProfile;
   readonly endpoint: Endpoint;
   announced: Catalog | null;

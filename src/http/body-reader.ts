@@ -20,9 +20,9 @@ export function bodyRefusal(request: IncomingMessage, maxBytes: number): Refusal
   return length > 0 ? null : emptyBody;
 }
 
-export const emptyBody: Refusal = { status: 400, code: 'empty_body', message: 'the request has no body' };
+const emptyBody: Refusal = { status: 400, code: 'empty_body', message: 'the request has no body' };
 
-export function tooLarge(maxBytes: number): Refusal {
+function tooLarge(maxBytes: number): Refusal {
   return { status: 413, code: 'body_too_large', message: `the body is larger than ${maxBytes} bytes` };
 }
 

@@ -3,7 +3,7 @@ import { type Refusal, rawRefusal, renderRefusal } from './refusal.ts';
 import { RequestContext } from './request-context.ts';
 
 /** What llhttp and Node say of bytes that are no acceptable request, as an answer. */
-export function clientErrorRefusal(code: string | undefined): Refusal {
+function clientErrorRefusal(code: string | undefined): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return { status: 431, code: 'headers_too_large', message: 'the request line and headers are too large' };

@@ -6,7 +6,7 @@
 import { skipSpace } from './skip.ts';
 
 /** Deepest nesting taken from clients. */
-export const STRICT_MAX_DEPTH = 512;
+const STRICT_MAX_DEPTH = 512;
 
 const PLAIN = 0;
 const QUOTE = 1;

@@ -6,7 +6,7 @@
  */
 
 /** Deepest nesting taken from servers. Deeper documents crash recursive parsers of honest clients. */
-export const RELAXED_MAX_DEPTH = 10_000;
+const RELAXED_MAX_DEPTH = 10_000;
 
 /** Strings up to this length are walked; a native search costs more than it saves below it. */
 const WALK = 48;

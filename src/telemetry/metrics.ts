@@ -1,5 +1,5 @@
 /** Bounds of the operation-duration histograms, in seconds (OpenTelemetry MCP semantic conventions). */
-export const DURATION_BUCKETS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
+const DURATION_BUCKETS: readonly number[] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 
 interface Family {
   readonly name: string;

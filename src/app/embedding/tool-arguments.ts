@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { ToolArguments } from './agent-client.ts';
 
 /** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */
-export function argumentsText(args: ToolArguments | undefined): string {
+function argumentsText(args: ToolArguments | undefined): string {
   if (args === undefined) return '{}';
   if (typeof args !== 'string') return JSON.stringify(args);
   let value: unknown;
