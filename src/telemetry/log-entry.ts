@@ -7,7 +7,7 @@ export interface LogEntry {
   /** Wall clock, milliseconds. */
   readonly at: number;
   readonly level: LogLevel;
-  /** What happened, in a few constant words: `server started`. Whatever varies is in the fields. */
+  /** What happened, in constant words, in snake case: `config_applied`. Whatever varies is in the fields. */
   readonly event: string;
   readonly fields: LogFields;
 }

@@ -1,6 +1,5 @@
 import { LOG_LEVELS, type LogEntry, type LogFields, type LogLevel } from './log-entry.ts';
-import { formatJson, type LogFormat, plain } from './log-format.ts';
-import { RingBuffer } from './ring-buffer.ts';
+import { formatJson, type LogFormat } from './log-format.ts';
 import { Scrubber } from './scrubber.ts';
 
 export interface LoggerOptions {
@@ -9,12 +8,10 @@ export interface LoggerOptions {
   readonly write: (line: string) => void;
   readonly format?: LogFormat;
   readonly now?: () => number;
-  /** How many entries `recent` keeps, whatever the level of the output. */
-  readonly keep?: number;
 }
 
 /**
- * Structured log. A child shares its parent's output, level, ring buffer and scrubber and adds fields of its own
+ * Structured log. A child shares its parent's output, level and scrubber and adds fields of its own
  * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
  */
 export class Logger {
@@ -28,7 +25,7 @@ export class Logger {
     this.#fields = fields;
   }
 
-  /** A logger that writes nothing but still keeps recent entries. */
+  /** A logger that writes nothing. */
   static silent(): Logger {
     return new Logger({ level: 'error', write: () => {} });
   }
@@ -54,10 +51,6 @@ export class Logger {
     return this.#core.scrubber.scrub(text);
   }
 
-  recent(): LogEntry[] {
-    return this.#core.recent.toArray();
-  }
-
   debug(event: string, fields: LogFields = {}): void {
     this.#core.log('debug', event, this.#fields, fields);
   }
@@ -78,7 +71,6 @@ export class Logger {
 class LoggerCore {
   level: LogLevel;
   readonly scrubber = new Scrubber();
-  readonly recent: RingBuffer<LogEntry>;
   readonly #write: (line: string) => void;
   readonly #format: LogFormat;
   readonly #now: () => number;
@@ -88,18 +80,11 @@ class LoggerCore {
     this.#write = options.write;
     this.#format = options.format ?? formatJson;
     this.#now = options.now ?? Date.now;
-    this.recent = new RingBuffer(options.keep ?? 1000);
   }
 
   log(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.level)) return;
     const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
-    const line = this.scrubber.scrub(this.#format(entry));
-    this.recent.push({ ...entry, fields: this.#scrubbed(entry.fields) });
-    this.#write(`${line}\n`);
-  }
-
-  #scrubbed(fields: LogFields): LogFields {
-    return JSON.parse(this.scrubber.scrub(JSON.stringify(fields, plain))) as LogFields;
+    this.#write(`${this.scrubber.scrub(this.#format(entry))}\n`);
   }
 }
