@@ -93,6 +93,8 @@ export class ClientExchange implements Exchange {
   conclude(outcome: Outcome, reason: string): void {
     const tell = this.onCancel;
     this.finish(outcome);
+    // Whoever has only been waiting so far sees by this that nothing is to be begun any more.
+    this.cancelled ??= reason;
     tell?.(reason);
   }
 

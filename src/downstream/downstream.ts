@@ -78,7 +78,7 @@ export class Downstream implements ClientStreams {
       events,
       fingerprints,
       settings: () => state().sessions,
-      onEnded: (session) => core.sessionEnded(session.id),
+      onEnded: (sessionId) => core.sessionEnded(sessionId),
     });
     this.#intake = new SessionIntake(core, this.sessions);
     this.#stateless = new StatelessFront({

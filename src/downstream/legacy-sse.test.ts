@@ -113,3 +113,15 @@ test('the server can ask, and the session ends with its stream', async () => {
   assert.ok(rig.core.ended.includes(id));
   assert.equal((await post(to, call(1, 'ping'))).status, 404);
 });
+
+test('a batch that is one request too many is refused whole, and none of it runs', async () => {
+  const { stream, to } = await connect();
+  rig.core.on('tools/call', () => new Promise(() => {}));
+  const batch = (size: number) =>
+    `[${Array.from({ length: size }, (_, id) => call(id, 'tools/call', { name: 'slow' })).join(',')}]`;
+  for (let i = 0; i < 3; i++) assert.equal((await post(to, batch(80))).status, 202);
+  const before = rig.core.ran.length;
+  assert.equal((await post(to, batch(17))).status, 429);
+  assert.equal(rig.core.ran.length, before);
+  stream.drop();
+});

@@ -8,6 +8,7 @@ import { readBatch } from './batch.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Gate } from './gate.ts';
 import { sendError } from './send.ts';
+import { MAX_IN_FLIGHT } from './session-intake.ts';
 import type { SessionTable } from './session-table.ts';
 import { SharedChannel, type SharedWire } from './shared-channel.ts';
 import type { SingleWire } from './single-wire.ts';
@@ -98,11 +99,17 @@ export class LegacySse {
       sendError(context, 404, -32600, 'Session not found');
       return;
     }
+    // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
+    const requests = messages.filter(({ kind }) => kind === 'request');
+    if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
+      const id = requests.length === 1 ? requests[0]!.id : '';
+      sendError(context, 429, -32600, 'Too many requests in flight', id, RETRY_SOON);
+      return;
+    }
     for (const message of messages) {
       const fate = this.#deps.wire.take(session, session.channel as SharedChannel, message);
-      if (fate === 'taken') continue;
-      if (fate === 'full') sendError(context, 429, -32600, 'Too many requests in flight', message.id, RETRY_SOON);
-      else sendError(context, 400, -32600, 'Nothing was asked under this id');
+      if (fate === 'taken' || messages.length > 1) continue;
+      sendError(context, 400, -32600, 'Nothing was asked under this id');
       return;
     }
     context.empty(202);

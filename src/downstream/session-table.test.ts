@@ -5,7 +5,6 @@ import { AGGREGATE } from '../model/exchange.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
-import type { ClientSession } from './client-session.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { SessionManager } from './session-manager.ts';
 import { SessionTable } from './session-table.ts';
@@ -30,7 +29,7 @@ function table(options: { max?: number; maxPerPrincipal?: number; records?: Map<
     events: { append: () => '1', after: async () => null, forget: (id) => void forgotten.push(id) },
     fingerprints: new Fingerprints(),
     settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
-    onEnded: (session: ClientSession) => void ended.push(session.id),
+    onEnded: (sessionId) => void ended.push(sessionId),
   });
   const create = (principal = ANONYMOUS, lasting = true) =>
     sessions.create({
@@ -104,12 +103,13 @@ test('stored sessions that expired while no process ran are gone', async () => {
   const id = first.create().id;
   const old = { ...first.records.get(id)!, id: 'e'.repeat(32), lastSeenAt: first.clock.wall() - 2_000_000 };
   first.records.set(old.id, old);
-  const { sessions, records, forgotten } = table({ records: first.records });
+  const { sessions, records, forgotten, ended } = table({ records: first.records });
   assert.equal(await sessions.load(old.id, ANONYMOUS, AGGREGATE), null);
   records.set(old.id, old);
   await sessions.clean();
   assert.deepEqual([...records.keys()], [id]);
   assert.ok(forgotten.includes(old.id));
+  assert.deepEqual(ended, [old.id, old.id], 'what is kept for it elsewhere is let go as well');
 });
 
 test('fault:F19 caps: refused when full of sessions in use, an old idle one yields', async () => {

@@ -17,8 +17,8 @@ export interface SessionTableDeps {
   readonly events: EventLog;
   readonly fingerprints: Fingerprints;
   readonly settings: () => SessionSettings;
-  /** Told once for every session that ended, whatever ended it. */
-  readonly onEnded: (session: ClientSession) => void;
+  /** Told once for every session that ended, whatever ended it; also of those that only their records knew. */
+  readonly onEnded: (sessionId: string) => void;
 }
 
 /** What a client says of itself at `initialize`. */
@@ -128,7 +128,7 @@ export class SessionTable {
       this.#deps.records.delete(session.id);
       this.#deps.events.forget(session.id);
     }
-    this.#deps.onEnded(session);
+    this.#deps.onEnded(session.id);
   }
 
   /** Ends what nobody used for `idleMs`, and writes down later uses of the rest. Returns how many ended. */
@@ -197,6 +197,7 @@ export class SessionTable {
   #forget(id: string): void {
     this.#deps.records.delete(id);
     this.#deps.events.forget(id);
+    this.#deps.onEnded(id);
   }
 
   #recordOf(session: ClientSession): SessionRecord {

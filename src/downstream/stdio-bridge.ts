@@ -12,7 +12,7 @@ import { BridgeHeaders } from './bridge-headers.ts';
 import { type Talk, talk } from './bridge-talk.ts';
 import { classifyHeaderless } from './classify-headerless.ts';
 import { LineReader } from './line-reader.ts';
-import type { StdioStreams } from './stdio.ts';
+import { MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
 export interface StdioBridgeDeps {
   readonly client: HttpClientPort;
@@ -302,6 +302,7 @@ export class StdioBridge {
     if (this.#ended) return;
     const { input, output } = this.#streams;
     if (!output.write(Buffer.concat([oneLine(message), NEWLINE]))) input.pause();
+    if (output.writableLength > MAX_UNREAD) this.close();
   }
 }
 

@@ -42,7 +42,7 @@ export interface StdioFrontDeps {
 /** How long calls in flight may go on after the client has closed its end. */
 const LAST_WORDS_MS = 30_000;
 /** What may wait for a client that does not read. Beyond it the client is given up. */
-const MAX_UNREAD = 64 * 1024 * 1024;
+export const MAX_UNREAD = 64 * 1024 * 1024;
 
 /**
  * The gateway as a local MCP server: one JSON-RPC message per line, both eras on the same pair of streams. Nothing but
@@ -122,6 +122,8 @@ export class StdioFront implements SharedWire {
   }
 
   #take(line: Buffer): void {
+    // The rest of a chunk, or of a pipe whose session is over: nobody would hear of what it does.
+    if (this.#ended) return;
     const message = scanMessage(line, 'stateful', 'strict');
     if (isScanFailure(message)) {
       this.write(rejectScan({}, message).answer.bytes);
