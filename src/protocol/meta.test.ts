@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Message } from '../model/message.ts';
 import { editObject, elementsChange, metaChange } from './edit-object.ts';
 import { text } from './fields.ts';
-import { metaFields, progressToken, subscriptionId } from './meta.ts';
+import { progressToken, subscriptionId } from './meta.ts';
 import { isScanFailure, scanMessage } from './scan.ts';
 import { splice, spliceMessage } from './splice.ts';
 
@@ -52,8 +52,6 @@ test('a subscription is named in notifications and in the answer that ends it', 
     assert.equal(text(found.bytes, subscriptionId(found)!), '"s"');
   }
   assert.equal(subscriptionId(message('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')), null);
-  const [a, b] = metaFields(message('{"jsonrpc":"2.0","method":"m","params":{"_meta":{"a":1}}}'), ['a', 'b']);
-  assert.ok(a !== null && b === null);
 });
 
 test('`_meta` is created, changed, and taken away when nothing is left', () => {

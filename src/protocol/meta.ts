@@ -1,6 +1,6 @@
-/** The tokens that tie messages to what they belong to, and other members of `_meta`. */
+/** The tokens that tie messages to what they belong to. */
 import type { Message } from '../model/message.ts';
-import { field, fieldAt, fields, type Range } from './fields.ts';
+import { field, fieldAt, type Range } from './fields.ts';
 import { SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
 
 /**
@@ -18,12 +18,6 @@ export function progressToken(message: Message): Range | null {
 export function subscriptionId(message: Message): Range | null {
   if (message.bodyStart < 0) return null;
   return fieldAt(message.bytes, message.bodyStart, message.bodyEnd, SUBSCRIPTION);
-}
-
-/** The values of `_meta` members of a message's body; null for each that is not there. */
-export function metaFields(message: Message, keys: readonly string[]): (Range | null)[] {
-  const meta = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, '_meta');
-  return meta === null ? keys.map(() => null) : fields(message.bytes, meta.start, meta.end, keys);
 }
 
 const REQUEST_TOKEN = ['_meta', 'progressToken'];
