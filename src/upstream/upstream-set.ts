@@ -37,6 +37,8 @@ export class UpstreamSet implements Upstreams {
   readonly #upstreams = new Map<string, Upstream>();
   /** Replaced or removed, still finishing what is in flight. */
   readonly #leaving = new Set<Promise<void>>();
+  /** Starting, to replace one that runs until then. */
+  readonly #coming = new Set<Upstream>();
   #desired: ReadonlyMap<string, Server> = new Map();
   #sorted: readonly Server[] = [];
   #started = false;
@@ -139,7 +141,7 @@ export class UpstreamSet implements Upstreams {
   async #close(reason: CloseReason): Promise<void> {
     this.#queue.close();
     this.#stopSweeping();
-    const ended = [...this.#upstreams.values()].map((upstream) => upstream.close(reason));
+    const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving]);
   }
 
@@ -190,7 +192,11 @@ export class UpstreamSet implements Upstreams {
   async #replace(server: Server, known: CatalogsByServer): Promise<void> {
     const next = this.#make(server, known);
     const before = this.#upstreams.get(server.name);
+    this.#coming.add(next);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
+    this.#coming.delete(next);
+    // The end came first, and has taken it along.
+    if (this.#closing !== null) return;
     // What is desired may have changed while it was starting.
     const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
