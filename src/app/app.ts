@@ -4,6 +4,7 @@ import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
 import { isLoopbackHost } from '../http/address.ts';
 import { Listener } from '../http/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { ANONYMOUS } from '../model/principal.ts';
 import type { Reload } from '../registry/config-follower.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
 import type { RegistryChange } from '../registry/registry.ts';
@@ -119,9 +120,12 @@ export class App {
     return this.#addresses;
   }
 
+  /** No-op for a gateway that was told to stop while its ports were being opened. */
   startServers(): void {
-    this.rooms.upstreams.start();
-    void this.rooms.downstream.sessions.clean();
+    if (this.#stopping !== null) return;
+    const { upstreams, downstream, logger } = this.rooms;
+    upstreams.start();
+    downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
   facts(): GatewayFacts {
@@ -199,7 +203,9 @@ export class App {
   #apply(change: RegistryChange): void {
     const { logger, upstreams, authenticator, downstream, gateway } = this.rooms;
     const { added, removed, changed, updated } = change.servers;
-    const current = (id: string) => authenticator.principal(id);
+    // Without a listener the only caller without a key is whoever started this process, on its pipes.
+    const started = this.#mcp === null ? ANONYMOUS : null;
+    const current = (id: string) => authenticator.principal(id) ?? (id === ANONYMOUS.id ? started : null);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     this.rooms.desired.state = change.state;
     logger.level = change.state.logLevel;

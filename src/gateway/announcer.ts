@@ -31,6 +31,7 @@ export class Announcer {
   readonly #changes = new Map<string, { server: string; fingerprint: string; kinds: Set<ListKind> }>();
   readonly #told = new Map<string, number>();
   #disarm: (() => void) | null = null;
+  #stopForgetting: (() => void) | null = null;
   #everybody = false;
   readonly #filtered = new Set<string>();
 
@@ -60,11 +61,14 @@ export class Announcer {
   /** The session was told by its own connection. */
   told(sessionId: string, method: string): void {
     this.#told.set(`${sessionId} ${method}`, this.#deps.clock.now());
+    this.#forgetLater();
   }
 
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
+    this.#stopForgetting?.();
+    this.#stopForgetting = null;
     this.#changes.clear();
   }
 
@@ -88,7 +92,6 @@ export class Announcer {
       for (const method of methods) this.#tell(sessionId, method);
     }
     this.#deps.listens.announce(changes);
-    this.#forgetTold();
   }
 
   /** The sessions whose lists may be affected, each with the changes of servers it may use. */
@@ -116,8 +119,13 @@ export class Announcer {
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
   }
 
-  #forgetTold(): void {
-    const now = this.#deps.clock.now();
-    for (const [key, at] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(key);
+  /** Not only with the next change: there may be none for long, and sessions come and go. */
+  #forgetLater(): void {
+    this.#stopForgetting ??= this.#deps.clock.after(TOLD_MS, () => {
+      this.#stopForgetting = null;
+      const now = this.#deps.clock.now();
+      for (const [key, at] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(key);
+      if (this.#told.size > 0) this.#forgetLater();
+    });
   }
 }

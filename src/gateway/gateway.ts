@@ -67,8 +67,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
       const refused = refuseAccess(client.principal, endpoint.server);
       return refused ?? (await single.hello(endpoint.server, client, waitMs));
     }
-    const catalog = await catalogs.ready(client, waitMs);
+    // Seen before the wait: should the session end meanwhile, it is forgotten and stays so.
     sessions.see(client, endpoint);
+    const catalog = await catalogs.ready(client, waitMs);
+    const seen = client.sessionId === null ? null : sessions.get(client.sessionId);
+    if (seen !== null) seen.announced = catalog;
     return {
       serverInfo: this.#serverInfo,
       capabilities: aggregateCapabilities(catalog, eraOf(client.revision)),

@@ -243,3 +243,13 @@ test('a filter that is none is refused', async () => {
     assert.ok(outcome.kind === 'failure' && outcome.error.code === 'INVALID_PARAMS');
   }
 });
+
+test('a listen whose relays fail by a defect is answered so, and leaves nothing open', async () => {
+  const bench = new GatewayBench({ young: YOUNG });
+  bench.upstreams.call = () => {
+    throw new Error('a defect');
+  };
+  const { outcome } = listen(bench, { resourceSubscriptions: ['y://1'] });
+  const ended = await outcome;
+  assert.equal(ended.kind === 'failure' ? ended.error.code : ended.kind, 'INTERNAL');
+});

@@ -105,9 +105,10 @@ export class Listens {
       const relayed = await this.#deps.relays.open(listen, filter);
       if (filter.uris.length > 0 && relayed.uris.length > 0) honoured['resourceSubscriptions'] = relayed.uris;
       if (filter.taskIds.length > 0 && relayed.taskIds.length > 0) honoured['taskIds'] = relayed.taskIds;
-    } finally {
-      listen.acknowledge(JSON.stringify(honoured));
+    } catch (cause) {
+      listen.end(failure(new GatewayError('INTERNAL', 'Internal error', { cause })));
     }
+    listen.acknowledge(JSON.stringify(honoured));
   }
 
   #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
