@@ -41,8 +41,13 @@ export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, c
   };
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(join(FOLDER, `${proof.id}.json`), `${JSON.stringify(kept, null, 2)}\n`);
-  writeFileSync(join(FOLDER, 'README.md'), summary());
+  writeSummary();
   return kept;
+}
+
+/** From what is kept. */
+export function writeSummary(): void {
+  writeFileSync(join(FOLDER, 'README.md'), summary());
 }
 
 function summary(): string {
