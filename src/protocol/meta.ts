@@ -9,7 +9,8 @@ import { SUBSCRIPTION_ID_KEY } from './meta-keys.ts';
  */
 export function progressToken(message: Message): Range | null {
   const { bytes, bodyStart, bodyEnd, kind, method } = message;
-  if (bodyStart < 0) return null;
+  // Most messages name no token: a native search says so before the body is walked. An escape could hide the name.
+  if (bodyStart < 0 || (!bytes.includes(TOKEN) && !bytes.includes(BACKSLASH))) return null;
   if (kind === 'request') return fieldAt(bytes, bodyStart, bodyEnd, REQUEST_TOKEN);
   return method === 'notifications/progress' ? field(bytes, bodyStart, bodyEnd, 'progressToken') : null;
 }
@@ -20,5 +21,7 @@ export function subscriptionId(message: Message): Range | null {
   return fieldAt(message.bytes, message.bodyStart, message.bodyEnd, SUBSCRIPTION);
 }
 
+const TOKEN = Buffer.from('progressToken');
+const BACKSLASH = 0x5c;
 const REQUEST_TOKEN = ['_meta', 'progressToken'];
 const SUBSCRIPTION = ['_meta', SUBSCRIPTION_ID_KEY];

@@ -1,11 +1,8 @@
 import type { Message } from '../model/message.ts';
-import { field, fieldAt, type Range } from '../protocol/fields.ts';
+import { field, type Range } from '../protocol/fields.ts';
 
 /** Longest id of ours that can come back: all safe integers have at most 16 digits. */
 const MAX_DIGITS = 15;
-
-const TOKEN = Buffer.from('progressToken');
-const BACKSLASH = 0x5c;
 
 /**
  * Reads an id of our own from the lexeme a server sent back. -1 for everything that is not exactly the integer we
@@ -21,21 +18,6 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
     id = id * 10 + digit;
   }
   return id;
-}
-
-/** The client's progress token in a request. Bodies that cannot name one are not walked: a native search says so. */
-export function progressToken(message: Message): Range | null {
-  const { bytes, bodyStart, bodyEnd } = message;
-  if (bodyStart < 0 || (!bytes.includes(TOKEN) && !bytes.includes(BACKSLASH))) return null;
-  return fieldAt(bytes, bodyStart, bodyEnd, ['_meta', 'progressToken']);
-}
-
-/** Where a server's message names a subscription (2026-07-28, patterns/subscriptions §Receiving Notifications). */
-export function subscriptionId(message: Message): Range | null {
-  return fieldAt(message.bytes, message.bodyStart, message.bodyEnd, [
-    '_meta',
-    'io.modelcontextprotocol/subscriptionId',
-  ]);
 }
 
 /** A member of the body, where there is a body. */

@@ -3,10 +3,11 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { errorAnswer, failureAnswer, result } from '../protocol/compose.ts';
 import type { Range } from '../protocol/fields.ts';
+import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import { spliceMessage, withId } from '../protocol/splice.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
-import { bodyField, ownId, subscriptionId } from './identifiers.ts';
+import { bodyField, ownId } from './identifiers.ts';
 import type { Pending } from './pending.ts';
 import { isExclusive, type Tenancy } from './tenancy.ts';
 
