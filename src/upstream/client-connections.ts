@@ -14,6 +14,7 @@ import { SessionPool, type Wanted } from './session-pool.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 import { SHARED, tenancyOf } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
+import { WaitingSessions } from './waiting-sessions.ts';
 
 export interface ClientConnectionsDeps {
   readonly clock: Clock;
@@ -32,6 +33,7 @@ export interface ClientConnectionsDeps {
  * whether the server is up.
  */
 export class ClientConnections {
+  readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
   readonly #deps: ClientConnectionsDeps;
   #server: Server;
@@ -115,7 +117,13 @@ export class ClientConnections {
     this.#deps.connector.forget(this.#server, key);
   }
 
+  /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
+  whileWaiting<T>(client: ClientProfile, work: () => Promise<T>): Promise<T> {
+    return this.#waiting.during(client.sessionId, work, (sessionId) => this.release(sessionId));
+  }
+
   release(sessionId: string): void {
+    this.#waiting.ended(sessionId);
     this.forgetSession(sessionId);
     for (const key of keysOfSession(sessionId)) void this.pool.release(key);
   }

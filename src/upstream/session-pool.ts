@@ -14,6 +14,8 @@ import type { CloseReason } from './transport/transport.ts';
 const STALE_HOLD_MS = 20_000;
 /** Connections of clients without a session end after so long without a call; nothing else would ever end them. */
 const IDLE_MS = 30 * 60_000;
+/** How long a spare that was replaced may still be listed over. */
+const LISTING_MS = 30_000;
 
 export interface SessionPoolDeps {
   readonly server: string;
@@ -57,6 +59,8 @@ export class SessionPool {
   readonly #counted = new Set<Connection>();
   #opening = 0;
   #spare: Slot | null = null;
+  /** Spares that were replaced and are still being listed over. */
+  readonly #replaced = new Set<Slot>();
 
   constructor(deps: SessionPoolDeps) {
     this.#deps = deps;
@@ -124,9 +128,14 @@ export class SessionPool {
       if (present.connection?.ready === true) return present.connection;
       if (present.opening !== null) return present.opening;
     }
+    if (present?.opening) {
+      // Somebody with other capabilities is about to list over it: one after the other.
+      await present.opening.catch(() => {});
+      return this.openSpare(profile, era, attempt);
+    }
     const slot: Slot = { key: 'spare', era, tenancy: SPARE, profile, connection: null, opening: null, attempt };
     this.#spare = slot;
-    if (present !== null) void this.#end(present, 'remove');
+    if (present !== null) void this.#endIdle(present);
     try {
       return await this.#open(slot);
     } catch (error) {
@@ -183,7 +192,7 @@ export class SessionPool {
   }
 
   async closeAll(how: CloseReason): Promise<void> {
-    const slots = [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])];
+    const slots = [...this.#slots.values(), ...this.#replaced, ...(this.#spare === null ? [] : [this.#spare])];
     this.#slots.clear();
     this.#spare = null;
     await Promise.all(slots.map((slot) => this.#end(slot, how)));
@@ -293,6 +302,14 @@ export class SessionPool {
   #evict(connection: Connection): void {
     this.#uncount(connection);
     void connection.close('remove');
+  }
+
+  /** Ends a spare that was replaced once nothing is being listed over it. */
+  async #endIdle(spare: Slot): Promise<void> {
+    this.#replaced.add(spare);
+    await spare.connection?.drained(LISTING_MS);
+    this.#replaced.delete(spare);
+    await this.#end(spare, 'remove');
   }
 
   async #end(slot: Slot, how: CloseReason): Promise<void> {

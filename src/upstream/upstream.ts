@@ -147,7 +147,7 @@ export class Upstream implements ConnectionOwner<Connection> {
       limits,
       server: () => this.#server,
       ready: (client) => this.#connections.ready(client),
-      connection: (client) => this.#connectionFor(client),
+      connection: (client) => this.#connections.whileWaiting(client, () => this.#connectionFor(client)),
       tool: (client, tool) => this.#shown.tool(client, tool),
       relist: (client) => this.#shown.refresh(client),
       answered: () => {
@@ -211,7 +211,7 @@ export class Upstream implements ConnectionOwner<Connection> {
   }
 
   releaseSession(sessionId: string): void {
-    this.#lost.delete(sessionId);
+    for (const [key, want] of this.#lost) if (sessionOf(want.tenancy) === sessionId) this.#lost.delete(key);
     this.#connections.release(sessionId);
   }
 

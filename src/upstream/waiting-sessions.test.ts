@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { WaitingSessions } from './waiting-sessions.ts';
+
+function deferred() {
+  let resolve = () => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
+test('check:C4 what is opened for a session that ended meanwhile is released, once, after the last of its waiting work', async () => {
+  const sessions = new WaitingSessions();
+  const released: string[] = [];
+  const release = (id: string) => released.push(id);
+  const first = deferred();
+  const second = deferred();
+  const work = [
+    sessions.during('a', () => first.promise, release),
+    sessions.during('a', () => second.promise, release),
+  ];
+  const other = sessions.during('b', () => second.promise, release);
+  sessions.ended('a');
+  first.resolve();
+  await work[0];
+  assert.deepEqual(released, [], 'other work of the session may still open something');
+  second.resolve();
+  await Promise.all([work[1], other]);
+  assert.deepEqual(released, ['a'], 'a session that goes on keeps what was opened for it');
+});
+
+test('a session that ends while its work fails is released as well; one that ends later is not remembered', async () => {
+  const sessions = new WaitingSessions();
+  const released: string[] = [];
+  const failing = deferred();
+  const work = sessions.during(
+    'a',
+    () => failing.promise.then(() => Promise.reject(new Error('x'))),
+    (id) => released.push(id),
+  );
+  sessions.ended('a');
+  failing.resolve();
+  await assert.rejects(work, /x/);
+  assert.deepEqual(released, ['a']);
+  sessions.ended('a');
+  await sessions.during(
+    'a',
+    () => Promise.resolve(),
+    (id) => released.push(id),
+  );
+  assert.deepEqual(released, ['a']);
+});
