@@ -24,7 +24,8 @@ export function defaultDataDir(env: Readonly<Record<string, string | undefined>>
  * The folder where one gateway keeps what outlives it; only its user can read it.
  *
  * One gateway per folder: `acquire` takes a lock that the kernel releases when the process ends, however it ends
- * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist.
+ * (an exclusive SQLite transaction on a file of its own), so a stale lock cannot exist. Whoever holds the folder keeps
+ * the object: when it is collected, the lock is gone.
  */
 export class DataFolder {
   readonly path: string;

@@ -269,7 +269,7 @@ test('rows that come faster than they were written behind are caught up with soo
   assert.equal(open('fast.db').state.all('b').size, 5_000);
 });
 
-test('one gateway per data folder, by a lock that dies even with kill -9', async () => {
+test('one gateway per data folder, by a lock that dies even with kill -9', async (context) => {
   const path = join(folder, 'data');
   const module = pathToFileURL(join(import.meta.dirname, 'data-folder.ts')).href;
   const child = spawn(process.execPath, [
@@ -280,8 +280,10 @@ test('one gateway per data folder, by a lock that dies even with kill -9', async
      console.log(folder.acquire());
      folder.publish({ pid: process.pid, version: 'v', mcpUrl: 'u', controlUrl: 'c', files: [], startedAt: 1 });
      console.log('up');
-     setInterval(() => {}, 1000);`,
+     // Refers to the folder: the lock is let go of when nothing does any more.
+     setInterval(() => folder.held, 1000);`,
   ]);
+  context.after(() => child.kill('SIGKILL'));
   let out = '';
   for await (const chunk of child.stdout) {
     out += chunk;
