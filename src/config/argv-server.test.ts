@@ -21,19 +21,19 @@ const NAMES: readonly [command: string, name: string][] = [
 for (const [command, name] of NAMES) {
   test(`"${command}" is called ${name}`, () => {
     const words = command === './bin/weird name!' ? [command] : command.split(' ');
-    assert.equal(argvServer(words, '/work')!.name, name);
+    assert.equal(argvServer(words, '/srv')!.name, name);
   });
 }
 
 test('the words become the command and its arguments, untouched', () => {
-  const { transport } = argvServer(['./run', '${HOME}', '$x', '-y'], '/work')!;
+  const { transport } = argvServer(['./run', '${HOME}', '$x', '-y'], '/srv')!;
   assert.deepEqual(transport, {
     type: 'stdio',
-    command: '/work/run',
+    command: '/srv/run',
     args: ['${HOME}', '$x', '-y'],
     env: {},
     inheritEnv: true,
-    cwd: '/work',
+    cwd: '/srv',
   });
 });
 

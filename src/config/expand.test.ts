@@ -19,7 +19,7 @@ function expand(text: string, client: ClientId = 'unknown', shellNames = false) 
     problems,
     client,
     fileFolder: '/files',
-    workspaceFolder: '/work/shop',
+    workspaceFolder: '/srv/shop',
     env: ENV,
     inputs: new Map([['api-key', 'answer-1']]),
   });
@@ -42,7 +42,7 @@ const GOOD: readonly [text: string, value: string][] = [
   ['${EMPTY:-d}', 'd'],
   ['${env:NOPE:-d}', 'd'],
   ['${input:api-key}', 'answer-1'],
-  ['${workspaceFolder}/x', '/work/shop/x'],
+  ['${workspaceFolder}/x', '/srv/shop/x'],
   ['${workspaceFolderBasename}', 'shop'],
   ['${userHome}', '/home/me'],
   ['a${pathSeparator}b${/}c', 'a/b/c'],

@@ -8,7 +8,6 @@ export interface Reply {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  // biome-ignore format: the type of any JSON
   readonly json: Json;
 }
 
@@ -102,7 +101,6 @@ export class EventReader {
   }
 
   /** The message of the next event that has one. */
-  // biome-ignore format: the type of any JSON
   async message(): Promise<Json> {
     for (;;) {
       const event = await this.next();
