@@ -59,7 +59,7 @@ function brief(server: Server): Record<string, unknown> {
 
 const CASES: readonly [client: string, file: string, cwd?: string][] = [
   ['claude', '.mcp.json'],
-  ['claude-user', '.claude.json', '/home/me/srv/shop/src'],
+  ['claude-user', '.claude.json', '/home/me/code/shop/src'],
   ['cursor', '.cursor/mcp.json'],
   ['vscode', '.vscode/mcp.json'],
   ['windsurf', 'mcp_config.json'],
