@@ -178,7 +178,8 @@ export class UpstreamSet implements Upstreams {
       if (capabilities === null) continue;
       remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
     }
-    return new Upstream(server, this.#deps, this.#times, this.#limits, this.#quota, remembered);
+    const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota };
+    return new Upstream(server, context, remembered);
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {

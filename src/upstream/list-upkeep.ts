@@ -1,0 +1,63 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Message } from '../model/message.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
+import { ChangeListener } from './change-listener.ts';
+import type { Connection } from './connection.ts';
+import { ListChanges } from './list-changes.ts';
+import type { ServerCatalogs } from './server-catalogs.ts';
+import { sessionOf } from './tenancy.ts';
+
+export interface ListUpkeepDeps {
+  readonly server: string;
+  readonly clock: Clock;
+  readonly events: UpstreamEvents;
+  readonly catalogs: ServerCatalogs;
+}
+
+/** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
+export class ListUpkeep {
+  readonly #deps: ListUpkeepDeps;
+  readonly #changes: ListChanges;
+  readonly #listener: ChangeListener;
+
+  constructor(deps: ListUpkeepDeps) {
+    const { clock } = deps;
+    this.#deps = deps;
+    this.#changes = new ListChanges(clock, (connection, messages) => this.#changed(connection, messages));
+    this.#listener = new ChangeListener({ clock, missed: (connection) => this.missed(connection) });
+  }
+
+  /** There is a connection that the server can be listed over. */
+  useful(connection: Connection, profile: ClientProfile): void {
+    this.#deps.catalogs.ensure(profile, connection);
+    this.#listener.watch(connection);
+  }
+
+  /** The server says that a list of its has changed. */
+  noted(connection: Connection, message: Message): void {
+    this.#changes.note(connection, message);
+  }
+
+  /** What the server told of its lists may have been missed. */
+  missed(connection: Connection): void {
+    if (!connection.ready) return;
+    const { catalogs } = this.#deps;
+    if (connection.era === 'stateless') catalogs.refreshAll(connection);
+    else catalogs.refreshOver(connection);
+  }
+
+  close(): void {
+    this.#changes.close();
+    this.#listener.close();
+  }
+
+  #changed(connection: Connection, messages: readonly Message[]): void {
+    const { server, events } = this.#deps;
+    const sessionId = sessionOf(connection.tenancy);
+    if (sessionId !== null) {
+      for (const message of messages) events.notification(server, sessionId, message);
+    }
+    this.missed(connection);
+  }
+}

@@ -1,0 +1,55 @@
+import type { Connection } from './connection.ts';
+import { EraUnspoken } from './era-unspoken.ts';
+import { asGatewayError } from './failures.ts';
+import type { SessionPool, Wanted } from './session-pool.ts';
+import { sessionOf } from './tenancy.ts';
+
+/** Connections that a crash took, to be brought back by the next start of the server. */
+export class LostConnections {
+  readonly #server: string;
+  readonly #local: boolean;
+  readonly #pool: SessionPool;
+  readonly #lost = new Map<string, Wanted>();
+
+  /** `local`: the server lives and dies on this machine. */
+  constructor(server: string, local: boolean, pool: SessionPool) {
+    this.#server = server;
+    this.#local = local;
+    this.#pool = pool;
+  }
+
+  add(want: Wanted): void {
+    this.#lost.set(want.key, want);
+  }
+
+  forget(sessionId: string): void {
+    for (const [key, want] of this.#lost) if (sessionOf(want.tenancy) === sessionId) this.#lost.delete(key);
+  }
+
+  clear(): void {
+    this.#lost.clear();
+  }
+
+  /**
+   * Opens them again; resolves with one of them, null if there is none. Processes hold the state of their sessions
+   * and are started again at once; HTTP sessions wait for the next call of their client, so that a thousand of them
+   * do not come back at one instant. Rejects with GatewayError.
+   */
+  async bringBack(): Promise<Connection | null> {
+    const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#local || tenancy.kind === 'shared');
+    this.#lost.clear();
+    const recovered = await Promise.all(wanted.map((want) => this.#reopen(want)));
+    return recovered.find((connection) => connection !== null) ?? null;
+  }
+
+  async #reopen(want: Wanted): Promise<Connection | null> {
+    try {
+      return await this.#pool.acquire(want);
+    } catch (cause) {
+      const error = asGatewayError(cause, this.#server);
+      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof EraUnspoken) return null;
+      this.#lost.set(want.key, want);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,75 @@
+import type { Clock } from '../model/clock.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import type { Connection } from './connection.ts';
+import type { ServerCatalogs } from './server-catalogs.ts';
+import { describeServer } from './server-status.ts';
+import type { SessionPool } from './session-pool.ts';
+import type { Supervisor } from './supervisor.ts';
+
+export interface ServerObserverDeps {
+  readonly clock: Clock;
+  readonly events: UpstreamEvents;
+  readonly supervisor: Supervisor;
+  readonly catalogs: ServerCatalogs;
+  readonly pool: SessionPool;
+}
+
+/** What is observed of one server, with what is left of its last end; tells it to whoever wants to know. */
+export class ServerObserver {
+  readonly #deps: ServerObserverDeps;
+  #server: Server;
+  #startedInMs: number | null = null;
+  #lastExit: ServerStatus['lastExit'] = null;
+  #stderrTail = '';
+
+  constructor(server: Server, deps: ServerObserverDeps) {
+    this.#server = server;
+    this.#deps = deps;
+  }
+
+  get server(): Server {
+    return this.#server;
+  }
+
+  update(server: Server): void {
+    this.#server = server;
+    this.tell();
+  }
+
+  /** A start begins; it has taken place when the server is listed for the first time. */
+  starting(): void {
+    this.#startedInMs = null;
+  }
+
+  listed(): void {
+    this.#startedInMs ??= this.#deps.clock.now() - this.#deps.supervisor.startedAt;
+    this.tell();
+  }
+
+  ended(connection: Connection): void {
+    this.#stderrTail = connection.transport.stderrTail();
+    if (connection.ended?.kind === 'exited')
+      this.#lastExit = { code: connection.ended.code, signal: connection.ended.signal };
+  }
+
+  status(): ServerStatus {
+    const { supervisor, catalogs, pool } = this.#deps;
+    const live = pool.any();
+    return describeServer({
+      server: this.#server,
+      supervisor,
+      catalog: catalogs.latest,
+      catalogFromStore: catalogs.latestIsRemembered,
+      connections: pool.statuses(),
+      startedInMs: this.#startedInMs,
+      lastExit: this.#lastExit,
+      stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
+    });
+  }
+
+  tell(): void {
+    this.#deps.events.statusChanged(this.#server.name, this.status());
+  }
+}

@@ -1,0 +1,98 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Era } from '../model/message.ts';
+import type { Attempt } from './attempt.ts';
+import type { ClientConnections } from './client-connections.ts';
+import type { Connection } from './connection.ts';
+import { asGatewayError } from './failures.ts';
+import type { ListUpkeep } from './list-upkeep.ts';
+import type { LostConnections } from './lost-connections.ts';
+import type { ServerCatalogs } from './server-catalogs.ts';
+import type { ServerObserver } from './server-observer.ts';
+import { ownEra } from './spoken-eras.ts';
+import type { Supervisor } from './supervisor.ts';
+import type { CloseReason } from './transport/transport.ts';
+
+export interface ServerRunsDeps {
+  readonly server: string;
+  readonly supervisor: Supervisor;
+  readonly connections: ClientConnections;
+  readonly lost: LostConnections;
+  readonly catalogs: ServerCatalogs;
+  readonly upkeep: ListUpkeep;
+  readonly observer: ServerObserver;
+  /** Presented where no client is behind a start. */
+  readonly nobody: ClientProfile;
+}
+
+/** Who wants a start, and in which era: null for whichever the server speaks. */
+interface Wish {
+  readonly profile: ClientProfile;
+  readonly era: Era | null;
+}
+
+/**
+ * What the runs of one server begin and end with, as its supervisor orders them, and what waits for a run: a call
+ * that has no connection yet, a list that is to be taken.
+ */
+export class ServerRuns {
+  readonly #deps: ServerRunsDeps;
+  /** Who wanted the coming start: what is presented on the connection that it opens. */
+  #wish: Wish | null = null;
+  #closeReason: CloseReason = 'remove';
+
+  constructor(deps: ServerRunsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Waits until the server is up, started for this client if it is not. Rejects with GatewayError. */
+  up(client: ClientProfile): Promise<void> {
+    return this.#up({ profile: client, era: ownEra(client) });
+  }
+
+  /** The client's connection, once the server is up. Rejects with GatewayError. */
+  async connectionFor(client: ClientProfile): Promise<Connection> {
+    const { server, supervisor, connections } = this.#deps;
+    await this.up(client);
+    try {
+      return await connections.acquire(client);
+    } catch (cause) {
+      const error = asGatewayError(cause, server);
+      if (error.code !== 'OVERLOADED' && error.code !== 'CANCELLED') supervisor.crashed(error);
+      throw error;
+    }
+  }
+
+  /** A connection to list the server over, once it is up. Rejects with GatewayError. */
+  async listingConnection(profile: ClientProfile, era: Era): Promise<Connection> {
+    await this.#up({ profile, era });
+    return this.#deps.connections.forListing(profile, era);
+  }
+
+  /** One start: brings back what a crash took, else opens the connection to list the server over. */
+  async launch(attempt: Attempt): Promise<void> {
+    const { connections, lost, catalogs, upkeep, observer, nobody } = this.#deps;
+    catalogs.startedAnew();
+    observer.starting();
+    let connection = await lost.bringBack();
+    const wish = this.#wish ?? catalogs.latestKind ?? { profile: nobody, era: null };
+    connection ??= connections.pool.any() ?? (await connections.first(wish.profile, wish.era, attempt));
+    this.#wish = null;
+    upkeep.useful(connection, connection.profile);
+  }
+
+  /** From now on the server's end is of this kind. */
+  closing(how: CloseReason): void {
+    this.#closeReason = how;
+  }
+
+  halt(): Promise<void> {
+    return this.#deps.connections.pool.closeAll(this.#closeReason);
+  }
+
+  async #up(wish: Wish): Promise<void> {
+    const { supervisor } = this.#deps;
+    if (supervisor.up) return;
+    this.#wish = wish;
+    await supervisor.ready();
+  }
+}

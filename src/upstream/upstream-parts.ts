@@ -1,0 +1,148 @@
+import type { Server } from '../model/server.ts';
+import { ClientCatalogs } from './client-catalogs.ts';
+import { ClientConnections } from './client-connections.ts';
+import { ConnectionEvents } from './connection-events.ts';
+import { ConnectionHealth } from './connection-health.ts';
+import { Connector } from './connector.ts';
+import { Dispatcher } from './dispatcher.ts';
+import { ListUpkeep } from './list-upkeep.ts';
+import { LostConnections } from './lost-connections.ts';
+import type { NodeLimits } from './node-limits.ts';
+import type { ProcessQuota } from './process-quota.ts';
+import { standIn } from './profiles.ts';
+import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
+import { ServerObserver } from './server-observer.ts';
+import { ServerRuns } from './server-runs.ts';
+import { SpokenEras } from './spoken-eras.ts';
+import { Supervisor } from './supervisor.ts';
+import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
+
+/** What all servers of a node share. */
+export interface UpstreamContext {
+  readonly deps: UpstreamSetDeps;
+  readonly times: UpstreamTimes;
+  readonly limits: NodeLimits;
+  readonly quota: ProcessQuota;
+}
+
+/** What the running side of one server is made of. */
+export interface UpstreamParts {
+  readonly supervisor: Supervisor;
+  readonly runs: ServerRuns;
+  readonly connections: ClientConnections;
+  readonly events: ConnectionEvents;
+  readonly lost: LostConnections;
+  readonly catalogs: ServerCatalogs;
+  readonly shown: ClientCatalogs;
+  readonly upkeep: ListUpkeep;
+  readonly observer: ServerObserver;
+  readonly dispatcher: Dispatcher;
+}
+
+export function assembleUpstream(
+  server: Server,
+  context: UpstreamContext,
+  remembered: Iterable<RememberedCatalog>,
+): UpstreamParts {
+  const { deps, times, limits, quota } = context;
+  const { clock, random, metrics, knownCatalogs } = deps;
+  const { name } = server;
+  const { type } = server.transport;
+  const local = type === 'stdio' || type === 'memory';
+  const logger = deps.logger.child({ server: name });
+  const nobody = standIn(deps.clientInfo ?? null);
+  const dropped = metrics.counter(
+    'trunkline_upstream_dropped_total',
+    'Messages of a server that belong to nothing, by reason.',
+    ['server', 'reason'],
+  );
+  const durations = metrics.histogram('mcp_client_operation_duration_seconds', 'Calls to servers, in seconds.', [
+    'mcp_method_name',
+    'server',
+  ]);
+
+  const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
+  const events = new ConnectionEvents(name, logger, deps.events);
+  const connector = new Connector({
+    ...deps,
+    times,
+    eras,
+    owner: events,
+    tool: (profile, tool) => catalogs.tool(profile.fingerprint, 'stateless', tool),
+    dropped: (reason) => dropped.of(name, reason).add(),
+    abandoned: (connection) => events.abandoned(connection),
+    forgotten: (want) => events.stateLost(want),
+  });
+  const connections = new ClientConnections(server, {
+    clock,
+    connector,
+    quota: type === 'stdio' ? quota : null,
+    eras,
+    nobody,
+    adopted: (connection, want) => upkeep.useful(connection, want.profile),
+  });
+  const { pool } = connections;
+  const catalogs = new ServerCatalogs(
+    server,
+    {
+      clock,
+      logger,
+      knownCatalogs,
+      connectionFor: (profile, era) => runs.listingConnection(profile, era),
+      listed: (fingerprint, lists) => {
+        if (lists.length > 0) deps.events.catalogChanged(name, fingerprint, lists);
+        observer.listed();
+      },
+    },
+    remembered,
+  );
+  const upkeep = new ListUpkeep({ server: name, clock, events: deps.events, catalogs });
+  const supervisor = new Supervisor({
+    server: name,
+    local,
+    clock,
+    random,
+    startupTimeoutMs: times.startupMs,
+    launch: (attempt) => runs.launch(attempt),
+    halt: () => runs.halt(),
+    changed: (state, before) => {
+      if (state !== before) logger.info('server_state', { state, before, reason: supervisor.reason });
+      observer.tell();
+    },
+  });
+  const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool });
+  const lost = new LostConnections(name, local, pool);
+  const runs = new ServerRuns({ server: name, supervisor, connections, lost, catalogs, upkeep, observer, nobody });
+  const health = new ConnectionHealth({
+    server: name,
+    pingMs: times.pingMs,
+    remote: !local,
+    replace: (connection, error, how) => events.replace(connection, error, how),
+  });
+  events.attach({ connections, supervisor, lost, upkeep, health, observer });
+  const shown = new ClientCatalogs({
+    clock,
+    logger,
+    eras,
+    connections,
+    catalogs,
+    up: (client) => runs.up(client),
+    failing: () => supervisor.consecutiveFailures > 0,
+  });
+  const dispatcher = new Dispatcher({
+    clock,
+    limits,
+    server: () => observer.server,
+    ready: (client) => connections.ready(client),
+    connection: (client) => connections.whileWaiting(client, () => runs.connectionFor(client)),
+    tool: (client, tool) => shown.tool(client, tool),
+    relist: (client) => shown.refresh(client),
+    answered: () => {
+      health.answered();
+      supervisor.proved();
+    },
+    unsent: (client) => health.unsent(connections.ready(client)),
+    durations,
+  });
+  return { supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, dispatcher };
+}
