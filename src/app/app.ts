@@ -1,9 +1,9 @@
 import { renderProblem } from '../config/problem.ts';
 import { ControlApi } from '../control/control-api.ts';
 import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
-import { isLoopbackHost } from '../http/address.ts';
 import { Listener } from '../http/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { isLoopbackHost } from '../model/host-address.ts';
 import { ANONYMOUS } from '../model/principal.ts';
 import type { Reload } from '../registry/config-follower.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
@@ -43,17 +43,18 @@ export class App {
   constructor(rooms: Rooms) {
     this.rooms = rooms;
     this.#follower = new ConfigFollower({
+      registry: rooms.registry,
       options: rooms.options.load,
       initial: rooms.loaded,
       onReload: (reload) => this.#reloaded(reload),
       ...(rooms.options.overlay === undefined ? {} : { overlay: rooms.options.overlay }),
     });
     if (!rooms.options.follow) this.#follower.unwatch();
-    this.#follower.registry.onChange((change) => this.#apply(change));
+    this.rooms.registry.onChange((change) => this.#apply(change));
   }
 
   get state(): DesiredState {
-    return this.#follower.state;
+    return this.rooms.registry.state;
   }
 
   get addresses(): Addresses {
@@ -76,7 +77,7 @@ export class App {
 
   /** Hears of every change of the desired state, after the rooms have. The returned function ends that. */
   onChange(listener: (change: RegistryChange) => void): () => void {
-    return this.#follower.registry.onChange(listener);
+    return this.rooms.registry.onChange(listener);
   }
 
   /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
@@ -136,7 +137,7 @@ export class App {
       startedAt: this.#startedAt.toISOString(),
       ...this.#addresses,
       files: this.state.files,
-      configVersion: this.#follower.registry.version,
+      configVersion: this.rooms.registry.version,
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
   }
@@ -207,7 +208,6 @@ export class App {
     const started = this.#mcp === null ? ANONYMOUS : null;
     const current = (id: string) => authenticator.principal(id) ?? (id === ANONYMOUS.id ? started : null);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
-    this.rooms.desired.state = change.state;
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
     downstream.reauthorize(current);

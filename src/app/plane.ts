@@ -24,7 +24,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
       return true;
     },
     async tools(server) {
-      const catalog = await gateway.catalog(operator.profile, rooms.desired.state.firstListWaitMs);
+      const catalog = await gateway.catalog(operator.profile, rooms.registry.state.firstListWaitMs);
       return catalog
         .items('tools')
         .filter((tool) => server === null || tool.server === server)

@@ -3,9 +3,9 @@ import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
-import type { DesiredState } from '../model/desired-state.ts';
 import type { SessionRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
+import { Registry } from '../registry/registry.ts';
 import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
 import { SqliteKnownCatalogs } from '../store/known-catalogs.ts';
@@ -34,8 +34,8 @@ export interface Rooms {
   readonly metrics: Metrics;
   readonly folder: DataFolder | null;
   readonly controlToken: string;
-  /** The desired state in force, replaced by a reload. */
-  readonly desired: { state: DesiredState };
+  /** The desired state in force. */
+  readonly registry: Registry;
   readonly authenticator: KeyAuthenticator;
   readonly records: SessionRecords;
   readonly upstreams: UpstreamSet;
@@ -58,7 +58,7 @@ export async function buildRooms(
   const clock = systemClock;
   const random = systemRandom;
   const metrics = new Metrics();
-  const desired = { state: loaded.state };
+  const registry = new Registry(loaded.state);
   const env = options.load.env;
 
   const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
@@ -78,7 +78,7 @@ export async function buildRooms(
     metrics,
     info,
     key: installationKey(stateFile, random),
-    firstListWaitMs: () => desired.state.firstListWaitMs,
+    firstListWaitMs: () => registry.state.firstListWaitMs,
   });
   const upstreams = new UpstreamSet({
     clock,
@@ -111,7 +111,7 @@ export async function buildRooms(
     authenticator,
     records,
     events,
-    state: () => desired.state,
+    state: () => registry.state,
   });
   gateway.attach(upstreams, downstream);
   const gauges = registerGauges(metrics, upstreams, downstream);
@@ -126,7 +126,7 @@ export async function buildRooms(
     metrics,
     folder,
     controlToken: folder?.controlToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
-    desired,
+    registry,
     authenticator,
     records,
     upstreams,

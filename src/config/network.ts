@@ -1,10 +1,5 @@
 import { isIP } from 'node:net';
 
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[|\]$/g, '').toLowerCase();
-  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'));
-}
-
 /** An address or name to bind to or accept: no scheme, no port, no path. */
 export function isHost(host: string): boolean {
   const bare = host.replace(/^\[(.*)\]$/, '$1');

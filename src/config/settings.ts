@@ -1,8 +1,10 @@
 import { resolve } from 'node:path';
 import type { DesiredState, ListenSettings } from '../model/desired-state.ts';
+import { unsafeExposure } from '../model/exposure.ts';
+import { isLoopbackHost } from '../model/host-address.ts';
 import { DEFAULTS } from './defaults.ts';
 import type { Expander } from './expand.ts';
-import { isAddressBlock, isHost, isHostPattern, isLoopback, isOrigin } from './network.ts';
+import { isAddressBlock, isHost, isHostPattern, isOrigin } from './network.ts';
 import { child, isString, type Member, type Node, type ObjectNode, plain } from './node.ts';
 import { type Problems, problemAt } from './problem.ts';
 import { Source, type Span } from './source.ts';
@@ -80,16 +82,13 @@ export class SettingsReader {
     };
   }
 
-  /** faults.md §5: a listener that anybody can reach must know who calls, and keep what they say private. */
   #checkExposure({ listen, control, unknownCallers }: Settings, hasAgents: boolean): void {
-    // Agents authenticate nobody where unknown callers get everything too.
-    const authenticated = hasAgents && unknownCallers === 'refuse';
-    const secured = authenticated && (listen.tls !== null || listen.trustedProxies.length > 0);
-    if (isHost(listen.host) && !isLoopback(listen.host) && !secured && !listen.insecure) {
-      const lacking = authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
+    const exposed = unsafeExposure(listen, unknownCallers, hasAgents);
+    if (isHost(listen.host) && exposed !== null) {
+      const lacking = exposed.authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
       this.#error('TL1601', 'listen', 'host', `listening on ${listen.host} without ${lacking} is refused`);
     }
-    if (!isLoopback(control.host) && !listen.insecure) {
+    if (!isLoopbackHost(control.host) && !listen.insecure) {
       const fix = 'leave control.host out, and reach it through a tunnel or proxy on this machine';
       this.#error('TL1601', 'control', 'host', `the control listener on ${control.host} is refused`, fix);
     }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Agent, ListenSettings } from '../model/desired-state.ts';
+import { isLoopbackAddress, isLoopbackHost } from '../model/host-address.ts';
 import { Secret } from '../model/secret.ts';
-import { AddressSet, isLoopbackAddress, isLoopbackHost, isWildcardAddress } from './address.ts';
+import { AddressSet, isWildcardAddress } from './address.ts';
 import { bindProblem } from './bind-problem.ts';
 
 describe('addresses', () => {

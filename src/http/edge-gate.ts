@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import { AddressSet, bareHost, isLoopbackHost, isWildcardAddress, unmapped } from './address.ts';
+import { bareHost, isLoopbackHost, unmapped } from '../model/host-address.ts';
+import { AddressSet, isWildcardAddress } from './address.ts';
 
 /** Whom the listener answers. Swapped as a whole when the configuration changes. */
 export interface EdgeSettings {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
-import { AddressSet, bareHost, isLoopbackHost } from './address.ts';
+import { bareHost, isLoopbackHost } from '../model/host-address.ts';
+import { AddressSet } from './address.ts';
 
 /** HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, in either case, as the environment has them. */
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>;

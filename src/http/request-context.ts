@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { unmapped } from './address.ts';
+import { unmapped } from '../model/host-address.ts';
 import { BodyReader, bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';

@@ -7,9 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { rememberInputs } from '../config/inputs.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { ConfigFollower, type Reload } from './config-follower.ts';
+import { Registry } from './registry.ts';
 
 let folder = '';
 let follower: ConfigFollower | null = null;
+let registry: Registry;
 let reloads: Reload[] = [];
 
 beforeEach(() => {
@@ -36,7 +38,8 @@ async function follow(inputs?: () => Promise<string>): Promise<ConfigFollower> {
   const initial = await loadConfig(options);
   assert.ok(initial.ok);
   const onReload = (reload: Reload) => void reloads.push(reload);
-  follower = new ConfigFollower({ options, initial, onReload, watching: { debounceMs: 20, pollMs: 50 } });
+  registry = new Registry(initial.state);
+  follower = new ConfigFollower({ registry, options, initial, onReload, watching: { debounceMs: 20, pollMs: 50 } });
   return follower;
 }
 
@@ -49,7 +52,7 @@ const twenty = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`s${
 
 test('a saved change of one server in twenty leaves nineteen the same check:A10', async () => {
   write(twenty);
-  const { registry } = await follow();
+  await follow();
   const heard: unknown[] = [];
   registry.onChange(({ servers: { added, removed, changed, updated, same } }) => {
     heard.push({ added, removed, changed, updated, same: same.length });
@@ -61,7 +64,7 @@ test('a saved change of one server in twenty leaves nineteen the same check:A10'
 
 test('fault:F37 a bad file keeps the old configuration and says why, until it is good again check:A10', async () => {
   write(twenty);
-  const { registry } = await follow();
+  await follow();
   const before = registry.state;
   registry.onChange(({ servers }) => assert.deepEqual(servers.changed, ['s1']));
   write('{ "mcpServers": { "s0": { "comand": "x" } } }');
@@ -80,7 +83,7 @@ test('fault:F37 a bad file keeps the old configuration and says why, until it is
 
 test('a missing file keeps the old configuration', async () => {
   write(twenty);
-  const { registry } = await follow();
+  await follow();
   rmSync(join(folder, 'trunkline.json'));
   await until(() => reloads.length > 0);
   assert.equal(registry.state.servers.size, 20);
@@ -94,7 +97,7 @@ test('files that the configuration names are followed, also those of a refused o
   writeFileSync(join(folder, 'token'), 'first-token');
   write({ one: { command: 'x', env: { T: '${file:token}', U: '${file:later}' }, enabled: true } });
   writeFileSync(join(folder, 'later'), 'later-1');
-  const { registry } = await follow();
+  await follow();
   writeFileSync(join(folder, 'token'), 'second-token');
   await until(() => registry.version === 2);
   assert.ok(reloads[0]!.secrets.includes('second-token'));
@@ -106,7 +109,7 @@ test('files that the configuration names are followed, also those of a refused o
 
 test('readings do not overlap, and one asked for meanwhile follows', async () => {
   write({ one: { command: 'a' } });
-  const { registry } = await follow();
+  await follow();
   const first = follower!.reload();
   write({ one: { command: 'b' } });
   const second = follower!.reload();

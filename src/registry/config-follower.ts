@@ -2,7 +2,7 @@ import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-
 import type { ConfigProblem } from '../config/problem.ts';
 import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/watch-config.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { Registry } from './registry.ts';
+import type { Registry } from './registry.ts';
 
 export type Reload =
   | {
@@ -14,6 +14,8 @@ export type Reload =
   | { readonly kind: 'refused'; readonly problems: readonly ConfigProblem[]; readonly secrets: readonly string[] };
 
 export interface FollowerDeps {
+  /** Holds the state of `initial`, and is kept equal to the files from now on. */
+  readonly registry: Registry;
   /** Those of the first reading; `inputs` through `rememberInputs`, so that nobody is asked again. */
   readonly options: LoadOptions;
   /** The good result that the process started with. */
@@ -31,7 +33,7 @@ export interface FollowerDeps {
  * `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
  */
 export class ConfigFollower {
-  readonly registry: Registry;
+  readonly #registry: Registry;
   readonly #options: LoadOptions;
   readonly #onReload: (reload: Reload) => void;
   readonly #watch: ConfigWatch;
@@ -43,17 +45,13 @@ export class ConfigFollower {
   #again: Promise<Reload> | null = null;
   #closed = false;
 
-  constructor({ options, initial, onReload, watching, overlay }: FollowerDeps) {
+  constructor({ registry, options, initial, onReload, watching, overlay }: FollowerDeps) {
     this.#options = options;
     this.#overlay = overlay ?? ((state) => state);
     this.#base = initial.state;
-    this.registry = new Registry(initial.state);
+    this.#registry = registry;
     this.#onReload = onReload;
     this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
-  }
-
-  get state(): DesiredState {
-    return this.registry.state;
   }
 
   /** What is wrong with the files as they are now; empty while they are in force. */
@@ -78,7 +76,7 @@ export class ConfigFollower {
 
   /** The overlay has changed: puts it over what the files said last. */
   overlaid(): void {
-    if (!this.#closed) this.registry.replace(this.#overlay(this.#base));
+    if (!this.#closed) this.#registry.replace(this.#overlay(this.#base));
   }
 
   /** From now on the files are read when they are asked for only. */
@@ -105,11 +103,11 @@ export class ConfigFollower {
     this.#problems = [];
     this.#base = result.state;
     const state = this.#overlay(result.state);
-    const kind = this.registry.differs(state) ? 'applied' : 'unchanged';
+    const kind = this.#registry.differs(state) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, warnings, secrets };
     // First this: secrets must be known to the scrubber before anybody can log them.
     this.#onReload(reload);
-    this.registry.replace(state);
+    this.#registry.replace(state);
     return reload;
   }
 }

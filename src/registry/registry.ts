@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { diffServers, type ServersDiff } from '../config/diff-servers.ts';
 import type { Agent, DesiredState } from '../model/desired-state.ts';
+import { diffServers, type ServersDiff } from '../model/servers-diff.ts';
 
 /** Everything of the desired state but servers and files, by name. */
 export type SettingName = Exclude<keyof DesiredState, 'servers' | 'files'>;

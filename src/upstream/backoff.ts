@@ -1,30 +1,15 @@
-const SECOND = 1_000;
-
-/** S3.1 */
-export const INITIAL_BACKOFF_MS = 30 * SECOND;
-export const MAX_BACKOFF_MS = 30 * 60 * SECOND;
-export const BACKOFF_MULTIPLIER = 2;
-/** S3.2: consecutive failures after which a remote server counts as unreachable. */
-export const UNREACHABLE_THRESHOLD = 3;
-/** Share of a delay that chance takes away, so that many servers do not come back at one instant. */
-const JITTER = 0.2;
-
-/** Delays of a local process after its first and second failed start: a crash is often over with the next start. */
-const LOCAL_DELAYS_MS = [1 * SECOND, 2 * SECOND];
-
-/**
- * How long to wait before the next start after so many failed ones in a row (1 or more). A local process that
- * crashed while it was healthy has none to its name, and is started at once (F01); remote servers follow S3.1 from
- * their first failure.
- */
-export function restartDelayMs(failures: number, local: boolean, unit: number): number {
-  if (failures < 1) return 0;
-  const quick = local ? LOCAL_DELAYS_MS[failures - 1] : undefined;
-  if (quick !== undefined) return jittered(quick, unit);
-  const steps = failures - 1 - (local ? LOCAL_DELAYS_MS.length : 0);
-  return jittered(Math.min(MAX_BACKOFF_MS, INITIAL_BACKOFF_MS * BACKOFF_MULTIPLIER ** Math.min(steps, 30)), unit);
+/** A delay that doubles with every step. */
+export interface Backoff {
+  readonly initialMs: number;
+  readonly maxMs: number;
+  /** Share of a delay that chance may take away, so that many do not come back at one instant. */
+  readonly jitter: number;
 }
 
-function jittered(delayMs: number, unit: number): number {
-  return Math.round(delayMs * (1 - JITTER * unit));
+/** Beyond so many doublings every curve has long met its bound. */
+const MAX_STEPS = 30;
+
+/** The delay after so many steps, 0 for the first; `unit` is a random number of 0 to below 1. */
+export function backoffMs({ initialMs, maxMs, jitter }: Backoff, steps: number, unit: number): number {
+  return Math.round(Math.min(maxMs, initialMs * 2 ** Math.min(steps, MAX_STEPS)) * (1 - jitter * unit));
 }

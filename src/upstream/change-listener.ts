@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import { request } from '../protocol/compose.ts';
 import { fieldAt } from '../protocol/fields.ts';
 import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import { type Backoff, backoffMs } from './backoff.ts';
 import type { Connection } from './connection.ts';
 
 /** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
@@ -11,8 +12,7 @@ const LISTS = [
   ['resources', 'resourcesListChanged'],
 ] as const;
 
-const REOPEN_MS = 5_000;
-const REOPEN_MAX_MS = 5 * 60_000;
+const REOPEN: Backoff = { initialMs: 5_000, maxMs: 5 * 60_000, jitter: 0 };
 
 export interface ChangeListenerDeps {
   readonly clock: Clock;
@@ -66,9 +66,8 @@ export class ChangeListener {
   #reopen(connection: Connection, filter: string, openedAt: number): void {
     if (this.#connection !== connection || !connection.ready) return;
     const { clock, missed } = this.#deps;
-    this.#breaks = clock.now() - openedAt > REOPEN_MAX_MS ? 0 : this.#breaks + 1;
-    const delayMs = Math.min(REOPEN_MAX_MS, REOPEN_MS * 2 ** Math.min(this.#breaks, 10));
-    this.#disarm = clock.after(delayMs, () => {
+    this.#breaks = clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
+    this.#disarm = clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
       this.#disarm = null;
       if (this.#connection !== connection || !connection.ready) return;
       this.#open(connection, filter);

@@ -2,9 +2,9 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { UpstreamEvents } from '../model/ports.ts';
+import { ChangeGatherer } from './change-gatherer.ts';
 import { ChangeListener } from './change-listener.ts';
 import type { Connection } from './connection.ts';
-import { ListChanges } from './list-changes.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 import { sessionOf } from './tenancy.ts';
 
@@ -18,13 +18,13 @@ export interface ListUpkeepDeps {
 /** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
 export class ListUpkeep {
   readonly #deps: ListUpkeepDeps;
-  readonly #changes: ListChanges;
+  readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
 
   constructor(deps: ListUpkeepDeps) {
     const { clock } = deps;
     this.#deps = deps;
-    this.#changes = new ListChanges(clock, (connection, messages) => this.#changed(connection, messages));
+    this.#changes = new ChangeGatherer(clock, (connection, messages) => this.#changed(connection, messages));
     this.#listener = new ChangeListener({ clock, missed: (connection) => this.missed(connection) });
   }
 

@@ -1,4 +1,5 @@
 import type { Server } from '../model/server.ts';
+import { diffServers } from '../model/servers-diff.ts';
 
 /** What has to be done so that the running servers are the desired ones. Each server is in at most one list. */
 export interface Plan {
@@ -14,23 +15,17 @@ export interface Plan {
   readonly update: readonly Server[];
 }
 
-/** Compares two sets of definitions. Pure; order is that of the names, so that equal changes are equal plans. */
+/** What a difference of two sets of definitions means for the running side. Pure; in the order of names. */
 export function planChanges(before: ReadonlyMap<string, Server>, after: ReadonlyMap<string, Server>): Plan {
-  const start: Server[] = [];
-  const stop: Server[] = [];
-  const suspend: Server[] = [];
-  const replace: Server[] = [];
-  const update: Server[] = [];
-  for (const name of [...new Set([...before.keys(), ...after.keys()])].sort()) {
-    const old = before.get(name);
-    const now = after.get(name);
-    if (now === undefined) stop.push(old!);
-    else if (old === now) continue;
-    else if (old === undefined) start.push(now);
-    else if (old.connectionDigest !== now.connectionDigest) replace.push(now);
-    else if (old.enabled && !now.enabled) suspend.push(now);
-    else if (!old.enabled && now.enabled) start.push(now);
-    else update.push(now);
-  }
-  return { start, stop, suspend, replace, update };
+  const { added, removed, changed, updated } = diffServers(before, after);
+  const now = (name: string) => after.get(name)!;
+  const woken = (name: string) => now(name).enabled && !before.get(name)!.enabled;
+  const asleep = (name: string) => !now(name).enabled && before.get(name)!.enabled;
+  return {
+    start: [...added, ...updated.filter(woken)].sort().map(now),
+    stop: removed.map((name) => before.get(name)!),
+    suspend: updated.filter(asleep).map(now),
+    replace: changed.map(now),
+    update: updated.filter((name) => !woken(name) && !asleep(name)).map(now),
+  };
 }

@@ -3,9 +3,9 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Random } from '../model/random.ts';
 import type { ServerState } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
-import { restartDelayMs, UNREACHABLE_THRESHOLD } from './backoff.ts';
 import { asGatewayError } from './failures.ts';
 import { isUp, mayFollow } from './lifecycle.ts';
+import { restartDelayMs, UNREACHABLE_THRESHOLD } from './restart-delay.ts';
 
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;

@@ -94,9 +94,9 @@ export class EmbeddedGateway implements Gateway {
   }
 
   async tools({ agent }: AsAgent = {}): Promise<readonly GatewayTool[]> {
-    const { gateway, desired } = this.#deps.app.rooms;
+    const { gateway, registry } = this.#deps.app.rooms;
     const { profile } = this.#deps.agents.operator(agent);
-    const catalog = await gateway.catalog(profile, desired.state.firstListWaitMs);
+    const catalog = await gateway.catalog(profile, registry.state.firstListWaitMs);
     return catalog.items('tools').map(({ exposed, server, item }) => {
       const raw = item.bytes.toString();
       const definition = JSON.parse(raw) as Tool;
@@ -182,7 +182,7 @@ export class EmbeddedGateway implements Gateway {
   }
 
   async handleInitialize(params: InitializeParams) {
-    const { downstream, gateway, desired } = this.#deps.app.rooms;
+    const { downstream, gateway, registry } = this.#deps.app.rooms;
     const message = request('initialize', '1', JSON.stringify(params), 'stateful');
     const introduction = readInitialize(message);
     if (introduction instanceof GatewayError) throw introduction;
@@ -192,7 +192,7 @@ export class EmbeddedGateway implements Gateway {
       lasting: true,
       ...introduction,
     });
-    const { firstListWaitMs } = desired.state;
+    const { firstListWaitMs } = registry.state;
     const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client, firstListWaitMs);
     return { sessionId: session.id, result: parsed<InitializeResult>(answer.body) };
   }

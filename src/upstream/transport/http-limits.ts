@@ -1,3 +1,5 @@
+import { backoffMs } from '../backoff.ts';
+
 /**
  * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.
  * Connecting (5 s), a head once begun (10 s) and a pause within a JSON body (30 s) are bounded by the HTTP client.
@@ -20,6 +22,9 @@ export interface HttpLimits {
   readonly endpointMs: number;
 }
 
+/** Share of a delay that chance takes away. */
+const JITTER = 0.5;
+
 export const HTTP_LIMITS: HttpLimits = {
   lingerMs: 5_000,
   settleMs: 250,
@@ -31,8 +36,7 @@ export const HTTP_LIMITS: HttpLimits = {
   endpointMs: 30_000,
 };
 
-/** Doubling delay with full jitter in its upper half, so that many connections do not come back at one instant. */
-export function backoffMs(limits: HttpLimits, attempt: number, unit: number): number {
-  const ceiling = Math.min(limits.reconnectMaxMs, limits.reconnectMs * 2 ** Math.min(attempt, 16));
-  return ceiling / 2 + (ceiling / 2) * unit;
+/** How long to wait before a stream is opened again after so many attempts in vain, 0 for the first. */
+export function reconnectDelayMs(limits: HttpLimits, attempt: number, unit: number): number {
+  return backoffMs({ initialMs: limits.reconnectMs, maxMs: limits.reconnectMaxMs, jitter: JITTER }, attempt, unit);
 }

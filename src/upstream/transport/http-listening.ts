@@ -1,6 +1,6 @@
 import { HttpEventStream, type StreamDeps, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import { newCursor, type StreamCursor } from './http-events.ts';
-import { backoffMs } from './http-limits.ts';
+import { reconnectDelayMs } from './http-limits.ts';
 
 export interface ListeningOwner {
   /** A message of the server's own, on no request's stream. */
@@ -90,7 +90,7 @@ export class HttpListening implements StreamOwner {
 
   #later(): void {
     const { clock, limits, random } = this.#deps;
-    const ownMs = backoffMs(limits, this.#attempt, random.unit());
+    const ownMs = reconnectDelayMs(limits, this.#attempt, random.unit());
     const { retryMs } = this.#cursor;
     const leastMs = this.#attempt < IMPATIENT_ATTEMPTS ? MIN_RETRY_MS : Math.min(ownMs, BARREN_RETRY_MS);
     const delayMs = retryMs === null ? ownMs : Math.max(retryMs, leastMs);

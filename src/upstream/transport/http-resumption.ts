@@ -1,7 +1,7 @@
 import { isAnswer } from './http-answer.ts';
 import { HttpEventStream, type StreamDeps, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import type { StreamCursor } from './http-events.ts';
-import { backoffMs } from './http-limits.ts';
+import { reconnectDelayMs } from './http-limits.ts';
 
 /** How the polling of a broken reply stream ended. */
 export type ResumptionEnd =
@@ -92,7 +92,7 @@ export class HttpResumption implements StreamOwner {
 
   #later(): void {
     const { clock, limits, random, client, path, block, maxMessageBytes } = this.#deps;
-    const ownMs = this.#barren === 0 ? MIN_POLL_MS : backoffMs(limits, this.#barren - 1, random.unit());
+    const ownMs = this.#barren === 0 ? MIN_POLL_MS : reconnectDelayMs(limits, this.#barren - 1, random.unit());
     const delayMs = Math.max(this.#cursor.retryMs ?? (this.#polls === 0 ? 0 : limits.reconnectMs), ownMs);
     this.#polls++;
     this.#wake = clock.after(delayMs, () => {

@@ -11,7 +11,7 @@ const GROUPING_MS = 20;
  * Gathers the `list_changed` notifications of one server. At most once a second it hands on, per connection, one
  * notification of each kind.
  */
-export class ListChanges {
+export class ChangeGatherer {
   readonly #clock: Clock;
   readonly #act: (connection: Connection, messages: readonly Message[]) => void;
   readonly #noted = new Map<Connection, Map<string, Message>>();

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Server } from '../model/server.ts';
+import type { Server } from './server.ts';
 
 /** Names of servers by what a new configuration means for them. Sorted, and each name stands in one list. */
 export interface ServersDiff {

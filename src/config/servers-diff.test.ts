@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Secret } from '../model/secret.ts';
 import type { HttpSpec, Server, StdioSpec } from '../model/server.ts';
+import { diffServers } from '../model/servers-diff.ts';
 import { argvServer } from './argv-server.ts';
 import { connectionDigest } from './connection-digest.ts';
-import { diffServers } from './diff-servers.ts';
 
 const STDIO: StdioSpec = {
   type: 'stdio',
