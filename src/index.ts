@@ -11,6 +11,7 @@ export {
   bridgedTools,
   callBridgedTool,
   type LocalTool,
+  pendingSchemaChanges,
   resultText,
   type ToolText,
 } from './app/embedding/bridge.ts';
@@ -80,6 +81,21 @@ export {
 } from './app/embedding/rpc-messages.ts';
 export { type ChannelOptions, openChannel, type ServerChannel } from './app/embedding/server-channel.ts';
 export { ServerError } from './app/embedding/server-error.ts';
+export {
+  type CapabilityChange,
+  type CapabilityDrift,
+  type CapabilityLists,
+  capabilityDrift,
+  type FieldChange,
+} from './catalog/drift/capability-drift.ts';
+export {
+  compareToolLists,
+  type DriftKind,
+  type DriftReport,
+  type ToolChange,
+  type ToolMeta,
+  toolChanges,
+} from './catalog/drift/compare-tool-lists.ts';
 export { type InputSchemaObject, type OptionalProperty, objectSchema, type Property } from './catalog/object-schema.ts';
 export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/tool-name.ts';
 export type { ConfigProblem } from './config/problem.ts';
@@ -88,6 +104,7 @@ export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } fro
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
 export { TOOL_NAME_DELIMITER } from './model/names.ts';
 export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './model/revision.ts';
+export type { Capability, ListKind } from './model/server-catalog.ts';
 export type { ConnectionStatus, Health, ServerState, ServerStatus } from './model/server-state.ts';
 export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';

@@ -111,7 +111,7 @@ S4.4 A HTTPTransport/NewHTTPTransport(url): Send, Close, (Notify)
 S4.5 - LifecycleState initializing, connected, degraded, failed + String()
 S4.6 - ServerCapabilities{Tools,Resources,Prompts}
 S4.7 - ServerProxy Name, State, Caps, Tools + Close
-S4.8 - McpToolMeta{name,description,inputSchema}
+S4.8 C McpToolMeta{name,description,inputSchema}
 S4.9 - Registry/NewRegistry, lock model
 S4.10 - Connect(ctx,name,command,args,env)
 S4.11 - watcher + degrade
@@ -122,8 +122,8 @@ S4.15 A Tools()
 S4.16 - Servers()
 S4.17 - Shutdown()
 S4.18 A BridgeAll(reg)
-S4.19 - DriftKind none/added/removed/reordered/structured, DriftReport{Kind,Message}, CompareToolLists(before,after)
-S4.20 - MCPChange{Kind,ToolName} tool_added/tool_removed/tool_schema_changed, PendingSchemaChanges(old)
+S4.19 C DriftKind none/added/removed/reordered/structured, DriftReport{Kind,Message}, CompareToolLists(before,after)
+S4.20 C MCPChange{Kind,ToolName} tool_added/tool_removed/tool_schema_changed, PendingSchemaChanges(old)
 check:A1 A server definitions: one validated schema for all transports
 check:A2 - durable store + CRUD by id/name, paged load of all rows
 check:A3 A register/unregister/connect with unique names, failed entries visible and retryable

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
-import { bridgeAll, bridgedTools, callBridgedTool, createGateway, inProcess, resultText } from '../../index.ts';
+import {
+  bridgeAll,
+  bridgedTools,
+  callBridgedTool,
+  createGateway,
+  inProcess,
+  pendingSchemaChanges,
+  resultText,
+} from '../../index.ts';
 
 const BLOCKS =
   '{"content":[{"type":"text","text":"a"},{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"text","text":"b"},{"type":"audio","data":"AA==","mimeType":"audio/wav"},{"type":"resource_link","uri":"x:y","name":"y"}],"isError":true}';
@@ -19,7 +27,7 @@ function servers() {
   };
 }
 
-test('S4.15 tools of servers that are up, as mcp__server__tool, sorted', async () => {
+test('S4.8 S4.15 tools of servers that are up, as mcp__server__tool, sorted', async () => {
   await using gateway = await createGateway({ servers: servers() });
   await gateway.ready();
   assert.deepEqual(await bridgedTools(gateway), [
@@ -67,4 +75,21 @@ test('S4.18 check:D9 bridgeAll gives local tools that can be called, for an agen
   );
   await gateway.registerAgent('keeper', []);
   await assert.rejects(kept[0]!.execute({}), { code: 'ACCESS_DENIED' });
+});
+
+test('S4.20 check:G2 what became of the tools since a snapshot', async () => {
+  await using gateway = await createGateway({ servers: servers() });
+  await gateway.ready();
+  const snapshot = await bridgedTools(gateway);
+  assert.deepEqual(await pendingSchemaChanges(gateway, snapshot), []);
+  await gateway.unregisterServer('ant');
+  await gateway.registerServer('bee', textServer({ tools: () => [tool('args')], call: () => textResult('') }));
+  const other = snapshot.map((known) =>
+    known.name === 'mcp__zoo__args' ? { ...known, description: 'before' } : known,
+  );
+  assert.deepEqual(await pendingSchemaChanges(gateway, other), [
+    { kind: 'tool_removed', toolName: 'mcp__ant__args' },
+    { kind: 'tool_added', toolName: 'mcp__bee__args' },
+    { kind: 'tool_schema_changed', toolName: 'mcp__zoo__args' },
+  ]);
 });

@@ -1,3 +1,4 @@
+import { type ToolChange, type ToolMeta, toolChanges } from '../../catalog/drift/compare-tool-lists.ts';
 import { bridgePrefixed, withoutBridgePrefix } from '../../catalog/tool-name.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ToolArguments } from './agent-client.ts';
@@ -51,6 +52,18 @@ export async function callBridgedTool(
   const exposed = withoutBridgePrefix(name);
   if (exposed === null) throw new GatewayError('INVALID_PARAMS', `not the name of an MCP tool: ${name}`);
   return resultText(await gateway.callTool(exposed, args, options));
+}
+
+/**
+ * What became of the tools since a snapshot of `bridgedTools`, sorted by name (S4.20). Tools of a server that is down
+ * count as removed: nobody can call them.
+ */
+export async function pendingSchemaChanges(
+  gateway: Gateway,
+  snapshot: readonly ToolMeta[],
+  options?: AsAgent,
+): Promise<readonly ToolChange[]> {
+  return toolChanges(snapshot, await bridgedTools(gateway, options));
 }
 
 /** One local tool for each tool of the servers that are up: a snapshot (S4.18). */
