@@ -1,0 +1,107 @@
+import {
+  Client,
+  type JSONRPCNotification,
+  SSEClientTransport,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
+import { type Answering, Heard, type Json, type MatrixClient } from './matrix-client.ts';
+import { capabilitiesOf, isStateless, type MatrixRevision } from './revisions.ts';
+
+/** Any JSON passes: the cells look at what came, not at what the SDK thinks of it. */
+const ANYTHING = {
+  '~standard': { version: 1, vendor: 'matrix', validate: (value: unknown) => ({ value }) },
+} as never;
+const TOLD = [
+  'tools/list_changed',
+  'prompts/list_changed',
+  'resources/list_changed',
+  'resources/updated',
+  'message',
+  // In place of the SDK's own handler, which forgets a token at the answer: what came just before it would be lost.
+  'progress',
+];
+const LISTS = { toolsListChanged: true, promptsListChanged: true, resourcesListChanged: true };
+
+/** A client made with SDK 2 that speaks one revision and no other. */
+export class Sdk2Client implements MatrixClient {
+  readonly revision: MatrixRevision;
+  readonly heard = new Heard();
+  readonly asked: { readonly method: string; readonly params: Json }[] = [];
+  answering: Answering = () => ({});
+  readonly #client: Client;
+  readonly #listens: { close(): Promise<void> }[] = [];
+  #lastError: Json = null;
+
+  private constructor(revision: MatrixRevision) {
+    this.revision = revision;
+    const capabilities = capabilitiesOf(revision);
+    this.#client = new Client(
+      { name: `matrix-${revision}`, version: '1.0.0' },
+      {
+        capabilities,
+        supportedProtocolVersions: [revision],
+        ...(isStateless(revision) ? { versionNegotiation: { mode: { pin: revision } } } : {}),
+      },
+    );
+    const answer = async ({ method, params }: { method: string; params?: unknown }) => {
+      this.asked.push({ method, params: params as Json });
+      return this.answering(method, params) as never;
+    };
+    this.#client.setRequestHandler('sampling/createMessage', answer);
+    this.#client.setRequestHandler('roots/list', answer);
+    if ('elicitation' in capabilities) this.#client.setRequestHandler('elicitation/create', answer);
+    this.#client.fallbackRequestHandler = answer;
+    for (const name of TOLD) {
+      const method = `notifications/${name}` as 'notifications/message';
+      this.#client.setNotificationHandler(method, ({ params }: Pick<JSONRPCNotification, 'params'>) => {
+        this.heard.add(method, params);
+      });
+    }
+  }
+
+  /** Over HTTP+SSE where the revision knows nothing else. */
+  static async connect(revision: MatrixRevision, mcpUrl: string): Promise<Sdk2Client> {
+    const client = new Sdk2Client(revision);
+    const transport =
+      revision === '2024-11-05'
+        ? new SSEClientTransport(new URL(mcpUrl.replace(/mcp$/, 'sse')))
+        : new StreamableHTTPClientTransport(new URL(mcpUrl));
+    await client.#client.connect(transport);
+    const pass = transport.onmessage;
+    transport.onmessage = (message: Json) => {
+      if ('error' in message) client.#lastError = message.error;
+      pass?.(message);
+    };
+    return client;
+  }
+
+  /** Fails with the error as it was on the wire: the SDK makes -32602 of -32002. */
+  async request(method: string, params: Json, signal?: AbortSignal): Promise<Json> {
+    try {
+      return await this.#client.request({ method, params }, ANYTHING, signal === undefined ? {} : { signal });
+    } catch (cause) {
+      throw this.#lastError?.message === (cause as Error).message ? this.#lastError : cause;
+    }
+  }
+
+  async watch(): Promise<void> {
+    if (isStateless(this.revision)) this.#listens.push(await this.#client.listen(LISTS));
+  }
+
+  async subscribe(uri: string): Promise<void> {
+    if (!isStateless(this.revision)) await this.#client.subscribeResource({ uri });
+    else this.#listens.push(await this.#client.listen({ resourceSubscriptions: [uri] }));
+  }
+
+  async callLogging(level: string, name: string, args: Json): Promise<Json> {
+    const params: Json = { name, arguments: args };
+    if (isStateless(this.revision)) params._meta = { 'io.modelcontextprotocol/logLevel': level };
+    else await this.#client.setLoggingLevel(level as 'info');
+    return this.request('tools/call', params);
+  }
+
+  async close(): Promise<void> {
+    for (const listen of this.#listens) await listen.close();
+    await this.#client.close();
+  }
+}
