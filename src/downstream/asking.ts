@@ -1,9 +1,9 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { declares } from '../protocol/askable.ts';
 import { notification } from '../protocol/compose.ts';
 import { field } from '../protocol/fields.ts';
 import { splice, withId } from '../protocol/splice.ts';
-import { declares } from './askable.ts';
 import type { ClientSession } from './client-session.ts';
 
 /** Questions one client may have before it at once. */

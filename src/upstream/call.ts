@@ -14,6 +14,9 @@ export interface CallOwner {
   ended(call: Call): void;
 }
 
+/** How long a client may think about what it is asked. Its own deadline: meanwhile the server's stands still. */
+const ASK_MS = 15 * 60_000;
+
 /** How long a call may take. */
 export interface CallTiming {
   /** From the start, or from the last progress the server reported; 0 for no deadline. */
@@ -29,9 +32,12 @@ export interface CallTiming {
  */
 export class Call implements Pending {
   readonly server: string;
-  readonly request: Message;
+  /** As it is sent now: in a later round with what the server asked for. */
+  request: Message;
   readonly exchange: Exchange;
   readonly method: string;
+  /** How often the server has answered that it needs input (2026-07-28 basic/patterns/mrtr). */
+  rounds = 0;
   /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
   token: string | null = null;
   /** Attempts begun on a connection. */
@@ -45,6 +51,10 @@ export class Call implements Pending {
   readonly #timing: CallTiming;
   readonly #clock: Clock;
   #heardAt: number;
+  /** Questions before the client, since when, and how long they took it in all before. */
+  #questions = 0;
+  #askedAt = 0;
+  #thoughtMs = 0;
   #resolve!: (outcome: Outcome) => void;
   #disarm: (() => void) | null = null;
   #carrier: Carrier | null = null;
@@ -101,8 +111,9 @@ export class Call implements Pending {
     this.#finish(answer(message));
   }
 
+  /** Whatever the failure says of the last attempt, an earlier round has reached the server. */
   fail(error: GatewayError): void {
-    this.#finish(failure(error));
+    this.#finish(failure(this.rounds === 0 || error.outcome === 'UNKNOWN' ? error : this.#begun(error)));
   }
 
   /** The server reported progress: the deadline counts anew from here, up to the upper bound. Costs no timer. */
@@ -110,10 +121,35 @@ export class Call implements Pending {
     this.#heardAt = this.#clock.now();
   }
 
+  /** The client is asked something, by this call: its time is not the server's. To be matched by `goesOn`. */
+  waits(): void {
+    if (this.#questions++ > 0 || this.#done) return;
+    this.#askedAt = this.#clock.now();
+    this.#disarm?.();
+    this.#disarm = this.#clock.after(ASK_MS, () => this.#unanswered());
+  }
+
+  goesOn(): void {
+    if (--this.#questions > 0 || this.#done) return;
+    const now = this.#clock.now();
+    this.#thoughtMs += now - this.#askedAt;
+    this.#heardAt = now;
+    const { timeoutMs } = this.#timing;
+    this.#disarm?.();
+    this.#disarm = timeoutMs > 0 ? this.#clock.after(timeoutMs, () => this.#expire()) : null;
+  }
+
+  #unanswered(): void {
+    this.#disarm = null;
+    this.#withdraw('cancelled', 'the client did not answer');
+    this.fail(this.#error('TIMEOUT', `the client did not answer what ${this.server} asked it`, true));
+  }
+
   #expire(): void {
     const { timeoutMs, maxTimeoutMs } = this.#timing;
     const now = this.#clock.now();
-    const end = Math.min(this.#heardAt + timeoutMs, this.startedAt + Math.max(timeoutMs, maxTimeoutMs));
+    const last = this.startedAt + this.#thoughtMs + Math.max(timeoutMs, maxTimeoutMs);
+    const end = Math.min(this.#heardAt + timeoutMs, last);
     if (end > now) {
       this.#disarm = this.#clock.after(end - now, () => this.#expire());
       return;
@@ -125,7 +161,7 @@ export class Call implements Pending {
   }
 
   #cancel(reason: string): void {
-    const sent = this.#withdraw('cancelled', reason);
+    const sent = this.#withdraw('cancelled', reason) || this.rounds > 0;
     this.fail(this.#error('CANCELLED', 'the call was cancelled', sent));
   }
 
@@ -135,6 +171,16 @@ export class Call implements Pending {
       retryable: !sent && code === 'TIMEOUT',
       server: this.server,
       attempts: this.attempts,
+    });
+  }
+
+  #begun(cause: GatewayError): GatewayError {
+    const { code, message } = cause;
+    return new GatewayError(code === 'NOT_SENT' ? 'UNKNOWN' : code, message, {
+      outcome: 'UNKNOWN',
+      server: this.server,
+      attempts: this.attempts,
+      cause,
     });
   }
 

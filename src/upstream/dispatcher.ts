@@ -4,6 +4,7 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
+import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { isClientRequest } from '../protocol/methods.ts';
@@ -12,6 +13,7 @@ import { Call, type CallOwner, type CallTiming } from './call.ts';
 import type { Connection } from './connection.ts';
 import { asGatewayError } from './failures.ts';
 import { errorCode } from './identifiers.ts';
+import { InputRounds, needsInput, refuseInput } from './input-rounds.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { Carrier } from './pending.ts';
 import { decideRetry } from './retry.ts';
@@ -24,6 +26,7 @@ const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
 export interface DispatcherDeps {
   readonly clock: Clock;
+  readonly random: Random;
   readonly limits: NodeLimits;
   readonly server: () => Server;
   /** The client's connection, if calls can be sent on it now. */
@@ -48,11 +51,13 @@ export interface DispatcherDeps {
  */
 export class Dispatcher implements CallOwner {
   readonly #deps: DispatcherDeps;
+  readonly #rounds: InputRounds;
   #lastTiming: CallTiming = NO_DEADLINE;
   readonly #durations = new Map<string, Histogram>();
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
+    this.#rounds = new InputRounds(deps.clock, deps.random, (call) => this.#dispatch(call));
   }
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
@@ -67,6 +72,7 @@ export class Dispatcher implements CallOwner {
     this.#deps.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === HEADER_MISMATCH)
       this.#refresh(call, message);
+    else if (needsInput(call, message)) this.#rounds.begin(call, message);
     else call.succeed(message);
   }
 
@@ -117,13 +123,19 @@ export class Dispatcher implements CallOwner {
     if (call.done) return;
     const connection = this.#deps.ready(call.exchange.client);
     if (connection === null) void this.#dispatchLater(call);
-    else connection.send(call);
+    else this.#send(connection, call);
+  }
+
+  #send(connection: Connection, call: Call): void {
+    const refused = call.request.era === connection.era ? null : refuseInput(call, connection.era);
+    if (refused === null) connection.send(call);
+    else call.fail(refused);
   }
 
   async #dispatchLater(call: Call): Promise<void> {
     try {
       const connection = await this.#deps.connection(call.exchange.client);
-      if (!call.done) connection.send(call);
+      if (!call.done) this.#send(connection, call);
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
     }

@@ -15,6 +15,9 @@ export interface Pending {
   lost(error: GatewayError): void;
   /** The server reported progress of it. */
   progressed(): void;
+  /** The server asks its client something: until it `goesOn`, time is not the server's. */
+  waits(): void;
+  goesOn(): void;
 }
 
 /** Who has a pending request in flight, as the request sees it. */
@@ -55,4 +58,8 @@ export class OwnRequest implements Pending {
   }
 
   progressed(): void {}
+
+  waits(): void {}
+
+  goesOn(): void {}
 }

@@ -213,11 +213,14 @@ export class ServerMessages<C extends Channel> {
   #answerWith(message: Message, pending: Pending | null, answer: Promise<Message>): void {
     const id = message.id;
     this.#asks.set(id, pending);
+    pending?.waits();
     answer.then(
       (given) => {
+        pending?.goesOn();
         if (this.#asks.delete(id)) this.#connection.answer(withId(given, id));
       },
       (cause: unknown) => {
+        pending?.goesOn();
         if (!this.#asks.delete(id)) return;
         this.#connection.answer([refusal(id, cause).bytes]);
       },

@@ -131,6 +131,7 @@ export function assembleUpstream(
   });
   const dispatcher = new Dispatcher({
     clock,
+    random,
     limits,
     server: () => observer.server,
     ready: (client) => connections.ready(client),

@@ -3,6 +3,7 @@ import type { Message } from '../../model/message.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
 import { spliceMessage, withBody } from '../splice.ts';
 import { clientMeta } from './client-meta.ts';
+import { takesInput } from './input-required.ts';
 
 /** Notifications of the stateful revisions that 2026-07-28 has no name for. */
 const UNKNOWN_NOTIFICATIONS: ReadonlySet<string> = new Set([
@@ -35,6 +36,8 @@ export function toStateless(
   const meta = metaChange(bytes, { start, end }, said);
   if (meta !== null) changes.push(meta);
   if (request.method === 'tools/call') changes.push(['task', null]);
+  // No stateful client was ever asked for these: whatever stands there, it is no answer to a server.
+  if (takesInput(request.method)) changes.push(['inputResponses', null], ['requestState', null]);
   return spliceMessage(request, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateless');
 }
 

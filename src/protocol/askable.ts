@@ -1,0 +1,57 @@
+import type { Message } from '../model/message.ts';
+import { field, type Range } from './fields.ts';
+
+/** A capability and, where that matters, the part of it that is meant: `['elicitation', 'url']`. */
+type Needed = readonly [capability: string, part?: string];
+
+/** What of a client a server's request needs; null for requests that need nothing. Methods we do not know pass. */
+function needed(method: string, bytes: Buffer, params: Range | null): Needed | null {
+  switch (method) {
+    case 'sampling/createMessage':
+      return has(bytes, params, 'tools') || has(bytes, params, 'toolChoice') ? ['sampling', 'tools'] : ['sampling'];
+    case 'elicitation/create':
+      return isUrlMode(bytes, params) ? ['elicitation', 'url'] : ['elicitation', 'form'];
+    case 'roots/list':
+      return ['roots'];
+    case 'tasks/get':
+    case 'tasks/result':
+    case 'tasks/list':
+    case 'tasks/cancel':
+      return ['tasks'];
+    default:
+      return null;
+  }
+}
+
+/**
+ * What the client did not declare of what the request needs, as a capabilities object in JSON; null when nothing is
+ * missing (protocol.md S4: nothing is asked that was not declared; modes of elicitation and tools of sampling
+ * included). An `elicitation` without modes means forms.
+ */
+export function undeclared(capabilities: string, method: string, bytes: Buffer, params: Range | null): string | null {
+  const need = needed(method, bytes, params);
+  if (need === null) return null;
+  const [capability, part] = need;
+  const given = Buffer.from(capabilities);
+  const declared = field(given, 0, given.length, capability);
+  const missing = `{"${capability}":${part === undefined ? '{}' : `{"${part}":{}}`}}`;
+  if (declared === null) return missing;
+  if (part === undefined || has(given, declared, part)) return null;
+  return part === 'form' && !has(given, declared, 'url') ? null : missing;
+}
+
+/** Whether the client declared what the request needs. */
+export function declares(capabilities: string, { method, bytes, bodyStart, bodyEnd }: Message): boolean {
+  const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
+  return undeclared(capabilities, method, bytes, params) === null;
+}
+
+/** Whether the params of an `elicitation/create` send the user to a page. */
+export function isUrlMode(bytes: Buffer, params: Range | null): boolean {
+  const mode = params === null ? null : field(bytes, params.start, params.end, 'mode');
+  return mode !== null && bytes.toString('latin1', mode.start, mode.end) === '"url"';
+}
+
+function has(bytes: Buffer, object: Range | null, key: string): boolean {
+  return object !== null && field(bytes, object.start, object.end, key) !== null;
+}

@@ -1,0 +1,99 @@
+/**
+ * Multi-round-trip requests of 2026-07-28 (basic/patterns/mrtr): a server that needs something of the client ends the
+ * request with a result that says what; the client sends the request again with the answers and the server's state.
+ */
+import type { Message } from '../../model/message.ts';
+import { result } from '../compose.ts';
+import { duplicateKey, entries, field, fields, type Range, stringValue } from '../fields.ts';
+import { editMembers, spliceMessage } from '../splice.ts';
+
+/** Requests that may be answered so (§Supported Requests). */
+const ANSWERED_SO: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
+/** What a server may ask. */
+const ASKABLE: ReadonlySet<string> = new Set(['sampling/createMessage', 'elicitation/create', 'roots/list']);
+const MARK = Buffer.from('input_required');
+const RESPONSES = Buffer.from('inputResponses');
+const STATE = Buffer.from('requestState');
+/** Questions of one round; more is no conversation. */
+export const MAX_INPUT_REQUESTS = 64;
+
+/** One question of a round. Ranges are of the result's bytes. */
+export interface InputRequest {
+  /** The key it is answered under, as written, quotes included. */
+  readonly key: Buffer;
+  readonly method: string;
+  readonly params: Range | null;
+}
+
+export interface InputRequired {
+  readonly requests: readonly InputRequest[];
+  /** The server's `requestState` as written, quotes included; null without one. */
+  readonly state: Buffer | null;
+}
+
+/** Whether a request of this method may be answered with questions. */
+export function takesInput(method: string): boolean {
+  return ANSWERED_SO.has(method);
+}
+
+/** Whether a server's request can be put into such a result. */
+export function isInputRequest(method: string): boolean {
+  return ASKABLE.has(method);
+}
+
+/** Whether the result may be one that asks: a native search, which says no to all others at almost no cost. */
+export function mayRequireInput(answer: Message): boolean {
+  return answer.kind === 'result' && answer.era === 'stateless' && answer.bytes.includes(MARK);
+}
+
+/** What the result asks for; a text that says what is wrong with it where it breaks the rules. */
+export function readInputRequired({ bytes, bodyStart, bodyEnd }: Message): InputRequired | string {
+  const [asked, state] = fields(bytes, bodyStart, bodyEnd, ['inputRequests', 'requestState']) as [
+    Range | null,
+    Range | null,
+  ];
+  if (state !== null && stringValue(bytes, state) === null) return 'requestState is not a string';
+  const lexeme = state === null ? null : bytes.subarray(state.start, state.end);
+  if (asked === null) return lexeme === null ? 'it neither asks nor keeps a state' : { requests: [], state: lexeme };
+  if (bytes[asked.start] !== 0x7b) return 'inputRequests is not an object';
+  const requests: InputRequest[] = [];
+  for (const entry of entries(bytes, asked.start, asked.end)) {
+    const key = bytes.subarray(entry.keyStart, entry.keyEnd);
+    const method = stringValue(bytes, field(bytes, entry.valueStart, entry.valueEnd, 'method'));
+    if (method === null || !ASKABLE.has(method)) return `input request ${key} asks for nothing that there is`;
+    const params = field(bytes, entry.valueStart, entry.valueEnd, 'params');
+    if (params !== null && bytes[params.start] !== 0x7b) return `params of input request ${key} is not an object`;
+    requests.push({ key, method, params });
+    if (requests.length > MAX_INPUT_REQUESTS) return `it asks more than ${MAX_INPUT_REQUESTS} questions at once`;
+  }
+  if (duplicateKey(bytes, asked.start, asked.end) !== null) return 'two input requests have one key';
+  if (requests.length === 0 && lexeme === null) return 'it neither asks nor keeps a state';
+  return { requests, state: lexeme };
+}
+
+/** The request with a round's answers (an object, in JSON) and the server's state, as written; null for none. */
+export function withInput(request: Message, responses: Buffer | null, state: Buffer | null): Message {
+  const { bytes, bodyStart: start, bodyEnd: end } = request;
+  const changes = [['inputResponses', responses] as const, ['requestState', state] as const];
+  return spliceMessage(request, editMembers(bytes, { start, end }, changes));
+}
+
+/** Where a client's request holds a round's answers and state; nulls for a request that begins. */
+export function inputOf(request: Message): { readonly responses: Range | null; readonly state: Range | null } {
+  const { bytes, bodyStart, bodyEnd } = request;
+  // An escape could hide the names from the search, and hides them from every server's eye but a parser's.
+  if (bodyStart < 0 || !(bytes.includes(STATE) || bytes.includes(RESPONSES) || bytes.includes(BACKSLASH))) return NONE;
+  const [responses, state] = fields(bytes, bodyStart, bodyEnd, ['inputResponses', 'requestState']);
+  return responses === null && state === null ? NONE : { responses: responses ?? null, state: state ?? null };
+}
+
+/** The result that asks. `requests` is the object of questions in JSON, null for none. */
+export function inputRequired(requests: Buffer | null, state: string): Message {
+  const members: Buffer[] = [Buffer.from('{"resultType":"input_required"')];
+  if (requests !== null) members.push(Buffer.from(',"inputRequests":'), requests);
+  members.push(Buffer.from(`,"requestState":${JSON.stringify(state)}}`));
+  return result('0', Buffer.concat(members), 'stateless');
+}
+
+const BACKSLASH = 0x5c;
+const NONE = { responses: null, state: null };

@@ -1,0 +1,156 @@
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Era, Message } from '../model/message.ts';
+import type { Random } from '../model/random.ts';
+import { isUrlMode, undeclared } from '../protocol/askable.ts';
+import { errorAnswer, request } from '../protocol/compose.ts';
+import { editObject } from '../protocol/edit-object.ts';
+import {
+  type InputRequest,
+  type InputRequired,
+  inputOf,
+  mayRequireInput,
+  readInputRequired,
+  takesInput,
+  withInput,
+} from '../protocol/stateless/input-required.ts';
+import { resultType } from '../protocol/stateless/result-type.ts';
+import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import type { Call } from './call.ts';
+
+/** Rounds of one call; a server that asks on and on is not going to answer. */
+const MAX_ROUNDS = 8;
+/** A server that only wants to be asked again gets so long for what it is waiting for. */
+const PAUSE_MS = 250;
+const MISSING_CAPABILITY = -32021;
+
+/** Whether the answer is a stateless server's question to a client whose vocabulary has no such answer. */
+export function needsInput(call: Call, answer: Message): boolean {
+  if (call.exchange.takesInputRequired || !mayRequireInput(answer) || !takesInput(call.method)) return false;
+  return resultType(answer) === 'input_required';
+}
+
+/**
+ * What a stateless client says it was asked, before a server that keeps its questions open and so never asked in this
+ * way. To run such a call would be to begin it anew: it is refused.
+ */
+export function refuseInput(call: Call, era: Era): GatewayError | null {
+  if (era === 'stateless') return null;
+  const { server } = call;
+  // The server was restarted in between, and is another one now.
+  if (call.rounds > 0)
+    return new GatewayError('UNKNOWN', `${server} does not know its own question any more`, { server });
+  const { responses, state } = inputOf(call.request);
+  if (call.request.era === 'stateful' || (responses === null && state === null)) return null;
+  return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out here');
+}
+
+/**
+ * The rounds in which a stateless server gets what it needs of a stateful client (protocol.md §2, L->M): each of its
+ * input requests is asked on the client's own call, all of a round at once, and the call is sent again with the
+ * answers and the server's state, byte for byte. What the client did not declare is not asked; then nothing of the
+ * round is.
+ */
+export class InputRounds {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #again: (call: Call) => void;
+  /** The requests of calls in their rounds, in the server's words and without anybody's answers. */
+  readonly #plain = new WeakMap<Call, Message>();
+
+  constructor(clock: Clock, random: Random, again: (call: Call) => void) {
+    this.#clock = clock;
+    this.#random = random;
+    this.#again = again;
+  }
+
+  begin(call: Call, answer: Message): void {
+    const required = readInputRequired(answer);
+    if (typeof required === 'string') {
+      this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} needs input, but in no form that is known: ${required}`);
+    } else if (++call.rounds > MAX_ROUNDS) {
+      this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} still needs input after ${MAX_ROUNDS} rounds`);
+    } else if (required.requests.length === 0) {
+      this.#clock.after(PAUSE_MS, () => this.#retry(call, null, required.state));
+    } else {
+      const refused = refusal(call, answer.bytes, required.requests);
+      if (refused === null) this.#ask(call, answer.bytes, required);
+      else call.succeed(refused);
+    }
+  }
+
+  #ask(call: Call, bytes: Buffer, { requests, state }: InputRequired): void {
+    const answers: Buffer[] = [];
+    let open = requests.length;
+    call.waits();
+    requests.forEach((asked, i) => {
+      call.exchange.ask(this.#stateful(call, bytes, asked, i)).then(
+        (given) => {
+          if (call.done) return;
+          // The rounds know results only: a client that answers with an error has ended its own call.
+          if (given.kind === 'error') {
+            call.succeed(given);
+            return;
+          }
+          answers[i] = given.body;
+          if (--open > 0) return;
+          call.goesOn();
+          this.#retry(call, responsesOf(requests, answers), state);
+        },
+        (cause: unknown) => {
+          const why = cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', String(cause));
+          this.#fail(call, why.code, `${call.server} needs input: ${why.message}`, cause);
+        },
+      );
+    });
+  }
+
+  #retry(call: Call, responses: Buffer | null, state: Buffer | null): void {
+    if (call.done) return;
+    let plain = this.#plain.get(call);
+    if (plain === undefined) {
+      plain = toStateless(call.request, call.exchange.client);
+      this.#plain.set(call, plain);
+    }
+    call.request = withInput(plain, responses, state);
+    call.attempts = 0;
+    this.#again(call);
+  }
+
+  /** The question in stateful words; one that opens a page has an id there. */
+  #stateful(call: Call, bytes: Buffer, { method, params }: InputRequest, index: number): Message {
+    const id = `"${call.rounds}.${index}"`;
+    if (params === null) return request(method, id, null, 'stateful');
+    const opens = method === 'elicitation/create' && isUrlMode(bytes, params);
+    const changes = opens ? [['elicitationId', `"${this.#random.hex(16)}"`] as const] : [];
+    return request(method, id, editObject(bytes, params, changes), 'stateful');
+  }
+
+  #fail(call: Call, code: GatewayError['code'], text: string, cause?: unknown): void {
+    call.fail(new GatewayError(code, text, { outcome: 'UNKNOWN', server: call.server, cause }));
+  }
+}
+
+/** The answer to the call where the client did not declare what it would have to be asked. */
+function refusal(call: Call, bytes: Buffer, requests: readonly InputRequest[]): Message | null {
+  for (const { method, params } of requests) {
+    const missing = undeclared(call.exchange.client.capabilities, method, bytes, params);
+    if (missing === null) continue;
+    const text = `${call.server} needs ${method} of the client, which did not declare ${missing}`;
+    return errorAnswer('0', MISSING_CAPABILITY, text, `{"requiredCapabilities":${missing}}`, 'stateless');
+  }
+  return null;
+}
+
+function responsesOf(requests: readonly InputRequest[], answers: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = [];
+  requests.forEach(({ key }, i) => {
+    parts.push(i === 0 ? OPEN : COMMA, key, COLON, answers[i]!);
+  });
+  return Buffer.concat([...parts, CLOSE]);
+}
+
+const OPEN = Buffer.from('{');
+const COMMA = Buffer.from(',');
+const COLON = Buffer.from(':');
+const CLOSE = Buffer.from('}');
