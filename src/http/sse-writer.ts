@@ -16,6 +16,8 @@ const HEADERS = [
 /** Handed to Node at once at most; between slices it is seen whether the client takes anything. */
 const SLICE_BYTES = 256 * 1024;
 const MAX_HELD_BYTES = 1024 * 1024;
+/** What may stay of the limit when it is exceeded. */
+const KEPT_OF_LIMIT = 7 / 8;
 const KEEP_ALIVE = commentFrame('keep-alive');
 
 interface Held {
@@ -34,9 +36,9 @@ interface Carrier {
  * Server-sent events on one HTTP response, after 2024-11-05 and Streamable HTTP alike. The headers leave when the
  * writer is made, and every event leaves at once, unbuffered, for as long as the client reads.
  *
- * When it does not, events are held back here in order. Above 1 MiB notifications marked droppable are dropped, oldest
- * first, and a comment says how many; whatever happens, a client that takes nothing for 30 s is cut off. `event`
- * returning false asks the caller to pause its source until `onDrain`.
+ * When it does not, events are held back here in order. Above 1 MiB, or its share of what all streams may hold back,
+ * notifications marked droppable are dropped, oldest first, and a comment says how many; whatever happens, a client that
+ * takes nothing for 30 s is cut off. `event` returning false asks the caller to pause its source until `onDrain`.
  */
 export class SseWriter implements WheelStream {
   readonly #response: ServerResponse;
@@ -45,6 +47,8 @@ export class SseWriter implements WheelStream {
   readonly #maxHeldBytes: number;
   #queue: Held[] | null = null;
   #heldBytes = 0;
+  /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
+  #stuckBytes = 0;
   #dropped = 0;
   #lastWrite = 0;
   #ending = false;
@@ -143,7 +147,7 @@ export class SseWriter implements WheelStream {
     if (this.#closed || this.#ending) return true;
     if (!this.#blocked && frame.length <= SLICE_BYTES) {
       this.#write(frame);
-      if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
+      if (this.#socket.writableNeedDrain) this.#stuck();
       return true;
     }
     this.#hold({ frame, droppable, begun: false });
@@ -169,13 +173,15 @@ export class SseWriter implements WheelStream {
     this.#queue.push(held);
     if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
     this.#count(held.frame.length);
-    if (this.#heldBytes <= this.#maxHeldBytes || this.#queue === null) return;
-    this.#dropOldest();
+    const most = Math.min(this.#maxHeldBytes, this.#wheel.shareBytes);
+    if (this.#heldBytes <= most || this.#queue === null) return;
+    // A little more than must be: the queue is not gone through anew for each of many small ones.
+    this.#dropOldest(this.#heldBytes - most * KEPT_OF_LIMIT);
   }
 
-  #dropOldest(): void {
+  #dropOldest(bytes: number): void {
     const kept: Held[] = [];
-    let excess = this.#heldBytes - this.#maxHeldBytes;
+    let excess = bytes;
     for (const held of this.#queue!) {
       if (excess > 0 && held.droppable) {
         excess -= held.frame.length;
@@ -193,23 +199,40 @@ export class SseWriter implements WheelStream {
     this.#wheel.held(delta);
   }
 
+  /** The client's side is full, and what Node holds for it counts as held back. May cut this stream. */
+  #stuck(): void {
+    this.#wheel.blocked(this);
+    const before = this.#stuckBytes;
+    this.#stuckBytes = this.#socket.writableLength;
+    this.#wheel.held(this.#stuckBytes - before);
+  }
+
+  #unstuck(): void {
+    if (this.#stuckBytes > 0) this.#wheel.held(-this.#stuckBytes);
+    this.#stuckBytes = 0;
+  }
+
   /** Writes what is held back, slice by slice, for as long as the socket takes it. */
   #pump(): void {
     while (this.#queue !== null && this.#queue.length > 0 && !this.#socket.writableNeedDrain && !this.#closed) {
       const first = this.#queue[0]!;
-      if (this.#dropped > 0 && !first.begun) {
-        this.#write(commentFrame(`${this.#dropped} notifications were dropped: this client reads too slowly`));
-        this.#dropped = 0;
-      }
+      if (!first.begun) this.#tellDropped();
       const [slice, rest] = cutFrame(first.frame, SLICE_BYTES);
       if (rest === null) this.#queue.shift();
       else this.#queue[0] = { frame: rest, droppable: false, begun: true };
       this.#count(-slice.length);
       this.#write(slice);
     }
-    if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
     if (this.#queue !== null && this.#queue.length === 0) this.#queue = null;
+    if (this.#socket.writableNeedDrain) this.#stuck();
+    else this.#tellDropped();
     this.#finishIfEmpty();
+  }
+
+  #tellDropped(): void {
+    if (this.#dropped === 0 || this.#closed) return;
+    this.#write(commentFrame(`${this.#dropped} notifications were dropped: this client reads too slowly`));
+    this.#dropped = 0;
   }
 
   #finishIfEmpty(): void {
@@ -222,6 +245,7 @@ export class SseWriter implements WheelStream {
   drained(): void {
     if (this.#closed) return;
     this.#wheel.flowing(this);
+    this.#unstuck();
     const waiting = this.#queue !== null;
     if (waiting) this.#pump();
     if (waiting && this.#queue === null && !this.closed) this.onDrain?.();
@@ -242,6 +266,7 @@ export class SseWriter implements WheelStream {
   #release(): void {
     this.#closed = true;
     if (this.#heldBytes > 0) this.#count(-this.#heldBytes);
+    this.#unstuck();
     this.#queue = null;
     this.#wheel.remove(this);
     this.#response.removeListener('close', onResponseClose);

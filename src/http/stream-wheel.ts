@@ -15,9 +15,14 @@ export interface StreamWheelOptions {
   readonly keepAliveMs?: number;
   /** A stream whose client took nothing for this long is cut (F16, F18). */
   readonly stallMs?: number;
-  /** Bytes that all streams together may hold back before the longest blocked ones are cut. */
+  /** Bytes that all streams together may hold back before the longest blocked ones are cut. 24 MiB. */
   readonly maxHeldBytes?: number;
 }
+
+const MAX_HELD_BYTES = 24 * 1024 * 1024;
+/** Each stream may hold back this part of what is still free: many slow readers leave less to each of them. */
+const SHARE = 1 / 16;
+const MIN_SHARE_BYTES = 16 * 1024;
 
 /**
  * One timer for all open event streams: keep-alive comments in turn, the end of streams that nobody reads, and the
@@ -43,7 +48,7 @@ export class StreamWheel {
     const turns = Math.max(1, Math.round((options.keepAliveMs ?? 15_000) / this.#tickMs));
     this.#slots = Array.from({ length: turns }, () => new Set());
     this.#stallTicks = Math.ceil((options.stallMs ?? 30_000) / this.#tickMs);
-    this.#maxHeldBytes = options.maxHeldBytes ?? 48 * 1024 * 1024;
+    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
   }
 
   /** How often the wheel has turned: a clock that costs nothing to read. */
@@ -62,6 +67,11 @@ export class StreamWheel {
 
   get heldBytes(): number {
     return this.#held;
+  }
+
+  /** What one stream may hold back at this moment before it has to drop something. */
+  get shareBytes(): number {
+    return Math.max(MIN_SHARE_BYTES, (this.#maxHeldBytes - this.#held) * SHARE);
   }
 
   add(stream: WheelStream): void {

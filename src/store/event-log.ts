@@ -1,29 +1,54 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
-import type { StateFile } from './state-file.ts';
+import type { LaterWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
-/** Over all sessions: streams are short-lived and many, so a bound for each is none for all. */
-const MAX_BYTES = 64 * 1024 * 1024;
+/** Over all sessions: streams are short-lived and many, so a bound for each is none for all (G16). */
+const MAX_BYTES = 16 * 1024 * 1024;
 const MAX_AGE_MS = 5 * 60_000;
 const SWEEP_MS = 60_000;
-
-/** One logged message, in its stream and in the list of all entries by age. */
-interface Entry {
-  readonly seq: number;
-  readonly at: number;
-  readonly message: Buffer;
-  readonly stream: Stream;
-  older: Entry | null;
-  newer: Entry | null;
-}
 
 interface Stream {
   readonly sessionId: string;
   readonly name: string;
   readonly entries: Entry[];
   bytes: number;
+}
+
+/**
+ * One logged message, in its stream and in the list of all entries by age; and the write of it that waits for the
+ * disk. One that falls out before its turn lets go of its message and is never written.
+ */
+class Entry implements LaterWrite {
+  readonly seq: number;
+  readonly at: number;
+  readonly stream: Stream;
+  readonly #insert: StatementSync;
+  message: Buffer | null;
+  written: boolean;
+  older: Entry | null = null;
+  newer: Entry | null = null;
+
+  constructor(stream: Stream, seq: number, at: number, message: Buffer, insert: StatementSync, written: boolean) {
+    this.stream = stream;
+    this.seq = seq;
+    this.at = at;
+    this.message = message;
+    this.#insert = insert;
+    this.written = written;
+  }
+
+  get bytes(): number {
+    return this.message?.length ?? 0;
+  }
+
+  run(): void {
+    if (this.message === null || this.written) return;
+    this.written = true;
+    const { sessionId, name } = this.stream;
+    this.#insert.run(sessionId, this.seq, name, this.at, this.message);
+  }
 }
 
 /**
@@ -61,7 +86,7 @@ export class SqliteEventLog implements EventLog {
     // Whoever does not come back asks for nothing that would trim what an earlier process logged for it.
     const expired = state.prepare('DELETE FROM events WHERE at < ?');
     const before = clock.wall() - MAX_AGE_MS;
-    state.later(() => expired.run(before));
+    state.later({ bytes: 0, run: () => void expired.run(before) });
     this.#cancelSweep = clock.after(SWEEP_MS, () => this.#sweep());
   }
 
@@ -69,9 +94,7 @@ export class SqliteEventLog implements EventLog {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
     const stream = this.#stream(sessionId, streamName);
-    const own = alone(message);
-    this.#add(stream, seq, at, own);
-    this.#state.later(() => this.#insert.run(sessionId, seq, streamName, at, own));
+    this.#state.later(this.#add(stream, seq, at, alone(message), false));
     this.#shorten(stream);
     this.#bound();
     return `${streamName}~${seq.toString(36)}`;
@@ -89,14 +112,14 @@ export class SqliteEventLog implements EventLog {
     if (stream === undefined || !stream.entries.some((entry) => entry.seq === seq)) return null;
     const events = stream.entries
       .filter((entry) => entry.seq > seq)
-      .map((entry) => ({ eventId: `${name}~${entry.seq.toString(36)}`, message: entry.message }));
+      .map((entry) => ({ eventId: `${name}~${entry.seq.toString(36)}`, message: entry.message! }));
     return { stream: name, events };
   }
 
   forget(sessionId: string): void {
     for (const stream of this.#sessions.get(sessionId)?.values() ?? []) this.#drop(stream, stream.entries.length);
     this.#sessions.delete(sessionId);
-    this.#state.later(() => this.#forget.run(sessionId));
+    this.#state.later({ bytes: 0, run: () => void this.#forget.run(sessionId) });
   }
 
   close(): void {
@@ -122,33 +145,42 @@ export class SqliteEventLog implements EventLog {
       message: Uint8Array;
     }[];
     for (const row of rows) {
-      this.#add(streamIn(streams, sessionId, row.stream), row.seq, row.at, Buffer.from(row.message));
+      this.#add(streamIn(streams, sessionId, row.stream), row.seq, row.at, Buffer.from(row.message), true);
     }
     this.#bound();
     return streams;
   }
 
   /** In a stream entries come in the order of their ids, so its oldest is also the first of it in the list of all. */
-  #add(stream: Stream, seq: number, at: number, message: Buffer): void {
-    const entry: Entry = { seq, at, message, stream, older: this.#newest, newer: null };
+  #add(stream: Stream, seq: number, at: number, message: Buffer, written: boolean): Entry {
+    const entry = new Entry(stream, seq, at, message, this.#insert, written);
+    entry.older = this.#newest;
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.newer = entry;
     this.#newest = entry;
     stream.entries.push(entry);
     stream.bytes += message.length;
     this.#bytes += message.length;
+    return entry;
   }
 
   /** Takes the oldest entries of a stream out. */
-  #drop(stream: Stream, count: number): void {
-    for (const { message, older, newer } of stream.entries.splice(0, count)) {
-      stream.bytes -= message.length;
-      this.#bytes -= message.length;
+  #drop(stream: Stream, count: number): Entry[] {
+    const dropped = stream.entries.splice(0, count);
+    for (const entry of dropped) {
+      const { bytes, older, newer } = entry;
+      stream.bytes -= bytes;
+      this.#bytes -= bytes;
       if (older === null) this.#oldest = newer;
       else older.newer = newer;
       if (newer === null) this.#newest = older;
       else newer.older = older;
+      // It may go on waiting for the disk: nothing must be kept alive by it.
+      entry.message = null;
+      entry.older = null;
+      entry.newer = null;
     }
+    return dropped;
   }
 
   #shorten(stream: Stream): void {
@@ -159,7 +191,7 @@ export class SqliteEventLog implements EventLog {
     while (count < stream.entries.length - 1) {
       const entry = stream.entries[count]!;
       if (bytes <= MAX_STREAM_BYTES && entry.at >= oldest) break;
-      bytes -= entry.message.length;
+      bytes -= entry.bytes;
       count++;
     }
     if (count > 0) this.#trimmed(stream, count);
@@ -172,9 +204,9 @@ export class SqliteEventLog implements EventLog {
 
   #trimmed(stream: Stream, count: number): void {
     const { sessionId, name } = stream;
-    const { seq } = stream.entries[count - 1]!;
-    this.#drop(stream, count);
-    this.#state.later(() => this.#trim.run(sessionId, name, seq));
+    const onDisk = this.#drop(stream, count).findLast((entry) => entry.written);
+    if (onDisk === undefined) return;
+    this.#state.later({ bytes: 0, run: () => void this.#trim.run(sessionId, name, onDisk.seq) });
   }
 
   /** Frees what nobody appends to any more. */

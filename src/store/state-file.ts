@@ -5,8 +5,9 @@ import type { Logger } from '../telemetry/logger.ts';
 
 /** Everything that changed is on disk this long after it changed, at the latest. */
 const WRITE_BEHIND_MS = 100;
-/** Rows written in one transaction; more would hold the event loop noticeably. */
+/** Rows and bytes written in one transaction; more would hold the event loop noticeably. */
 const BATCH_ROWS = 500;
+const BATCH_BYTES = 1024 * 1024;
 /** Pause between batches while more waits: whoever writes faster than this must not fill the memory. */
 const BATCH_PAUSE_MS = 5;
 
@@ -22,7 +23,12 @@ export interface StateFileOptions {
   readonly logger: Logger;
 }
 
-type Write = { readonly run: () => void };
+/** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
+export interface LaterWrite {
+  /** What it holds in memory until then; may shrink while it waits. */
+  readonly bytes: number;
+  run(): void;
+}
 
 /**
  * `state.db`: what makes a restart pleasant and may be lost (sessions, known catalogues, era verdicts, event logs).
@@ -41,7 +47,7 @@ export class StateFile {
   /** Queued record writes: bucket, NUL, key → value, null for a deletion. */
   #records = new Map<string, Buffer | null>();
   /** Queued writes of other tables, in order. */
-  #others: Write[] = [];
+  #others: LaterWrite[] = [];
   #cancelFlush: (() => void) | null = null;
   #closed = false;
 
@@ -89,13 +95,13 @@ export class StateFile {
     return found;
   }
 
-  /** For the tables beside the records: prepare once, then `later(() => statement.run(…))`. */
+  /** For the tables beside the records: prepare once, run it by `later`. */
   prepare(sql: string): StatementSync {
     return this.#db.prepare(sql);
   }
 
-  later(run: () => void): void {
-    this.#others.push({ run });
+  later(write: LaterWrite): void {
+    this.#others.push(write);
     this.#schedule();
   }
 
@@ -122,9 +128,17 @@ export class StateFile {
     });
   }
 
+  /** How many of the first queued writes make a batch: at least one where rows are left. */
+  #batchOfOthers(rows: number): number {
+    let count = 0;
+    let bytes = 0;
+    while (count < rows && count < this.#others.length && bytes < BATCH_BYTES) bytes += this.#others[count++]!.bytes;
+    return count;
+  }
+
   #writeBatch(): void {
     const records = takeFirst(this.#records, BATCH_ROWS);
-    const others = this.#others.splice(0, BATCH_ROWS - records.length);
+    const others = this.#others.splice(0, this.#batchOfOthers(BATCH_ROWS - records.length));
     try {
       this.#db.exec('BEGIN');
       for (const [queuedKey, value] of records) {
