@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Exchange } from '../model/exchange.ts';
+import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -12,8 +12,8 @@ import type { Outcome } from '../model/outcome.ts';
 export interface Reply {
   /** Whether requests of ours can reach the client this way, and its answers us. */
   readonly canAsk: boolean;
-  /** A notification that belongs to the exchange, or a cancelled one of an ask. */
-  notify(exchange: ClientExchange, notification: Message): void;
+  /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
   /** Sends a request of ours, under an id of ours. */
   askFor(exchange: ClientExchange, request: Message): Promise<Message>;
   /** The exchange is over, with this outcome. Called exactly once. */
@@ -66,8 +66,8 @@ export class ClientExchange implements Exchange {
     return this.client.sessionId === null;
   }
 
-  emit(notification: Message): void {
-    if (!this.#over && this.cancelled === null) this.reply.notify(this, notification);
+  emit(notification: Message, flow: Flow | null = null): void {
+    if (!this.#over && this.cancelled === null) this.reply.notify(this, notification, flow);
   }
 
   ask(request: Message): Promise<Message> {

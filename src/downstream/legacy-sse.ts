@@ -1,6 +1,6 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { SseWriter } from '../http/sse-writer.ts';
-import { AGGREGATE } from '../model/exchange.ts';
+import { AGGREGATE, type Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
@@ -12,6 +12,7 @@ import { MAX_IN_FLIGHT } from './session-intake.ts';
 import type { SessionTable } from './session-table.ts';
 import { SharedChannel, type SharedWire } from './shared-channel.ts';
 import type { SingleWire } from './single-wire.ts';
+import { WaitingFlows } from './waiting-flows.ts';
 
 export interface LegacySseDeps {
   readonly gate: Gate;
@@ -127,6 +128,7 @@ function readOne(body: Buffer): Message[] | Exclude<ReturnType<typeof readBatch>
 class SseWire implements SharedWire {
   readonly #writer: SseWriter;
   #count = 0;
+  #waiting: WaitingFlows | null = null;
 
   constructor(writer: SseWriter) {
     this.#writer = writer;
@@ -136,8 +138,10 @@ class SseWire implements SharedWire {
     return !this.#writer.closed;
   }
 
-  write(message: Buffer): void {
-    this.#writer.event(String(++this.#count), [message]);
+  write(message: Buffer, droppable = false, flow: Flow | null = null): void {
+    if (this.#writer.event(String(++this.#count), [message], droppable) || flow === null || !this.open) return;
+    this.#waiting ??= new WaitingFlows();
+    this.#waiting.wait(flow, this.#writer);
   }
 
   end(): void {

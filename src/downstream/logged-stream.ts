@@ -1,6 +1,8 @@
+import type { Flow } from '../model/exchange.ts';
 import type { EventLog } from '../model/ports.ts';
 import { oneLine } from '../protocol/splice.ts';
 import type { EventSink } from './event-sink.ts';
+import { WaitingFlows } from './waiting-flows.ts';
 
 const NOTHING = Buffer.alloc(0);
 
@@ -16,6 +18,7 @@ export class LoggedStream {
   /** The last event logged, and the last one written to some connection. Null for none in this process. */
   #lastId: string | null = null;
   #seenId: string | null = null;
+  #waiting: WaitingFlows | null = null;
   #attempt = 0;
   #ended = false;
 
@@ -48,14 +51,19 @@ export class LoggedStream {
     this.#sink!.event(this.#lastId, [NOTHING]);
   }
 
-  /** `droppable`: the client may miss it when it does not keep up with the stream. */
-  send(message: Buffer, droppable = false): void {
+  /** `droppable`: the client may miss it when it does not keep up with the stream. `flow` waits until it does. */
+  send(message: Buffer, droppable = false, flow: Flow | null = null): void {
     if (this.#ended) return;
     const line = oneLine(message);
     this.#lastId = this.#events.append(this.#sessionId, this.name, line);
     if (!this.open) return;
-    this.#sink!.event(this.#lastId, [line], droppable);
+    const keepsUp = this.#sink!.event(this.#lastId, [line], droppable);
     this.#seenId = this.#lastId;
+    if (keepsUp || flow === null || !this.open) return;
+    this.#waiting ??= new WaitingFlows();
+    this.#waiting.wait(flow, this.#sink!);
+    // A lost connection is no cancellation: the call goes on into the log.
+    this.#sink!.onClose = () => this.#waiting?.release();
   }
 
   /**
@@ -65,6 +73,8 @@ export class LoggedStream {
   async resume(sink: EventSink, afterId: string): Promise<void> {
     this.#sink?.end();
     this.#sink = null;
+    // What an ended connection held up would not be heard of from it any more.
+    this.#waiting?.release();
     const attempt = ++this.#attempt;
     let from = afterId;
     for (;;) {
@@ -83,6 +93,7 @@ export class LoggedStream {
   end(): void {
     this.#ended = true;
     this.#sink?.end();
+    this.#waiting?.release();
   }
 }
 

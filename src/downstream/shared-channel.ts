@@ -1,3 +1,4 @@
+import type { Flow } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { oneLine } from '../protocol/splice.ts';
@@ -9,8 +10,11 @@ import type { ClientSession, SessionChannel } from './client-session.ts';
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {
   readonly open: boolean;
-  /** One message, without line breaks. */
-  write(message: Buffer): void;
+  /**
+   * One message, without line breaks. A `droppable` one may be lost to a client that does not keep up; `flow`, what it
+   * came on, waits until the client does.
+   */
+  write(message: Buffer, droppable?: boolean, flow?: Flow | null): void;
   end(): void;
 }
 
@@ -38,8 +42,8 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#tell(null, notification);
   }
 
-  notify(exchange: ClientExchange, notification: Message): void {
-    this.#tell(exchange, notification);
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    this.#tell(exchange, notification, flow);
   }
 
   ask(request: Message): Promise<Message> {
@@ -68,12 +72,12 @@ export class SharedChannel implements SessionChannel, Reply {
     return askClient(this.#session, owner, request, this.#prefix, (message) => this.#wire.write(oneLine(message)));
   }
 
-  #tell(owner: ClientExchange | null, notification: Message): void {
+  #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null): void {
     const bytes =
       notification.method === 'notifications/cancelled'
         ? callOffAsk(this.#session, owner, notification)
         : notificationFor('stateful', notification);
-    if (bytes !== null) this.#wire.write(oneLine(bytes));
+    if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 
   #leave(exchange: ClientExchange): void {

@@ -1,4 +1,5 @@
 import type { RequestContext } from '../http/request-context.ts';
+import type { Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -72,12 +73,12 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     this.#open();
   }
 
-  notify(exchange: ClientExchange, notification: Message): void {
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     const bytes =
       notification.method === 'notifications/cancelled'
         ? callOffAsk(this.#session, exchange, notification)
         : notificationFor('stateful', notification);
-    if (bytes !== null) this.#open()?.send(bytes, true);
+    if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 
   askFor(exchange: ClientExchange, request: Message): Promise<Message> {

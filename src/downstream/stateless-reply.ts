@@ -1,5 +1,5 @@
 import type { RequestContext } from '../http/request-context.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import type { Endpoint, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -11,6 +11,7 @@ import type { EventSink } from './event-sink.ts';
 import type { ExchangeList } from './exchange-list.ts';
 import { sendParts } from './send.ts';
 import { httpStatus } from './stateless-status.ts';
+import { WaitingFlows } from './waiting-flows.ts';
 
 export interface StatelessReplyDeps {
   /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
@@ -34,6 +35,7 @@ export class StatelessReply implements Reply, Ageing {
   readonly #takesStream: boolean;
   #context: RequestContext | null;
   #sink: EventSink | null = null;
+  #waiting: WaitingFlows | null = null;
   /** The exchange this is the reply of; set once, by whoever makes both. */
   exchange: ClientExchange | null = null;
 
@@ -50,9 +52,14 @@ export class StatelessReply implements Reply, Ageing {
     this.#open();
   }
 
-  notify(exchange: ClientExchange, notification: Message): void {
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     const bytes = notificationFor('stateless', notification);
-    if (bytes !== null) this.#open()?.event(null, [oneLine(bytes)], exchange.request.method !== 'subscriptions/listen');
+    const sink = bytes === null ? null : this.#open();
+    if (sink === null) return;
+    const droppable = exchange.request.method !== 'subscriptions/listen';
+    if (sink.event(null, [oneLine(bytes!)], droppable) || flow === null || sink.closed) return;
+    this.#waiting ??= new WaitingFlows();
+    this.#waiting.wait(flow, sink);
   }
 
   askFor(_exchange: ClientExchange, request: Message): Promise<Message> {

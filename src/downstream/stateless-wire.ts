@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import type { Endpoint, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
@@ -88,9 +88,9 @@ export class StatelessWire implements Reply {
     this.exchanges.cancelAll(reason);
   }
 
-  notify(_exchange: ClientExchange, notification: Message): void {
+  notify(_exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     const bytes = notificationFor('stateless', notification);
-    if (bytes !== null) this.#wire.write(oneLine(bytes));
+    if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 
   askFor(_exchange: ClientExchange, request: Message): Promise<Message> {

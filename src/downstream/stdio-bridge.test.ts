@@ -157,6 +157,8 @@ test('a stream that breaks is taken up where it broke', async () => {
 /** A connection that takes over a stream and is gone: what the first connection sees is its end. */
 class DeadSink {
   readonly closed = true;
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
   event(): boolean {
     return true;
   }

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../model/clock.ts';
-import { AGGREGATE, type Endpoint } from '../model/exchange.ts';
+import { AGGREGATE, type Endpoint, type Flow } from '../model/exchange.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { LATEST_STATEFUL } from '../model/revision.ts';
 import { isRejection, rejectScan } from '../protocol/classify.ts';
@@ -16,6 +16,7 @@ import type { SessionTable } from './session-table.ts';
 import { SharedChannel, type SharedWire } from './shared-channel.ts';
 import { SingleWire } from './single-wire.ts';
 import { StatelessWire } from './stateless-wire.ts';
+import { WaitingFlows } from './waiting-flows.ts';
 
 /** The two ends of a client that started us. */
 export interface StdioStreams {
@@ -57,6 +58,9 @@ export class StdioFront implements SharedWire {
   readonly #stateful: SingleWire;
   readonly #stateless: StatelessWire;
   readonly #lines: LineReader;
+  readonly #waiting = new WaitingFlows();
+  /** Set while something waits for the client to read. */
+  onDrain: (() => void) | null = null;
   #resolveClosed!: () => void;
   #ended = false;
   #inputEnded = false;
@@ -86,7 +90,10 @@ export class StdioFront implements SharedWire {
       () => this.#refuse(-32700, `Invalid JSON: a message of more than ${deps.maxMessageBytes} bytes`),
     );
     output.on('error', () => this.close());
-    output.on('drain', () => input.resume());
+    output.on('drain', () => {
+      input.resume();
+      this.onDrain?.();
+    });
     input.on('error', () => this.close());
     input.on('end', () => this.#finishInput());
     input.on('data', (chunk: Buffer) => this.#lines.push(chunk));
@@ -96,11 +103,14 @@ export class StdioFront implements SharedWire {
     return !this.#ended;
   }
 
-  write(message: Buffer): void {
+  write(message: Buffer, _droppable = false, flow: Flow | null = null): void {
     if (this.#ended) return;
     const { input, output } = this.#streams;
     // A client that does not read gets nothing more to do until it does.
-    if (!output.write(Buffer.concat([message, NEWLINE]))) input.pause();
+    if (!output.write(Buffer.concat([message, NEWLINE]))) {
+      input.pause();
+      if (flow !== null) this.#waiting.wait(flow, this);
+    }
     if (output.writableLength > MAX_UNREAD) this.close();
     else if (this.#inputEnded) setImmediate(() => this.#closeIfIdle());
   }

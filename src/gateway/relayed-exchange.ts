@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Exchange } from '../model/exchange.ts';
+import type { Exchange, Flow } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 
 /** What is done to messages on their way between a server and the client of the exchange. */
@@ -50,10 +50,10 @@ export class RelayedExchange implements Exchange {
     this.#outer.onCancel = handler;
   }
 
-  emit(notification: Message): void {
+  emit(notification: Message, flow: Flow | null = null): void {
     const { emitted } = this.#mappings;
     const mapped = emitted === undefined ? notification : emitted(notification);
-    if (mapped !== null) this.#outer.emit(mapped);
+    if (mapped !== null) this.#outer.emit(mapped, flow);
   }
 
   async ask(request: Message): Promise<Message> {

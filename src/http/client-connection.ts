@@ -227,6 +227,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#headSince = 0;
     this.#served += 1;
     if (reusable) {
+      // Paused by the last of its own bytes: the next request needs the socket to be read.
+      if (request?.paused === true) this.#socket.resume();
       this.#idleSince = this.#options.clock.now();
       this.#pool.released(this);
     } else {

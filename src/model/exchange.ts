@@ -27,13 +27,23 @@ export interface Exchange {
    * its era means cancel by that). Must not throw. Null when nobody has to be told.
    */
   onCancel: ((reason: string) => void) | null;
-  /** Hands the client a notification that belongs to this call (progress, log message). Never blocks, never throws. */
-  emit(notification: Message): void;
+  /**
+   * Hands the client a notification that belongs to this call (progress, log message). Never blocks, never throws.
+   * `flow` is what it came on, where that can wait: it is paused while the client does not keep up.
+   */
+  emit(notification: Message, flow?: Flow | null): void;
   /**
    * Asks the client something the server wants to know (sampling, elicitation, roots). Resolves with the client's
    * answer (kind `result` or `error`); rejects with GatewayError when it cannot be asked or will never answer.
    */
   ask(request: Message): Promise<Message>;
+}
+
+/** What the messages of one call arrive on, where it can be made to wait without anybody else waiting (F16). */
+export interface Flow {
+  pause(): void;
+  /** No-op for one that is not paused, or has ended. */
+  resume(): void;
 }
 
 /** The gateway's core, as the edges and embedders see it. */

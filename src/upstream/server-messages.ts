@@ -1,4 +1,5 @@
 import type { Clock } from '../model/clock.ts';
+import type { Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { errorAnswer, failureAnswer, result } from '../protocol/compose.ts';
@@ -29,7 +30,7 @@ const OF_CONNECTION: ReadonlySet<string> = new Set([
 
 /** What is needed of the connection the messages came on. */
 interface Channel {
-  readonly transport: { readonly streamPerRequest: boolean };
+  readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
   readonly tenancy: Tenancy;
   answer(parts: readonly Buffer[]): void;
   lost(id: number, error: GatewayError): void;
@@ -102,7 +103,7 @@ export class ServerMessages<C extends Channel> {
   }
 
   #notified(message: Message, stream: number): void {
-    if (message.method === 'notifications/progress') this.#progress(message);
+    if (message.method === 'notifications/progress') this.#progress(message, stream);
     else if (message.method === 'notifications/cancelled') this.#cancelled(message, stream);
     else this.#told(message, stream);
   }
@@ -119,8 +120,13 @@ export class ServerMessages<C extends Channel> {
       return;
     }
     const pending = this.#attributed(message, stream);
-    if (pending !== null) pending.exchange?.emit(message);
+    if (pending !== null) pending.exchange?.emit(message, this.#flow(stream));
     else if (!announcesList) owner.notified(this.#connection, message);
+  }
+
+  /** What the message came on, where nobody else's messages come. */
+  #flow(stream: number): Flow | null {
+    return stream === 0 ? null : (this.#connection.transport.flow?.(stream) ?? null);
   }
 
   /** Whose message it is; null for nobody in particular. */
@@ -149,7 +155,7 @@ export class ServerMessages<C extends Channel> {
     return only;
   }
 
-  #progress(message: Message): void {
+  #progress(message: Message, stream: number): void {
     const range = bodyField(message, 'progressToken');
     const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
     const pending = this.#pending.get(id);
@@ -157,7 +163,7 @@ export class ServerMessages<C extends Channel> {
     // A call whose client sent no token has none of ours either: the server made this one up.
     if (range !== null && pending !== undefined && pending.token !== null) {
       pending.progressed();
-      emitFor(pending, message, range, pending.token);
+      emitFor(pending, message, range, pending.token, this.#flow(stream));
     } else if (range !== null && lasting !== undefined) {
       this.#deps.owner.notified(this.#connection, replaced(message, range, lasting));
     } else this.#deps.dropped('unmatched');
@@ -229,8 +235,8 @@ export class ServerMessages<C extends Channel> {
 }
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */
-function emitFor(pending: Pending, message: Message, range: Range, lexeme: string): void {
-  pending.exchange?.emit(replaced(message, range, lexeme));
+function emitFor(pending: Pending, message: Message, range: Range, lexeme: string, flow: Flow | null = null): void {
+  pending.exchange?.emit(replaced(message, range, lexeme), flow);
 }
 
 function replaced(message: Message, range: Range, lexeme: string): Message {

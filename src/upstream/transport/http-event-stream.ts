@@ -3,6 +3,7 @@ import type { HeaderBlock } from '../../http/header-block.ts';
 import type { HttpFailure } from '../../http/http-failure.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { Flow } from '../../model/exchange.ts';
 import type { Random } from '../../model/random.ts';
 import { HttpEvents, type StreamCursor } from './http-events.ts';
 import type { HttpLimits } from './http-limits.ts';
@@ -38,7 +39,7 @@ export interface StreamOwner {
 const EMPTY = Buffer.alloc(0);
 
 /** One GET of `text/event-stream`: a single HTTP response, without any reconnecting. The cursor outlives it. */
-export class HttpEventStream implements ResponseHandler {
+export class HttpEventStream implements ResponseHandler, Flow {
   readonly #owner: StreamOwner;
   readonly #events: HttpEvents;
   readonly #cursor: StreamCursor;
@@ -72,6 +73,14 @@ export class HttpEventStream implements ResponseHandler {
   abort(): void {
     this.#over = true;
     this.#running?.abort();
+  }
+
+  pause(): void {
+    this.#running?.pause();
+  }
+
+  resume(): void {
+    this.#running?.resume();
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {

@@ -1,6 +1,7 @@
 import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
 import type { HttpFailure } from '../../http/http-failure.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { Flow } from '../../model/exchange.ts';
 import { isAnswer } from './http-answer.ts';
 import { HttpEvents, newCursor, type StreamCursor } from './http-events.ts';
 
@@ -35,7 +36,7 @@ const ANSWERED: PostEnd = { kind: 'answered' };
  * One request on its own POST, from sending to its end: tells JSON from event streams from refusals and judges what
  * is none of these. One object per call, no closure on the JSON path. Knows no session and no revision.
  */
-export class HttpPost implements ResponseHandler {
+export class HttpPost implements ResponseHandler, Flow {
   readonly request: number;
   readonly method: string;
   /** The session this POST presented. */
@@ -74,6 +75,14 @@ export class HttpPost implements ResponseHandler {
   abort(): void {
     this.#over = true;
     this.#running?.abort();
+  }
+
+  pause(): void {
+    this.#running?.pause();
+  }
+
+  resume(): void {
+    this.#running?.resume();
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {

@@ -2,6 +2,7 @@ import type { HttpClientPort } from '../../http/client-port.ts';
 import type { HeaderBlock } from '../../http/header-block.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 import type { ErrorCode } from '../../model/error-catalogue.ts';
+import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StreamDeps } from './http-event-stream.ts';
 import { HttpLingering } from './http-lingering.ts';
@@ -76,6 +77,10 @@ export class HttpReplies implements PostOwner, ResumptionOwner {
     this.#posts.get(request)?.abort();
     this.#resumptions.get(request)?.abort();
     this.#forget(request);
+  }
+
+  flow(request: number): Flow | null {
+    return this.#posts.get(request) ?? this.#resumptions.get(request) ?? null;
   }
 
   /** Takes a refused post out of those in flight; false when it is not among them any more. */

@@ -1,3 +1,4 @@
+import type { Flow } from '../../model/exchange.ts';
 import { isAnswer } from './http-answer.ts';
 import { HttpEventStream, type StreamDeps, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import type { StreamCursor } from './http-events.ts';
@@ -24,7 +25,7 @@ const MIN_POLL_MS = 20;
  * The server's `retry` is respected. It is given up when several reconnects in a row do not lead to a stream; how
  * long all of it may take is the caller's deadline, by `abort`.
  */
-export class HttpResumption implements StreamOwner {
+export class HttpResumption implements StreamOwner, Flow {
   readonly #owner: ResumptionOwner;
   readonly #deps: StreamDeps;
   readonly #request: number;
@@ -49,6 +50,14 @@ export class HttpResumption implements StreamOwner {
     this.#over = true;
     this.#wake?.();
     this.#stream?.abort();
+  }
+
+  pause(): void {
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#stream?.resume();
   }
 
   opened(): void {

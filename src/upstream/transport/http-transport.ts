@@ -1,5 +1,6 @@
 import type { HttpClientPort } from '../../http/client-port.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { HttpDisowned } from './http-disowned.ts';
 import type { StreamDeps } from './http-event-stream.ts';
@@ -99,6 +100,10 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
     this.#waiting = this.#waiting?.filter(({ outgoing }) => outgoing.request !== request) ?? null;
     this.#disowned.forget(request);
     this.#replies.abandon(request);
+  }
+
+  flow(request: number): Flow | null {
+    return this.#replies.flow(request);
   }
 
   negotiated(facts: NegotiatedFacts): void {

@@ -1,3 +1,4 @@
+import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 
 /**
@@ -26,6 +27,8 @@ export interface Transport {
   send(parts: readonly Buffer[], outgoing: Outgoing): void;
   /** The caller has no more interest in this request: ends its own stream where there is one. No `lost` follows. */
   abandon(request: number): void;
+  /** The request's own stream, to make it wait while its client does not read; null where it has none any more. */
+  flow?(request: number): Flow | null;
   /** Facts of the negotiated connection that the wire repeats (HTTP headers). Called once, after the handshake. */
   negotiated(facts: NegotiatedFacts): void;
   /** Last bytes of standard error, redacted, control characters escaped; empty where there is none. */
