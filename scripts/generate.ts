@@ -1,6 +1,6 @@
 /**
  * Writes the files that are generated from the source: the JSON Schema of the configuration, its documentation and its
- * types, the OpenAPI document of the control API, and the list of requirements that tests cite.
+ * types, the OpenAPI document of the control API, the page on compatibility, and the list of requirements that tests cite.
  * With `--check` it writes nothing, names the files that differ and exits 1.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,6 +10,7 @@ import { schemaText } from '../src/config/schema-files.ts';
 import { typesText } from '../src/config/types-text.ts';
 import { openApi } from '../src/control/openapi.ts';
 import { citations } from '../test/e2e/citations.ts';
+import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
 import { REQUIREMENTS } from '../test/e2e/requirements.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -22,6 +23,7 @@ const generated: Readonly<Record<string, string>> = {
   'schema/config.schema.json': schema,
   'schema/openapi.json': `${JSON.stringify(openApi(version), null, 2)}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
+  'docs/compatibility.md': compatibilityText(),
   'src/config/config-input.ts': typesText(JSON.parse(schema)),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,
 };

@@ -170,6 +170,20 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
   several: (cell) =>
     asks(cell, 'several', 'everything', ['sampling/createMessage', 'elicitation/create', 'roots/list']),
 
+  async outside(cell) {
+    const { client } = cell;
+    const key = unique();
+    const before = client.asked.length;
+    client.answering = (method) => ANSWERS[method]!(key);
+    assert.equal(await callText(cell, 'ask-later', { key }), 'soon');
+    let came = 'open';
+    while (came === 'open') came = await callText(cell, 'later', { key });
+    const exception = impossible('outside', client.revision, cell.server);
+    if (exception === null) assert.deepEqual(JSON.parse(came), ANSWERS['roots/list']!(key));
+    else assert.deepEqual(JSON.parse(came), { code: exception.code });
+    assert.equal(client.asked.length - before, exception === null ? 1 : 0);
+  },
+
   async subscribe(cell) {
     const uri = await documentUri(cell);
     const { client } = cell;

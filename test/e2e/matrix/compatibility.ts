@@ -11,6 +11,7 @@ export const FEATURES = {
   url: 'elicitation by URL',
   roots: 'roots',
   several: 'several questions at once',
+  outside: 'a question outside any call',
   subscribe: 'resource subscriptions',
   changed: 'changed lists',
   completion: 'completion',
@@ -35,8 +36,19 @@ const UNDECLARED_NEW: Impossible = {
   why: 'The client’s revision has no such question, and the gateway declares to the server what the client declared. A call that cannot do without is answered -32021 (missing client capability), over HTTP with status 200.',
 };
 
+const NO_CARRIER: Impossible = {
+  code: -32601,
+  why: 'In 2026-07-28 nothing carries a question that belongs to no call. The server is told -32601 in the client’s place, and nobody else is asked.',
+};
+
+/** Where a server of the revision has no such thing, there is nothing to try. */
+export function exists(feature: Feature, server: MatrixRevision): boolean {
+  return feature !== 'outside' || !isStateless(server);
+}
+
 /** Null where the feature works. */
 export function impossible(feature: Feature, client: MatrixRevision, server: MatrixRevision): Impossible | null {
+  if (feature === 'outside') return isStateless(client) ? NO_CARRIER : null;
   const undeclared = isStateless(server) ? UNDECLARED_NEW : UNDECLARED_OLD;
   const elicitation = capabilitiesOf(client)['elicitation'];
   if ((feature === 'form' || feature === 'several') && elicitation === undefined) return undeclared;
