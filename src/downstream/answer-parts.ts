@@ -31,6 +31,14 @@ export function answerParts(request: Message, endpoint: Endpoint, outcome: Outco
   return withId(answerMessage(request, endpoint, outcome), request.id);
 }
 
+/** What servers answer to these goes to the one client that asked and is kept by nobody; lists and tasks are kept. */
+const PASSED_ON: ReadonlySet<string> = new Set(['tools/call', 'resources/read', 'prompts/get']);
+
+/** Whether nobody needs the parts of the answer once they are sent. */
+export function isPassedOn(request: Message, outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && PASSED_ON.has(request.method);
+}
+
 /** A notification in the client's vocabulary; null when it has no word for it. */
 export function notificationFor(era: Era, notification: Message): Buffer | null {
   if (notification.era === era) return notification.bytes;

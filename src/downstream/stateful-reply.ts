@@ -5,12 +5,12 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { EventLog } from '../model/ports.ts';
 import type { Ageing, AgeQueue } from './age-queue.ts';
-import { answerParts, notificationFor } from './answer-parts.ts';
+import { answerParts, isPassedOn, notificationFor } from './answer-parts.ts';
 import { abandonAsks, askClient, callOffAsk } from './asking.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { ClientSession, ResumableReply } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
-import { sendParts } from './send.ts';
+import { sendLastParts, sendParts } from './send.ts';
 import { RETRY_MS } from './standalone-streams.ts';
 
 export interface StatefulReplyDeps {
@@ -96,7 +96,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     } else if (this.#gathered !== null) {
       this.#gathered.push(Buffer.concat(parts));
       if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
-    } else this.#sendJson(parts);
+    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome));
   }
 
   /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */
@@ -161,14 +161,16 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
       parts.push(i === 0 ? OPEN : COMMA, answer);
     });
     parts.push(CLOSE);
-    this.#sendJson(parts);
+    this.#sendJson(parts, false);
   }
 
-  #sendJson(parts: readonly Buffer[]): void {
+  #sendJson(parts: readonly Buffer[], passedOn: boolean): void {
     this.#deps.patience.leave(this);
     const context = this.#context;
     this.#context = null;
-    if (context !== null) sendParts(context, 200, parts);
+    if (context === null) return;
+    if (passedOn) sendLastParts(context, 200, parts);
+    else sendParts(context, 200, parts);
   }
 }
 

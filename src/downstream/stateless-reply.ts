@@ -5,11 +5,11 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { oneLine, withId } from '../protocol/splice.ts';
 import type { Ageing, AgeQueue } from './age-queue.ts';
-import { answerMessage, notificationFor } from './answer-parts.ts';
+import { answerMessage, isPassedOn, notificationFor } from './answer-parts.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { EventSink } from './event-sink.ts';
 import type { ExchangeList } from './exchange-list.ts';
-import { sendParts } from './send.ts';
+import { sendLastParts, sendParts } from './send.ts';
 import { httpStatus } from './stateless-status.ts';
 import { WaitingFlows } from './waiting-flows.ts';
 
@@ -74,7 +74,10 @@ export class StatelessReply implements Reply, Ageing {
     if (this.#sink !== null) {
       this.#sink.event(null, [oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts))]);
       this.#sink.end();
-    } else if (this.#context !== null) sendParts(this.#context, httpStatus(message), parts);
+    } else if (this.#context !== null) {
+      const send = isPassedOn(exchange.request, outcome) ? sendLastParts : sendParts;
+      send(this.#context, httpStatus(message), parts);
+    }
     this.#context = null;
   }
 

@@ -1,3 +1,5 @@
+import { lend } from './lent-memory.ts';
+
 /** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
 export class BodyCollector {
   readonly limit: number;
@@ -8,7 +10,7 @@ export class BodyCollector {
   /** `known` is the length announced, at most `limit`; -1 without one. */
   constructor(known: number, limit: number) {
     this.limit = limit;
-    this.#whole = known < 0 ? null : Buffer.allocUnsafe(known);
+    this.#whole = known < 0 ? null : lend(known);
   }
 
   /**

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { unmapped } from '../model/host-address.ts';
 import { BodyReader, bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
+import { giveBack, isLent } from './lent-memory.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { SseWriter } from './sse-writer.ts';
 import type { StreamWheel } from './stream-wheel.ts';
@@ -147,6 +148,21 @@ export class RequestContext {
     }
     // A client that does not read its answer is let go; Node's timer sees every byte the kernel takes as progress.
     if (response.writableLength > 0) response.socket?.setTimeout(this.#stallMs);
+  }
+
+  /**
+   * Answers like `answer`, with parts that nobody needs afterwards: what of them is lent memory goes back once the
+   * kernel has taken the last byte.
+   */
+  answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
+    const { request, response } = this;
+    const mine = !this.#answered && parts.some(isLent);
+    this.answer(status, contentType, parts);
+    if (!mine) return;
+    response.once('finish', () => {
+      // A connection that broke says `finish` too, and what it was still writing may not be let go of.
+      if (response.errored === null && !request.socket.destroyed) for (const part of parts) giveBack(part);
+    });
   }
 
   json(status: number, text: string, headers: readonly string[] = []): void {
