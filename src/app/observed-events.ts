@@ -7,6 +7,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
     notification: (server, sessionId, message) => events.notification(server, sessionId, message),
     request: (server, sessionId, message) => events.request(server, sessionId, message),
     stateLost: (server, sessionId) => events.stateLost(server, sessionId),
+    outdated: (server, message) => events.outdated(server, message),
     catalogChanged(server, fingerprint, lists) {
       events.catalogChanged(server, fingerprint, lists);
       observer.catalogChanged(server, fingerprint, lists);

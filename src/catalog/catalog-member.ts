@@ -69,6 +69,11 @@ export function filterAllows(filter: ToolFilter, tool: string): boolean {
   return (filter.include === null || filter.include.has(tool)) && !filter.exclude.has(tool);
 }
 
+/** Whether the filter may keep anything back. */
+export function filtersAny({ include, exclude }: ToolFilter): boolean {
+  return include !== null || exclude.size > 0;
+}
+
 function objectOf(value: unknown): Record<string, unknown> | null {
   return isObject(value) ? value : null;
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Era, Message } from '../model/message.ts';
 import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
-import type { CatalogMember, Declared } from './catalog-member.ts';
+import { type CatalogMember, type Declared, filtersAny } from './catalog-member.ts';
 import type { CursorCodec } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import type { NameNotice } from './exposed-names.ts';
@@ -162,7 +162,10 @@ export class Catalog {
   #cacheScope(kind: ListKind): 'public' | 'private' {
     if (!this.#parts.unfiltered || !this.complete) return 'private';
     const contributors = this.#contributors(kind);
-    const open = contributors.every((member) => member.catalog!.lists[kind].cacheScope === 'public');
+    const open = contributors.every(
+      (member) =>
+        member.catalog!.lists[kind].cacheScope === 'public' && !(kind === 'tools' && filtersAny(member.tools)),
+    );
     return open && contributors.length > 0 ? 'public' : 'private';
   }
 

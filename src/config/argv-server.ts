@@ -27,6 +27,7 @@ export function argvServer(words: readonly string[], cwd: string): Server | null
     toolTimeoutMs: new Map(),
     retry: DEFAULTS.retry,
     trusted: DEFAULTS.trusted,
+    cache: DEFAULTS.cache,
     start: DEFAULTS.start,
     enabled: true,
     tools: { include: null, exclude: new Set() },

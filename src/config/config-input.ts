@@ -95,6 +95,8 @@ export interface ServerInput {
   readonly retry?: 'never' | 'hints' | 'always' | undefined;
   /** What the server says of its tools is believed. */
   readonly trusted?: boolean | undefined;
+  /** Lists and resources of a server of 2026-07-28 are kept for as long as it says, a day at most, and asked for once where several clients want the same. false: every request goes to the server. */
+  readonly cache?: boolean | undefined;
   /** Start with the gateway, or when the server is first needed. */
   readonly start?: 'eager' | 'lazy' | undefined;
   /** Variables a local server inherits beyond the usual few: true for all, or a list of names. */

@@ -4,6 +4,7 @@ export const DEFAULTS = {
   maxTimeoutMs: 600_000,
   retry: 'never',
   trusted: false,
+  cache: true,
   start: 'eager',
   maxMessageBytes: 16 * 1024 * 1024,
   maxProcessesPerServer: 16,

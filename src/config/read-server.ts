@@ -74,6 +74,7 @@ export function readServer(definition: Definition, name: string, context: Server
       toolTimeoutMs: readToolTimeouts(fields.node),
       retry: (fields.literal('retry') ?? DEFAULTS.retry) as Server['retry'],
       trusted: fields.boolean('trusted') ?? DEFAULTS.trusted,
+      cache: fields.boolean('cache') ?? DEFAULTS.cache,
       start: (fields.literal('start') ?? DEFAULTS.start) as Server['start'],
       enabled,
       tools: readFilter(fields),

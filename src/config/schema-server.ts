@@ -99,6 +99,13 @@ export const serverSchema = z
       .default(DEFAULTS.trusted)
       .optional()
       .describe('What the server says of its tools is believed.'),
+    cache: z
+      .boolean()
+      .default(DEFAULTS.cache)
+      .optional()
+      .describe(
+        'Lists and resources of a server of 2026-07-28 are kept for as long as it says, a day at most, and asked for once where several clients want the same. false: every request goes to the server.',
+      ),
     start: z
       .enum(['eager', 'lazy'])
       .default(DEFAULTS.start)

@@ -31,7 +31,7 @@ export class AggregateLists {
     const cursor = cursorParam(request);
     if (cursor instanceof GatewayError) return failure(cursor);
     if (cursor !== null) return this.#continue(exchange, kind, cursor);
-    const catalog = await catalogs.ready(client, firstListWaitMs());
+    const catalog = await catalogs.fresh(client, kind, firstListWaitMs());
     return answer(catalog.page(kind, request.era, 0, clock.wall())!);
   }
 

@@ -9,15 +9,18 @@ import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { elements, field, stringValue } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Catalogs } from './catalogs.ts';
 import { noCompletion } from './own-results.ts';
 import { namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
+import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { isDown } from './server-index.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
 export interface AggregateResourcesDeps {
   readonly upstreams: Upstreams;
+  readonly cache: AnswerCache;
   readonly catalogs: Catalogs;
   readonly subscriptions: Subscriptions;
   readonly firstListWaitMs: () => number;
@@ -48,7 +51,7 @@ export class AggregateResources {
     if (!('server' in found)) return this.#ask(found, uri.value, exchange);
     const own = withParam(request, uri, found.uri);
     if (request.method !== 'resources/read') return this.#deps.subscriptions.run(found, own, exchange);
-    const outcome = await this.#deps.upstreams.call(found.server, own, exchange);
+    const outcome = await this.#read(found.server, own, exchange);
     return found.exposed === found.uri ? outcome : renamed(outcome, found);
   }
 
@@ -102,10 +105,15 @@ export class AggregateResources {
     return worst ?? failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`));
   }
 
+  async #read(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const outcome = await this.#deps.cache.call(server, request, exchange);
+    return seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
+  }
+
   #askOne(server: string, uri: string, exchange: Exchange): Promise<Outcome> {
-    const { upstreams, subscriptions } = this.#deps;
+    const { subscriptions } = this.#deps;
     const { request } = exchange;
-    if (request.method === 'resources/read') return upstreams.call(server, request, exchange);
+    if (request.method === 'resources/read') return this.#read(server, request, exchange);
     return subscriptions.run({ server, uri, exposed: uri }, request, exchange);
   }
 }

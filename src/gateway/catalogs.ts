@@ -5,8 +5,12 @@ import { mergeCatalog, versionOf } from '../catalog/merge-catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Upstreams } from '../model/ports.ts';
-import { ANONYMOUS, mayUse, type Principal } from '../model/principal.ts';
+import { mayUse, type Principal } from '../model/principal.ts';
 import type { Server } from '../model/server.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import { listIsStale } from '../protocol/list-freshness.ts';
+import { seesLikeAll } from './policy/cache-scope.ts';
+import { isUp } from './server-index.ts';
 
 export interface CatalogsDeps {
   readonly upstreams: Upstreams;
@@ -19,6 +23,8 @@ export interface CatalogsDeps {
 /** How long a catalogue that was replaced can still be paged through, and how many are kept at most. */
 const KEEP_MS = 300_000;
 const KEEP = 64;
+/** How long a list waits for servers whose lists have outlived their time. */
+const RELIST_WAIT_MS = 1_000;
 
 interface Current {
   readonly generation: number;
@@ -96,6 +102,31 @@ export class Catalogs {
     return this.of(client);
   }
 
+  /**
+   * As `ready`, for a list that is about to be shown: what has outlived the time that its server gave it is listed
+   * anew (C7: when it is asked for, never by itself), and waited for so long; then it is shown as the stale thing it is.
+   */
+  async fresh(client: ClientProfile, kind: ListKind, waitMs: number): Promise<Catalog> {
+    const catalog = await this.ready(client, waitMs);
+    const { upstreams, clock } = this.#deps;
+    const wall = clock.wall();
+    const relisting: Promise<unknown>[] = [];
+    for (const { server, catalog: known } of catalog.members) {
+      if (known === null || !listIsStale(known, kind, wall) || !isUp(upstreams, server)) continue;
+      // Without a time of its own a list is brought up to date behind the answer.
+      const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
+      const relisted = upstreams.catalog(server, client, patience);
+      if (patience > 0) relisting.push(relisted);
+    }
+    if (relisting.length === 0) return catalog;
+    await Promise.all(relisting);
+    // Listed anew and found the same, it is no change for anybody, but its time has begun again.
+    if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client) !== known)) {
+      this.invalidate();
+    }
+    return this.of(client);
+  }
+
   /** The catalogue that a cursor was made of; null when it is gone or was another audience's. */
   version(version: string, client: ClientProfile): Catalog | null {
     const current = this.of(client);
@@ -121,8 +152,7 @@ export class Catalogs {
       kept.lastUsed = this.#deps.clock.now();
       return kept.catalog;
     }
-    const unfiltered = client.principal.id === ANONYMOUS.id && client.principal.servers === null;
-    const catalog = mergeCatalog(members, { audience, unfiltered, cursors, serverInfo });
+    const catalog = mergeCatalog(members, { audience, unfiltered: seesLikeAll(client.principal), cursors, serverInfo });
     this.#keep(catalog);
     return catalog;
   }

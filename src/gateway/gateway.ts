@@ -114,7 +114,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
    * that `current` gives, and whoever's lists are others is told. `filtered` names servers whose tool filter changed.
    */
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
-    const { sessions, listens, announcer, catalogs } = this.#parts;
+    const { sessions, listens, announcer, catalogs, cache } = this.#parts;
+    cache.clear();
     catalogs.invalidate();
     sessions.reauthorize(current);
     listens.reauthorize(current);
@@ -137,6 +138,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   request(server: string, sessionId: string | null, message: Message): Promise<Message> {
     return this.#parts.events.request(server, sessionId, message);
+  }
+
+  outdated(server: string, notification: Message | null): void {
+    this.#parts.cache.outdated(server, notification);
   }
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void {

@@ -8,6 +8,7 @@ import { AggregateLists } from './aggregate-lists.ts';
 import { AggregateResources } from './aggregate-resources.ts';
 import { AggregateTasks } from './aggregate-tasks.ts';
 import { Announcer } from './announcer.ts';
+import { AnswerCache } from './cache/answer-cache.ts';
 import { Catalogs } from './catalogs.ts';
 import { ListenMirror } from './listen-mirror.ts';
 import { ListenRelays } from './listen-relays.ts';
@@ -39,6 +40,7 @@ export interface GatewayDeps {
 /** What the gateway is made of, between the rooms on its two sides. */
 export interface Parts {
   readonly upstreams: Upstreams;
+  readonly cache: AnswerCache;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
   readonly subscriptions: Subscriptions;
@@ -57,14 +59,17 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, catalogs);
   const sessions = new SeenSessions(catalogs);
+  const servers = new ServerIndex(upstreams);
+  const cache = new AnswerCache({ upstreams, servers, clock, metrics: deps.metrics });
   const subscriptions = new Subscriptions(upstreams, new SessionWatches({ upstreams, streams, clock }));
   const watches = new ResourceWatches(upstreams);
-  const resources = new AggregateResources({ upstreams, catalogs, subscriptions, firstListWaitMs });
+  const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
   const relays = new ListenRelays({ upstreams, clock, resources, watches, tasks });
   const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock) });
   const announcer = new Announcer({ clock, streams, catalogs, sessions, listens });
   return {
     upstreams,
+    cache,
     catalogs,
     sessions,
     subscriptions,
@@ -90,6 +95,6 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       logLevels,
       firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, servers: new ServerIndex(upstreams), subscriptions, logLevels, clock }),
+    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, logLevels, clock }),
   };
 }

@@ -1,4 +1,4 @@
-import { filterAllows, parseObject } from '../catalog/catalog-member.ts';
+import { filterAllows, filtersAny } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
@@ -6,21 +6,27 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Principal } from '../model/principal.ts';
 import type { Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
+import { cacheHints } from '../protocol/cache-hints.ts';
+import { helloIsStale, helloTtlMs } from '../protocol/list-freshness.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
+import type { AnswerCache } from './cache/answer-cache.ts';
 import type { HelloView } from './hello-view.ts';
 import type { LogLevels } from './log-levels.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
+import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
-import { isDown, noServer, type ServerIndex } from './server-index.ts';
+import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import { toolResult } from './tool-results.ts';
 
 export interface ServerEndpointDeps {
   readonly upstreams: Upstreams;
+  readonly cache: AnswerCache;
   readonly servers: ServerIndex;
   readonly subscriptions: Subscriptions;
   readonly logLevels: LogLevels;
@@ -48,6 +54,8 @@ export class ServerEndpoint {
     switch (method) {
       case 'tools/call':
         return this.#callTool(exchange, server);
+      case 'resources/read':
+        return this.#read(exchange, name);
       case 'resources/subscribe':
       case 'resources/unsubscribe':
         return this.#subscribe(exchange, name);
@@ -72,8 +80,15 @@ export class ServerEndpoint {
     const server = servers.get(name);
     if (server === null) return noServer(name);
     const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, server.timeoutMs);
-    const catalog = upstreams.knownCatalog(name, client) ?? (await upstreams.catalog(name, client, patience));
-    return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall());
+    let catalog = upstreams.knownCatalog(name, client);
+    const old = catalog !== null && helloIsStale(catalog, clock.wall()) && isUp(upstreams, name);
+    if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
+    return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
+  }
+
+  async #read(exchange: Exchange, name: string): Promise<Outcome> {
+    const outcome = await this.#deps.cache.call(name, exchange.request, exchange);
+    return seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
   }
 
   /** A stateless server has no such request; it is told the level with each call. */
@@ -95,7 +110,7 @@ export class ServerEndpoint {
   #callTool(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
     const { request, client } = exchange;
-    const refused = isFiltered(server) ? refuseTool(server, exchange) : null;
+    const refused = filtersAny(server.tools) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
     if (known !== null) {
@@ -131,12 +146,14 @@ export class ServerEndpoint {
     const { name } = server;
     let known = upstreams.knownCatalog(name, client);
     if (this.#mayAskLive(server, known, client) && !(known !== null && isDown(upstreams, name))) {
-      const outcome = await upstreams.call(name, request, exchange);
-      if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) return filtered(outcome, server);
+      const outcome = await this.#deps.cache.call(name, request, exchange);
+      if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
+        return shown(outcome, server, list, known, client);
+      }
     }
     known ??= await upstreams.catalog(name, client, server.timeoutMs);
     if (known === null) return failure(servers.unavailable(name));
-    return filtered(knownPage(known, list, request), server);
+    return shown(knownPage(known, list, request), server, list, known, client);
   }
 
   /** A connection that is there anyway, or one that is no process. */
@@ -146,21 +163,17 @@ export class ServerEndpoint {
   }
 }
 
-function viewOf({ hello, listedAt }: ServerCatalog, wall: number): HelloView {
-  const hints = hello.era === 'stateless' ? parseObject(hello.result.toString()) : null;
-  const ttlMs = typeof hints?.['ttlMs'] === 'number' ? hints['ttlMs'] : 0;
+function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): HelloView {
+  const { hello } = catalog;
+  const { cacheScope } = cacheHints(hello.result, 0, hello.result.length);
   return {
     serverInfo: hello.serverInfo ?? '{"name":"unknown","version":"0"}',
     capabilities: hello.capabilities,
     instructions: hello.instructions,
     hello,
-    ttlMs: Math.max(0, Math.floor(Math.min(ttlMs, listedAt + ttlMs - wall))),
-    cacheScope: hints?.['cacheScope'] === 'public' ? 'public' : 'private',
+    ttlMs: helloTtlMs(catalog, wall),
+    cacheScope: hello.era === 'stateless' && seesLikeAll(principal) ? cacheScope : 'private',
   };
-}
-
-function isFiltered({ tools }: Server): boolean {
-  return tools.include !== null || tools.exclude.size > 0;
 }
 
 function refuseTool(server: Server, { request }: Exchange): GatewayError | null {
@@ -183,6 +196,17 @@ function toolOf(catalog: ServerCatalog, request: Message): Capability | null {
   return tools.get(name.value) ?? null;
 }
 
-function filtered(outcome: Outcome, server: Server): Outcome {
-  return isFiltered(server) ? filterTools(outcome, server.tools) : outcome;
+/** A page as this caller may see it; one that is not for everybody to keep says so (C9), on all pages alike (C4). */
+function shown(
+  outcome: Outcome,
+  server: Server,
+  list: ListMethod,
+  known: ServerCatalog | null,
+  { principal }: ClientProfile,
+): Outcome {
+  const cut = list.kind === 'tools' && filtersAny(server.tools);
+  const page = cut ? filterTools(outcome, server.tools) : outcome;
+  const pages = known === null ? [] : known.lists[list.kind].pages;
+  const mixed = pages.length > 1 && known!.lists[list.kind].cacheScope === 'private';
+  return cut || mixed || !seesLikeAll(principal) ? keptPrivate(page) : page;
 }

@@ -51,3 +51,9 @@ export function isDown(upstreams: Upstreams, server: string): boolean {
   const status = upstreams.status(server);
   return status !== null && DOWN.has(status.state);
 }
+
+/** Whether the server runs, so that asking it starts nothing. */
+export function isUp(upstreams: Upstreams, server: string): boolean {
+  const state = upstreams.status(server)?.state;
+  return state === 'running' || state === 'connected' || state === 'degraded';
+}

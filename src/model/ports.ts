@@ -48,6 +48,11 @@ export interface UpstreamEvents {
   notification(server: string, sessionId: string | null, message: Message): void;
   /** A stateful server's own request outside any call. Resolves with the answer to send back (`result` or `error`). */
   request(server: string, sessionId: string | null, message: Message): Promise<Message>;
+  /**
+   * The server said, on whatever connection and in whosever call, that its lists or a resource are not what it has
+   * answered before; at once, and before anybody else is told. Null: it may have said so while nobody could hear.
+   */
+  outdated(server: string, notification: Message | null): void;
   /** A new snapshot differs from the one before in these lists. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
   /** A session's own connection was lost with its state, and replaced or not. */

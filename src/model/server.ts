@@ -12,8 +12,8 @@ export interface StdioSpec {
   readonly type: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
-  /** Declared environment, expanded; values may be secrets. */
-  readonly env: Readonly<Record<string, string>>;
+  /** Declared environment, expanded. Any of it may be a secret, so all of it is kept as one. */
+  readonly env: Readonly<Record<string, Secret>>;
   /** true: everything of ours; a list: these names beside the minimal set (architecture.md §6). */
   readonly inheritEnv: boolean | readonly string[];
   /** Absolute. */
@@ -33,8 +33,8 @@ export interface HttpSpec {
   readonly url: string;
   /** With type `http`: nobody said which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
   readonly sseFallback?: boolean;
-  /** Declared headers, expanded; values are secrets. */
-  readonly headers: Readonly<Record<string, string>>;
+  /** Declared headers, expanded. */
+  readonly headers: Readonly<Record<string, Secret>>;
   readonly tls: TlsSpec;
 }
 
@@ -77,6 +77,8 @@ export interface Server {
   /** When a call that was sent and not answered may be re-run. `hints` needs `trusted`. */
   readonly retry: 'never' | 'hints' | 'always';
   readonly trusted: boolean;
+  /** Whether its answers may be kept for as long as it says, and requests for the same be made once (C1 to C9). */
+  readonly cache: boolean;
   readonly start: 'eager' | 'lazy';
   readonly enabled: boolean;
   readonly tools: ToolFilter;

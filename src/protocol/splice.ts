@@ -92,6 +92,14 @@ export function withId(message: Message, idLexeme: string): Buffer[] {
   return [copy];
 }
 
+/** The message in memory of its own: whoever keeps it keeps nothing of the chunk that it came in. */
+export function detached(message: Message): Message {
+  const { kind, era, method, idStart, idEnd, bodyStart, bodyEnd } = message;
+  const bytes = Buffer.allocUnsafeSlow(message.bytes.length);
+  message.bytes.copy(bytes);
+  return new Message(bytes, kind, era, method, idStart, idEnd, bodyStart, bodyEnd);
+}
+
 /** The message with `params` (or another body) replaced, or added where it has none. */
 export function withBody(message: Message, json: string, era: Era = message.era): Message {
   const { bytes, bodyStart, bodyEnd } = message;

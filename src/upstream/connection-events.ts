@@ -82,11 +82,16 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     return this.#events.request(this.#server, sessionOf(connection.tenancy), message);
   }
 
+  outdated(_connection: Connection, message: Message): void {
+    this.#events.outdated(this.#server, message);
+  }
+
   listChanged(connection: Connection, message: Message): void {
     this.#parts.upkeep.noted(connection, message);
   }
 
   missed(connection: Connection): void {
+    this.#events.outdated(this.#server, null);
     this.#parts.upkeep.missed(connection);
   }
 

@@ -7,6 +7,8 @@ export interface ConnectionOwner<C> {
   closed(connection: C, reason: ClosedReason): void;
   /** A notification that belongs to no call in flight. */
   notified(connection: C, message: Message): void;
+  /** A list or a resource of the server is not what it was, whoever is told so. */
+  outdated(connection: C, message: Message): void;
   /** One of the server's lists has changed. */
   listChanged(connection: C, message: Message): void;
   /** The server's own stream was down: what it would have told is unknown. */

@@ -9,9 +9,11 @@ import {
   type ListKind,
   type ServerCatalog,
 } from '../model/server-catalog.ts';
+import { cacheHints } from '../protocol/cache-hints.ts';
 import { request } from '../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../protocol/fields.ts';
 import { type ListMethod, listOf } from '../protocol/methods.ts';
+import { discoverRequest, helloFromDiscover } from '../protocol/stateless/discover.ts';
 import { toStateless } from '../protocol/stateless/to-stateless.ts';
 import type { Connection } from './connection.ts';
 import { errorCode } from './identifiers.ts';
@@ -21,6 +23,8 @@ const MAX_PAGES = 100;
 /** What the specification lets a tool be called; names beyond it stay in the pages and are left out by the catalogue. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const METHOD_NOT_FOUND = -32601;
+/** What the handshake said so short a time ago is not asked for again. */
+const JUST_NOW_MS = 1_000;
 export const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
 export interface Listed {
@@ -41,7 +45,7 @@ export async function listServer(
   before: ServerCatalog | null,
   listedAt: number,
 ): Promise<Listed> {
-  const hello = connection.hello!;
+  const { hello, saidAt } = await presentHello(connection, client, timeoutMs, listedAt);
   const complaints: string[] = [];
   const lists: Record<ListKind, CachedList> = {
     tools: NO_LIST,
@@ -56,7 +60,26 @@ export async function listServer(
     lists[kind] = (await allPages(list, ask, complaints)) ?? before?.lists[kind] ?? NO_LIST;
   }
   const digest = digestOf(hello, lists);
-  return { catalog: { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt }, complaints };
+  const listedOf = { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt: saidAt };
+  return { catalog: listedOf, complaints };
+}
+
+/**
+ * What the server says of itself, and when it said so: the handshake's, or, where the server gave that a time to live
+ * and it was not just now, asked for anew.
+ */
+async function presentHello(
+  connection: Connection,
+  client: ClientProfile,
+  timeoutMs: number,
+  wall: number,
+): Promise<{ readonly hello: Hello; readonly saidAt: number }> {
+  const hello = connection.hello!;
+  const timed = hello.era === 'stateless' && cacheHints(hello.result, 0, hello.result.length).ttlMs > 0;
+  if (!timed) return { hello, saidAt: wall };
+  if (wall - connection.createdAt < JUST_NOW_MS) return { hello, saidAt: Math.min(wall, connection.createdAt) };
+  const said = await connection.ask(discoverRequest('0', client), timeoutMs);
+  return { hello: said.kind === 'result' ? helloFromDiscover(said) : hello, saidAt: wall };
 }
 
 /** The lists in which two catalogues differ. */
@@ -100,16 +123,12 @@ async function allPages(
       return null;
     }
     const page = answer.body;
-    const [array, next, ttl, scope] = fields(page, 0, page.length, [
-      list.resultKey,
-      'nextCursor',
-      'ttlMs',
-      'cacheScope',
-    ]);
+    const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
+    const hints = cacheHints(page, 0, page.length);
     pages.push(page);
     if (array) collect(list, page, array, items, complaints);
-    ttlMs = Math.min(ttlMs, milliseconds(page, ttl ?? null));
-    shared &&= stringValue(page, scope ?? null) === 'public';
+    ttlMs = Math.min(ttlMs, hints.ttlMs);
+    shared &&= hints.cacheScope === 'public';
     if (!next || page[next.start] !== 0x22) break;
     cursor = page.subarray(next.start, next.end);
     const lexeme = cursor.toString('latin1');
@@ -134,12 +153,6 @@ function collect(list: ListMethod, page: Buffer, array: Range, items: Capability
     }
     items.push({ key, bytes: page.subarray(item.start, item.end) });
   }
-}
-
-/** A cache hint; 0 where it is missing or no number (protocol.md C3). */
-function milliseconds(page: Buffer, range: Range | null): number {
-  const value = range === null ? 0 : Number(page.toString('latin1', range.start, range.end));
-  return Number.isFinite(value) && value > 0 ? value : 0;
 }
 
 function digestOf(hello: Hello, lists: Readonly<Record<ListKind, CachedList>>): string {

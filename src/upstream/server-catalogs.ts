@@ -5,6 +5,7 @@ import type { KnownCatalogs } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import { canonical } from '../protocol/canonical.ts';
+import { isStale } from '../protocol/list-freshness.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Connection } from './connection.ts';
 import { differingLists, listServer } from './listing.ts';
@@ -94,13 +95,17 @@ export class ServerCatalogs {
     this.#run++;
   }
 
-  /** What is known, at once, brought up to date behind it; else the first listing, waited for so long. */
+  /**
+   * What is known, at once, brought up to date behind it. The first listing is waited for so long, and so is the one
+   * that follows when what is known has outlived the time that its server gave it.
+   */
   async get(profile: ClientProfile, era: Era, waitMs: number): Promise<ServerCatalog | null> {
     const shelf = this.#shelf(profile, era);
     const upToDate = shelf.listedIn === this.#run;
-    if (shelf.catalog !== null && upToDate) return shelf.catalog;
+    const known = shelf.catalog;
+    if (known !== null && upToDate && !isStale(known, this.#deps.clock.wall())) return known;
     const listing = this.#mayList(shelf) ? this.#refresh(shelf, null) : shelf.listing;
-    if (shelf.catalog !== null || listing === null) return shelf.catalog;
+    if (listing === null || (known !== null && (!upToDate || waitMs <= 0))) return known;
     let disarm = () => {};
     const waited = new Promise<void>((resolve) => {
       disarm = this.#deps.clock.after(waitMs, resolve);
@@ -117,10 +122,9 @@ export class ServerCatalogs {
   }
 
   /** Lists again for every kind of client that this connection serves and that was listed in this run. */
-  refreshAll(connection: Connection): void {
-    for (const shelf of this.#shelves[connection.era].values()) {
-      if (shelf.listedIn === this.#run) void this.#refresh(shelf, connection);
-    }
+  async refreshAll(connection: Connection): Promise<void> {
+    const listed = [...this.#shelves[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
+    await Promise.all(listed.map((shelf) => this.#refresh(shelf, connection)));
   }
 
   /** Lists now, on a connection that fits. Never rejects; joined by whoever asks meanwhile. */
@@ -129,8 +133,14 @@ export class ServerCatalogs {
   }
 
   /** Lists now for the kind of client that this connection presents. */
-  refreshOver(connection: Connection): void {
-    void this.#refresh(this.#shelf(connection.profile, connection.era), connection);
+  refreshOver(connection: Connection): Promise<void> {
+    return this.#refresh(this.#shelf(connection.profile, connection.era), connection);
+  }
+
+  /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
+  renewed(connection: Connection): Promise<void> {
+    const shelf = this.#shelf(connection.profile, connection.era);
+    return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#refresh(shelf, connection);
   }
 
   #refresh(shelf: Shelf, connection: Connection | null): Promise<void> {
@@ -159,7 +169,8 @@ export class ServerCatalogs {
       const { catalog, complaints } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
-      shelf.catalog = unchanged ? before : catalog;
+      // Of the same lists the one that was taken last is kept: their time to live has begun again.
+      shelf.catalog = unchanged && shelf.era === 'stateful' ? before : catalog;
       shelf.listedIn = run;
       shelf.pausedUntil = 0;
       this.#latest = shelf;

@@ -111,6 +111,9 @@ export class ServerMessages<C extends Channel> {
   #told(message: Message, stream: number): void {
     const { dropped, owner } = this.#deps;
     const announcesList = listsChangedBy(message.method).length > 0;
+    if (announcesList || message.method === 'notifications/resources/updated') {
+      owner.outdated(this.#connection, message);
+    }
     if (announcesList) owner.listChanged(this.#connection, message);
     const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
     if (tagged !== null) {

@@ -199,6 +199,7 @@ function server(name: string): Server {
     toolTimeoutMs: new Map(),
     retry: 'never',
     trusted: false,
+    cache: true,
     start: 'lazy',
     enabled: true,
     tools: { include: null, exclude: new Set() },

@@ -250,6 +250,7 @@ export function serverNamed(name: string, more: Partial<Server> = {}): Server {
     toolTimeoutMs: new Map(),
     retry: 'never',
     trusted: false,
+    cache: true,
     start: 'eager',
     enabled: true,
     tools: { include: null, exclude: new Set() },

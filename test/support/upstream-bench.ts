@@ -36,6 +36,7 @@ export function serverOf(name: string, changes: Partial<Server> = {}): Server {
     toolTimeoutMs: new Map(),
     retry: 'never',
     trusted: false,
+    cache: true,
     start: 'lazy',
     enabled: true,
     tools: { include: null, exclude: new Set() },
@@ -119,6 +120,7 @@ class RecordedEvents implements UpstreamEvents {
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
   readonly lost: string[] = [];
+  readonly outdatedBy: (string | null)[] = [];
   readonly states: ServerState[] = [];
   answer: (message: Message) => Promise<Message> = () =>
     Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
@@ -130,6 +132,10 @@ class RecordedEvents implements UpstreamEvents {
   request(server: string, sessionId: string | null, message: Message): Promise<Message> {
     this.requests.push({ server, sessionId, message });
     return this.answer(message);
+  }
+
+  outdated(_server: string, message: Message | null): void {
+    this.outdatedBy.push(message?.method ?? null);
   }
 
   catalogChanged(server: string, print: string, lists: readonly ListKind[]): void {

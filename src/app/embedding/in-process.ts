@@ -16,6 +16,8 @@ export interface InProcessOptions {
   readonly start?: 'eager' | 'lazy';
   /** What the server says of its tools is believed. Default false. */
   readonly trusted?: boolean;
+  /** Its answers are kept for as long as it says. Default true. */
+  readonly cache?: boolean;
 }
 
 /** A server that lives in this process. Made by `inProcess` or `inProcessBytes`. */
@@ -75,6 +77,7 @@ export function inProcessDefinition(name: string, key: string, options: InProces
     toolTimeoutMs: new Map(),
     retry: DEFAULTS.retry,
     trusted: options.trusted ?? DEFAULTS.trusted,
+    cache: options.cache ?? DEFAULTS.cache,
     start: options.start ?? DEFAULTS.start,
     enabled: true,
     tools: { include: null, exclude: new Set() },

@@ -167,6 +167,8 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
     if (onNotification !== undefined) queueMicrotask(() => onNotification(message.method, params));
   }
 
+  outdated(): void {}
+
   listChanged(connection: Connection, message: { readonly method: string; readonly body: Buffer }): void {
     this.notified(connection, message);
   }

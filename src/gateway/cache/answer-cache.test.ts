@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../../test/support/gateway-bench.ts';
+import { serverCatalog } from '../../../test/support/server-catalogs.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { MAX_TTL_MS } from '../../protocol/cache-hints.ts';
+import { errorAnswer, notification, request, result } from '../../protocol/compose.ts';
+import { Metrics } from '../../telemetry/metrics.ts';
+import { ServerIndex } from '../server-index.ts';
+import { AnswerCache } from './answer-cache.ts';
+
+const STATELESS = { era: 'stateless' as const };
+const URI = '{"uri":"test://a"}';
+const modern = client('stateless');
+
+/** The cache before servers `one` and `two`, which count what reaches them. */
+class Bench {
+  readonly clock = new FakeClock();
+  readonly upstreams = new FakeUpstreams(this.clock);
+  readonly metrics = new Metrics();
+  readonly cache: AnswerCache;
+  hints = '"ttlMs":60000,"cacheScope":"public"';
+  #count = 0;
+
+  constructor(more: object = {}) {
+    this.upstreams.list = [serverNamed('one', more), serverNamed('two', more)];
+    for (const name of ['one', 'two']) this.upstreams.known.set(name, serverCatalog(name, STATELESS));
+    this.upstreams.respond = () => this.numbered();
+    const servers = new ServerIndex(this.upstreams);
+    this.cache = new AnswerCache({ upstreams: this.upstreams, servers, clock: this.clock, metrics: this.metrics });
+  }
+
+  get sent(): number {
+    return this.upstreams.calls.length;
+  }
+
+  numbered(): Outcome {
+    return complete(`"n":${++this.#count},${this.hints}`);
+  }
+
+  exchange(params = URI, who: ClientProfile = modern, method = 'resources/read'): BenchExchange {
+    return new BenchExchange(request(method, '"c"', params, who.sessionId === null ? 'stateless' : 'stateful'), who);
+  }
+
+  send(exchange: BenchExchange, server = 'one'): Promise<Outcome> {
+    return this.cache.call(server, exchange.request, exchange);
+  }
+
+  /** The answer's result. */
+  async ask(params = URI, who: ClientProfile = modern, method = 'resources/read', server = 'one'): Promise<Answered> {
+    return read(await this.send(this.exchange(params, who, method), server));
+  }
+}
+
+interface Answered {
+  readonly n: number;
+  readonly ttlMs: number;
+}
+
+function complete(members: string): Outcome {
+  return answer(result('0', `{"resultType":"complete","big":12345678901234567890,${members}}`, 'stateless'));
+}
+
+function read(outcome: Outcome): Answered {
+  assert.equal(outcome.kind, 'answer', JSON.stringify(outcome));
+  return JSON.parse((outcome as Extract<Outcome, { kind: 'answer' }>).message.body.toString());
+}
+
+function deferred(): { readonly promise: Promise<Outcome>; readonly resolve: (outcome: Outcome) => void } {
+  let resolve!: (outcome: Outcome) => void;
+  const promise = new Promise<Outcome>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}
+
+const UPDATED = notification('notifications/resources/updated', URI, 'stateless');
+
+test('an answer is kept for as long as its server says, byte for byte but for the time left', async () => {
+  const bench = new Bench();
+  const first = await bench.send(bench.exchange());
+  bench.clock.advance(59_000);
+  const second = await bench.send(bench.exchange());
+  assert.ok(first.kind === 'answer' && second.kind === 'answer');
+  const kept = second.message.body.toString();
+  assert.equal(kept, first.message.body.toString().replace('"ttlMs":60000', '"ttlMs":1000'));
+  assert.match(kept, /"big":12345678901234567890/);
+  bench.clock.advance(1_000);
+  assert.equal((await bench.ask()).n, 2);
+});
+
+test('proto:C3 what is no hint is 0 and private, and no hint is believed for more than a day', async () => {
+  for (const ttl of ['-1', '1.5', '"60000"', 'null', '1E400', 'true', '[60000]', '0']) {
+    const bench = new Bench();
+    bench.hints = `"ttlMs":${ttl},"cacheScope":"public"`;
+    assert.deepEqual([(await bench.ask()).n, (await bench.ask()).n], [1, 2], ttl);
+  }
+  const long = new Bench();
+  long.hints = `"ttlMs":${MAX_TTL_MS * 1000},"cacheScope":"public"`;
+  await long.ask();
+  assert.equal((await long.ask()).ttlMs, MAX_TTL_MS);
+  long.clock.advance(MAX_TTL_MS);
+  assert.equal((await long.ask()).n, 2);
+});
+
+test('proto:C5 nothing of a round of input is kept, and each caller is asked for itself', async () => {
+  const bench = new Bench();
+  for (const round of ['"requestState":"s"', '"inputResponses":{}']) {
+    const params = `{"uri":"test://a",${round}}`;
+    assert.notEqual((await bench.ask(params)).n, (await bench.ask(params)).n);
+  }
+  const before = bench.sent;
+  const held = deferred();
+  bench.upstreams.respond = () => held.promise;
+  const both = [bench.send(bench.exchange()), bench.send(bench.exchange())];
+  bench.upstreams.respond = () => bench.numbered();
+  held.resolve(answer(result('0', `{"resultType":"input_required",${bench.hints}}`, 'stateless')));
+  const answered = await Promise.all(both);
+  assert.equal(new Set(answered.map((outcome) => read(outcome).n)).size, 2, 'each has an answer of its own');
+  assert.equal(bench.sent - before, 3);
+  assert.equal(bench.upstreams.calls[before]!.exchange.takesInputRequired, true);
+});
+
+test('proto:C6 a notification empties what it names at once, and what is being fetched is not kept', async () => {
+  const bench = new Bench();
+  await bench.ask();
+  await bench.ask('{"uri":"test://b"}');
+  await bench.ask('{}', modern, 'tools/list');
+  bench.cache.outdated('one', UPDATED);
+  assert.equal((await bench.ask('{"uri":"test://b"}')).n, 2, 'another resource stays');
+  assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'and so do lists');
+  bench.cache.outdated('two', notification('notifications/tools/list_changed', null, 'stateless'));
+  assert.equal((await bench.ask('{}', modern, 'tools/list')).n, 3, 'another server has said nothing of these');
+  const held = deferred();
+  bench.upstreams.respond = () => held.promise;
+  const old = bench.send(bench.exchange());
+  bench.cache.outdated('one', UPDATED);
+  bench.upstreams.respond = () => bench.numbered();
+  assert.equal((await bench.ask()).n, 4, 'who asks after the notification does not wait for what began before it');
+  held.resolve(complete(`"n":99,${bench.hints}`));
+  assert.deepEqual([read(await old).n, read(await old).ttlMs], [99, 0], 'who asked before gets it, as stale');
+  assert.equal((await bench.ask()).n, 4, 'and it takes nobody’s place');
+});
+
+test('proto:C7 nothing is fetched unless somebody asks; stale is shown while the server cannot be asked, for a while', async () => {
+  const bench = new Bench();
+  await bench.ask();
+  bench.clock.advance(60_000 + 5 * 60_000);
+  assert.equal(bench.sent, 1);
+  const down = failure(new GatewayError('NOT_SENT', 'down'));
+  bench.upstreams.respond = () => down;
+  assert.deepEqual(await bench.ask().then(({ n, ttlMs }) => [n, ttlMs]), [1, 0]);
+  bench.upstreams.respond = () => failure(new GatewayError('OVERLOADED', 'no'));
+  assert.equal((await bench.send(bench.exchange())).kind, 'failure', 'a refusal is an answer');
+  bench.upstreams.respond = () => down;
+  bench.clock.advance(5 * 60_000);
+  assert.equal((await bench.send(bench.exchange())).kind, 'failure');
+});
+
+test('proto:C6 what was made invalid is not shown as stale either', async () => {
+  const bench = new Bench();
+  await bench.ask();
+  bench.cache.outdated('one', null);
+  bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'down'));
+  assert.equal((await bench.send(bench.exchange())).kind, 'failure');
+});
+
+test('proto:C1 proto:C2 private is the caller’s, public everybody’s, and either one server’s', async () => {
+  const ada = client('stateless', { principal: agent('ada', 'one', 'two') });
+  const bob = client('stateless', { principal: agent('bob', 'one', 'two') });
+  const bench = new Bench();
+  assert.deepEqual([(await bench.ask(URI, ada)).n, (await bench.ask(URI, bob)).n], [1, 1]);
+  assert.equal((await bench.ask(URI, ada, 'resources/read', 'two')).n, 2);
+  bench.hints = '"ttlMs":60000,"cacheScope":"private"';
+  const other = '{"uri":"test://b"}';
+  assert.equal((await bench.ask(other, ada)).n, 3);
+  assert.equal((await bench.ask(other, bob)).n, 4);
+  assert.equal((await bench.ask(other, ada)).n, 3);
+  assert.equal((await bench.ask(other, { ...ada, handle: 'h' })).n, 5, 'what isolates a caller’s requests counts too');
+  assert.equal((await bench.ask(other, { ...ada, fingerprint: 'f' })).n, 6, 'and so do declared capabilities');
+  bench.cache.clear();
+  assert.equal((await bench.ask(other, ada)).n, 7, 'new rights, new answers');
+});
+
+test('proto:C4 the key holds every parameter that may affect the result', async () => {
+  const bench = new Bench();
+  const page = (params: string) => bench.ask(params, modern, 'resources/list').then(({ n }) => n);
+  assert.deepEqual(
+    [await page('{}'), await page('{"cursor":"a"}'), await page('{"cursor":""}'), await page('{"x":1}')],
+    [1, 2, 3, 4],
+  );
+  assert.deepEqual([await page('{"cursor":"a"}'), await page('{ "cursor" : "\\u0061" }')], [2, 2]);
+  const meta = '{"cursor":"a","_meta":{"traceparent":"00-1","io.modelcontextprotocol/clientInfo":{"name":"x"}}}';
+  assert.deepEqual([await page(meta), await page('{"cursor":"a","_meta":{"vendor/x":1}}')], [2, 5]);
+  bench.upstreams.respond = () => answer(errorAnswer('0', -32602, 'no such cursor', null, 'stateless'));
+  await bench.send(bench.exchange('{"cursor":"gone"}', modern, 'resources/list'));
+  bench.upstreams.respond = () => bench.numbered();
+  assert.equal(await page('{}'), 6, 'a cursor that is gone takes its list’s pages along');
+});
+
+test('callers who want the same at once share a request; whoever cancels leaves the others theirs', async () => {
+  const bench = new Bench();
+  const held = deferred();
+  bench.upstreams.respond = () => held.promise;
+  const exchanges = [bench.exchange(), bench.exchange(), bench.exchange(URI, client('stateful'))];
+  const outcomes = exchanges.map((exchange) => bench.send(exchange));
+  assert.equal(bench.sent, 1);
+  const { exchange: flight } = bench.upstreams.calls[0]!;
+  exchanges[1]!.cancel('bored');
+  exchanges[0]!.cancel('the one who began');
+  assert.equal(flight.cancelled, null);
+  held.resolve(bench.numbered());
+  const [first, second, third] = await Promise.all(outcomes);
+  for (const cancelled of [first!, second!]) {
+    assert.ok(cancelled.kind === 'failure' && cancelled.error.code === 'CANCELLED');
+  }
+  assert.equal(read(third!).n, 1);
+  const text = bench.metrics.exposition();
+  assert.match(text, /trunkline_cache_requests_total\{server="one",result="coalesced"\} 2/);
+  assert.match(text, /trunkline_cache_requests_total\{server="one",result="miss"\} 1/);
+  assert.match(text, /trunkline_cache_entries 1/);
+});
+
+test('when the last one leaves, the server is told; who comes after begins anew', async () => {
+  const bench = new Bench();
+  bench.upstreams.respond = () => new Promise(() => {});
+  const exchange = bench.exchange();
+  const outcome = bench.send(exchange);
+  let told = '';
+  bench.upstreams.calls[0]!.exchange.onCancel = (reason) => {
+    told = reason;
+  };
+  exchange.cancel('gone');
+  assert.equal(told, 'gone');
+  assert.equal((await outcome).kind, 'failure');
+  bench.upstreams.respond = () => bench.numbered();
+  assert.equal((await bench.ask()).n, 1);
+});
+
+test('who wants to hear of the request while it runs shares nobody else’s', async () => {
+  const bench = new Bench();
+  bench.upstreams.respond = () => new Promise(() => {});
+  void bench.send(bench.exchange());
+  void bench.send(bench.exchange('{"uri":"test://a","_meta":{"progressToken":1}}'));
+  assert.equal(bench.sent, 2);
+});
+
+test('a server that is not to be cached is asked every time, and so is a stateful one', async () => {
+  const off = new Bench({ cache: false });
+  assert.deepEqual([(await off.ask()).n, (await off.ask()).n], [1, 2]);
+  const stateful = new Bench();
+  stateful.upstreams.known.set('one', serverCatalog('one', {}));
+  assert.deepEqual([(await stateful.ask()).n, (await stateful.ask()).n], [1, 2]);
+});

@@ -1,0 +1,168 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import type { Upstreams } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
+import { cacheHints } from '../../protocol/cache-hints.ts';
+import { resultType } from '../../protocol/stateless/result-type.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { ServerIndex } from '../server-index.ts';
+import { AnswerStore } from './answer-store.ts';
+import { type CacheKey, cacheKey } from './cache-key.ts';
+import { CacheMeter } from './cache-meter.ts';
+import { concernedBy } from './concerned.ts';
+import { Fills } from './fills.ts';
+import { Flight } from './flight.ts';
+import { KeptAnswer, outdated } from './kept-answer.ts';
+
+/** How long after its time an answer may still be shown when the server cannot be asked (C7). */
+const STALE_MS = 10 * 60_000;
+
+export interface AnswerCacheDeps {
+  readonly upstreams: Pick<Upstreams, 'call' | 'knownCatalog'>;
+  readonly servers: ServerIndex;
+  readonly clock: Clock;
+  readonly metrics: Metrics | undefined;
+}
+
+/**
+ * Answers of stateless servers, kept and shared as far as the server said so (2026-07-28, server/utilities/caching;
+ * protocol.md C1 to C9), and one request to the server for all callers who want the same at the same time. Asked only
+ * after the caller's access was checked, at every request (C8). Nothing here fetches of its own accord (C7).
+ */
+export class AnswerCache {
+  readonly #deps: AnswerCacheDeps;
+  readonly #store = new AnswerStore();
+  readonly #fills = new Fills();
+  /** Requests in flight that others may join, by their callers' own key. */
+  readonly #flights = new Map<string, Flight>();
+  readonly #meter: CacheMeter;
+
+  constructor(deps: AnswerCacheDeps) {
+    this.#deps = deps;
+    this.#meter = new CacheMeter(deps.metrics, () => this.#store);
+  }
+
+  /** A cacheable request to a server: like `Upstreams.call`. */
+  call(name: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { upstreams, servers } = this.#deps;
+    const server = servers.get(name);
+    const key = server === null || exchange.cancelled !== null ? null : this.#keyOf(server, request, exchange);
+    if (key === null) return upstreams.call(name, request, exchange);
+    const now = this.#deps.clock.now();
+    const kept = this.#kept(key);
+    if (kept?.fresh(now) === true) {
+      this.#meter.answered(name, 'hit');
+      return Promise.resolve(answer(kept.at(now)));
+    }
+    const joined = key.alone ? undefined : this.#flights.get(key.own);
+    this.#meter.answered(name, joined === undefined ? 'miss' : 'coalesced');
+    if (joined !== undefined) return joined.board(request, exchange);
+    return key.alone ? this.#fill(key, request, exchange) : this.#fly(key, request, exchange);
+  }
+
+  /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
+  outdated(server: string, notification: Message | null): void {
+    let count = 0;
+    for (const concern of concernedBy(notification)) {
+      count += this.#store.deleteAll(server, concern.method, concern.of);
+      this.#fills.outdated(server, concern);
+    }
+    this.#meter.invalidated(server, count);
+  }
+
+  /** Definitions or rights are others: what was kept under the old ones is forgotten. */
+  clear(): void {
+    this.#store.clear();
+    this.#fills.allOutdated();
+  }
+
+  /** Null where answers are not kept: what speaks no cache hints, and where the operator wants none. */
+  #keyOf(server: Server, request: Message, { client }: Exchange): CacheKey | null {
+    if (!server.cache || this.#deps.upstreams.knownCatalog(server.name, client)?.hello.era !== 'stateless') return null;
+    return cacheKey(server, request, client);
+  }
+
+  #kept(key: CacheKey): KeptAnswer | null {
+    return this.#store.get(key.own) ?? this.#store.get(key.shared);
+  }
+
+  /** Sends it for all who want it until the answer comes. */
+  #fly(key: CacheKey, request: Message, exchange: Exchange): Promise<Outcome> {
+    const flight: Flight = new Flight(request, exchange, () => this.#ground(key, flight));
+    const boarded = flight.board(request, exchange);
+    this.#flights.set(key.own, flight);
+    void this.#fill(key, request, flight, () => this.#ground(key, flight)).then((outcome) =>
+      this.#arrived(key, flight, outcome),
+    );
+    return boarded;
+  }
+
+  #arrived(key: CacheKey, flight: Flight, outcome: Outcome): void {
+    this.#ground(key, flight);
+    const shared =
+      outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
+    let first = true;
+    for (const { request, exchange, land } of flight.disembark()) {
+      // What the server wants to know it asks each caller: its question is good for one of them alone.
+      if (shared || (first && exchange.takesInputRequired)) land(outcome);
+      else void this.#deps.upstreams.call(key.subject.server, request, exchange).then(land);
+      first = false;
+    }
+  }
+
+  /** Nobody can join it any more. */
+  #ground(key: CacheKey, flight: Flight): void {
+    if (this.#flights.get(key.own) === flight) this.#flights.delete(key.own);
+  }
+
+  /** Sends it and keeps the answer as far as that is allowed. */
+  async #fill(key: CacheKey, request: Message, exchange: Exchange, closed = () => {}): Promise<Outcome> {
+    const fill = this.#fills.begin(key.subject, closed);
+    try {
+      const outcome = await this.#deps.upstreams.call(key.subject.server, request, exchange);
+      if (outcome.kind === 'failure') return this.#instead(key, outcome);
+      return this.#answered(key, outcome.message, fill.outdated) ?? outcome;
+    } finally {
+      this.#fills.end(fill);
+    }
+  }
+
+  /** Keeps an answer, or forgets what it shows to be out of date. What is to be said instead of it; null for itself. */
+  #answered(key: CacheKey, message: Message, late: boolean): Outcome | null {
+    if (message.era !== 'stateless') return null;
+    const complete = message.kind === 'result' && resultType(message) === 'complete';
+    // What is kept now may be newer than this.
+    if (late) return complete ? answer(outdated(message)) : null;
+    this.#forget(key);
+    // A cursor that is not taken any more: the pages belong to a list that is gone.
+    if (message.kind === 'error' && key.subject.continued) {
+      this.#store.deleteAll(key.subject.server, key.subject.method, () => true);
+    }
+    if (!complete) return null;
+    const { ttlMs, cacheScope, ttl } = cacheHints(message.bytes, message.bodyStart, message.bodyEnd);
+    if (ttl === null || ttlMs === 0) return null;
+    const kept = new KeptAnswer(key.subject, message, ttl, this.#deps.clock.now() + ttlMs);
+    this.#store.put(cacheScope === 'public' ? key.shared : key.own, kept);
+    return null;
+  }
+
+  #forget(key: CacheKey): void {
+    this.#store.delete(key.own);
+    this.#store.delete(key.shared);
+  }
+
+  /** The server could not be asked: what it said last is better than nothing, for a while. */
+  #instead(key: CacheKey, failed: Extract<Outcome, { kind: 'failure' }>): Outcome {
+    const kept = this.#kept(key);
+    const now = this.#deps.clock.now();
+    if (kept === null || failed.error.outcome === 'REFUSED' || failed.error.code === 'CANCELLED') return failed;
+    if (now >= kept.expiresAt + STALE_MS) {
+      this.#forget(key);
+      return failed;
+    }
+    this.#meter.answered(key.subject.server, 'stale');
+    return answer(kept.at(now));
+  }
+}

@@ -1,0 +1,87 @@
+import type { Subject } from './cache-key.ts';
+import type { KeptAnswer } from './kept-answer.ts';
+
+export interface StoreLimits {
+  readonly entries: number;
+  readonly bytes: number;
+  /** What is larger is not kept. */
+  readonly bytesOfOne: number;
+}
+
+export const STORE_LIMITS: StoreLimits = { entries: 4_096, bytes: 32 * 1024 * 1024, bytesOfOne: 1024 * 1024 };
+
+/** Answers by key, bounded in number and bytes: what was used longest ago goes first. */
+export class AnswerStore {
+  readonly #limits: StoreLimits;
+  /** In the order of their last use. */
+  readonly #answers = new Map<string, KeptAnswer>();
+  /** Keys by server and method, so that a notification looks only at what it may concern. */
+  readonly #keys = new Map<string, Set<string>>();
+  #bytes = 0;
+
+  constructor(limits: StoreLimits = STORE_LIMITS) {
+    this.#limits = limits;
+  }
+
+  get size(): number {
+    return this.#answers.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(key: string): KeptAnswer | null {
+    const answer = this.#answers.get(key);
+    if (answer === undefined) return null;
+    this.#answers.delete(key);
+    this.#answers.set(key, answer);
+    return answer;
+  }
+
+  put(key: string, answer: KeptAnswer): void {
+    this.delete(key);
+    if (answer.size > this.#limits.bytesOfOne) return;
+    this.#answers.set(key, answer);
+    this.#bytes += answer.size;
+    const group = groupOf(answer.subject.server, answer.subject.method);
+    const keys = this.#keys.get(group);
+    if (keys === undefined) this.#keys.set(group, new Set([key]));
+    else keys.add(key);
+    while (this.#answers.size > this.#limits.entries || this.#bytes > this.#limits.bytes) {
+      this.delete(this.#answers.keys().next().value!);
+    }
+  }
+
+  delete(key: string): void {
+    const answer = this.#answers.get(key);
+    if (answer === undefined) return;
+    this.#answers.delete(key);
+    this.#bytes -= answer.size;
+    const group = groupOf(answer.subject.server, answer.subject.method);
+    const keys = this.#keys.get(group);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keys.delete(group);
+  }
+
+  /** Deletes what the server's method answered about a subject like that; how many there were. */
+  deleteAll(server: string, method: string, concerns: (subject: Subject) => boolean): number {
+    let count = 0;
+    for (const key of [...(this.#keys.get(groupOf(server, method)) ?? [])]) {
+      if (!concerns(this.#answers.get(key)!.subject)) continue;
+      this.delete(key);
+      count++;
+    }
+    return count;
+  }
+
+  clear(): void {
+    this.#answers.clear();
+    this.#keys.clear();
+    this.#bytes = 0;
+  }
+}
+
+function groupOf(server: string, method: string): string {
+  return `${server} ${method}`;
+}

@@ -1,0 +1,99 @@
+import { createHash, type Hash } from 'node:crypto';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
+import type { Server } from '../../model/server.ts';
+import { canonical } from '../../protocol/canonical.ts';
+import { decodeString, entries, field, type Range, stringValue } from '../../protocol/fields.ts';
+import {
+  CLIENT_CAPABILITIES_KEY,
+  CLIENT_INFO_KEY,
+  LOG_LEVEL_KEY,
+  PROTOCOL_VERSION_KEY,
+} from '../../protocol/meta-keys.ts';
+
+/** What a request asks for, as far as notifications can say that its answer is out of date. */
+export interface Subject {
+  readonly server: string;
+  readonly method: string;
+  /** Of `resources/read`; null for lists. */
+  readonly uri: string | null;
+  /** Whether it asks for a page after the first. */
+  readonly continued: boolean;
+}
+
+export interface CacheKey {
+  /** Under which an answer is kept that everybody may have who may use the server. */
+  readonly shared: string;
+  /** Under which one is kept that is this caller's, and under which requests wait for each other. */
+  readonly own: string;
+  readonly subject: Subject;
+  /** The caller wants to hear of the request while it runs, so it cannot wait for somebody else's. */
+  readonly alone: boolean;
+}
+
+const OF_ENVELOPE: ReadonlySet<string> = new Set(['_meta']);
+/** Members of `_meta` that say who asks and how to report, and not what is asked for. */
+const UNAFFECTING: ReadonlySet<string> = new Set([
+  PROTOCOL_VERSION_KEY,
+  CLIENT_INFO_KEY,
+  CLIENT_CAPABILITIES_KEY,
+  LOG_LEVEL_KEY,
+  'progressToken',
+  'traceparent',
+  'tracestate',
+  'baggage',
+]);
+
+/**
+ * Under what the answer to a cacheable request is kept (C1, C2, C4): the server as it is configured (its name and how it
+ * is reached, never what it says of itself), the method, all params that may affect the result, the capabilities that
+ * the client declared, and for private answers whose they are. Null for a request whose answer must not be kept, as one
+ * of a round of input, whose answer depends on what is in no key (C5).
+ */
+export function cacheKey(server: Server, request: Message, client: ClientProfile): CacheKey | null {
+  const { bytes, bodyStart, bodyEnd, method } = request;
+  const params = bodyStart < 0 ? EMPTY : membersOf(bytes, { start: bodyStart, end: bodyEnd });
+  if (params === null || params.has('inputResponses') || params.has('requestState')) return null;
+  const uri = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri'));
+  if (method === 'resources/read' && uri === null) return null;
+  const meta = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, '_meta');
+  const said = meta === null ? EMPTY : bytes[meta.start] === 0x7b ? membersOf(bytes, meta) : null;
+  if (said === null) return null;
+  const hash = createHash('sha256').update(`${server.connectionDigest}\n${client.fingerprint}\n`);
+  write(hash, params, OF_ENVELOPE);
+  write(hash, said, UNAFFECTING);
+  const shared = `${server.name} ${method} ${hash.digest('base64url')}`;
+  return {
+    shared,
+    own: `${shared} ${audience(server, client)}`,
+    subject: { server: server.name, method, uri, continued: params.has('cursor') },
+    alone: said.has('progressToken') || said.has(LOG_LEVEL_KEY),
+  };
+}
+
+const EMPTY: ReadonlyMap<string, string> = new Map();
+
+/** The members by decoded key; null when one is there twice: parsers disagree about which one counts. */
+function membersOf(bytes: Buffer, object: Range): ReadonlyMap<string, string> | null {
+  const members = new Map<string, string>();
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, object.start, object.end)) {
+    const key = decodeString(bytes, keyStart, keyEnd);
+    if (key === null || members.has(key)) return null;
+    // Objects stand as they were written: two spellings of one value are two keys, which costs a miss and no more.
+    const value = bytes.subarray(valueStart, valueEnd);
+    members.set(key, value[0] === 0x22 ? canonical(value) : value.toString('latin1'));
+  }
+  return members;
+}
+
+function write(hash: Hash, members: ReadonlyMap<string, string>, but: ReadonlySet<string>): void {
+  for (const key of [...members.keys()].sort()) {
+    if (!but.has(key)) hash.update(`${JSON.stringify(key)}:${members.get(key)}\n`);
+  }
+  hash.update('\n');
+}
+
+/** Whose an answer is that is not for everybody: the caller's, and what isolates that caller's requests from each other. */
+function audience({ isolation }: Server, { principal, handle, sessionId }: ClientProfile): string {
+  return JSON.stringify([principal.id, handle, isolation === 'session' ? sessionId : null]);
+}
