@@ -5,7 +5,7 @@ const ASKS: readonly Feature[] = ['sampling', 'form', 'url', 'roots', 'several']
 
 /** Cells that somebody is still building: by whom, or null. */
 export function awaiting(feature: Feature, client: MatrixRevision, server: MatrixRevision): string | null {
-  if (ASKS.includes(feature) && isStateless(client) !== isStateless(server)) return 'Q';
+  if (ASKS.includes(feature) && isStateless(client) && !isStateless(server)) return 'Q';
   if (feature === 'log' && isStateless(client) && !isStateless(server)) return 'N';
   return null;
 }
