@@ -22,10 +22,11 @@ export class RelayedExchange implements Exchange {
   readonly #outer: Exchange;
   readonly #mappings: Mappings;
 
-  constructor(outer: Exchange, request: Message, mappings: Mappings) {
+  /** `client` is whom the server takes it to be, where that is not the client of the outer exchange as it is now. */
+  constructor(outer: Exchange, request: Message, mappings: Mappings, client: ClientProfile = outer.client) {
     this.id = outer.id;
     this.request = request;
-    this.client = outer.client;
+    this.client = client;
     this.#outer = outer;
     this.#mappings = mappings;
   }

@@ -3,12 +3,13 @@
  */
 import type { ClientProfile } from './client-profile.ts';
 import type { Exchange } from './exchange.ts';
-import type { Message } from './message.ts';
+import type { Era, Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import type { Principal } from './principal.ts';
 import type { Server } from './server.ts';
 import type { ListKind, ServerCatalog } from './server-catalog.ts';
 import type { ServerStatus } from './server-state.ts';
+import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
 export interface Upstreams {
@@ -157,4 +158,41 @@ export interface UpstreamSessionRecord {
   readonly hello: string;
   readonly revision: string;
   readonly fingerprint: string;
+}
+
+/** A task that a server runs for a caller of ours, as it outlives connections, sessions and this process. */
+export interface TaskRecord {
+  /** Ours, unique: two processes of one server may give out one id. */
+  readonly key: string;
+  readonly server: string;
+  /** The server's own id; one of ours where there is no task of the server's. */
+  readonly taskId: string;
+  /** `Principal.id` of whoever started it; nobody else knows it. */
+  readonly principal: string;
+  /** The session whose connection it runs over; null for a client without one, or when that session is over. */
+  readonly sessionId: string | null;
+  /** What the client was when it started the task: the connection is found by it again. */
+  readonly client: Pick<ClientProfile, 'revision' | 'capabilities' | 'fingerprint' | 'info' | 'handle'>;
+  /** In whose words the server speaks of it; null for a task of our own making, whose answer is there already. */
+  readonly era: Era | null;
+  /** The tool's structured results are wrapped for stateful clients. */
+  readonly wraps: boolean;
+  readonly status: TaskStatus;
+  /** The task's description, as last heard, in the words of 2025-11-25 and with the server's own id. */
+  readonly description: Buffer;
+  readonly ttlMs: number | null;
+  readonly pollIntervalMs: number | null;
+  /** How the call ended, once that was seen: the body of the server's result or error, in the words of its era. */
+  readonly answer: { readonly kind: 'result' | 'error'; readonly era: Era; readonly body: Buffer } | null;
+  /** Wall clock. */
+  readonly startedAt: number;
+  /** Wall clock. Afterwards nobody knows it any more. */
+  readonly expiresAt: number;
+}
+
+/** Task records in the store. A new one is on disk when `put` returns; what follows is behind by at most 100 ms. */
+export interface TaskRecords {
+  load(): Iterable<TaskRecord>;
+  put(record: TaskRecord): void;
+  delete(key: string): void;
 }

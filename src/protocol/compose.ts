@@ -42,6 +42,11 @@ export function errorAnswer(
   );
 }
 
+/** An error that somebody else wrote, as it stands. */
+export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
+  return compose('error', era, '', idLexeme, 'error', error);
+}
+
 /**
  * The failure as a JSON-RPC error. Failures of our own carry their data (outcome, retryable, …); those that the
  * specification defines carry none but what `dataJson` says.

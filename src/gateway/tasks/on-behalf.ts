@@ -1,0 +1,75 @@
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
+import { plainOutcome } from './task-answers.ts';
+import type { TaskCalls } from './task-calls.ts';
+import { askingForTask, type TaskCreation, type ToolCall } from './task-creation.ts';
+import { createdTask } from './task-news.ts';
+import type { TaskPolling } from './task-polling.ts';
+
+export interface OnBehalfDeps {
+  readonly clock: Clock;
+  readonly calls: TaskCalls;
+  readonly creation: TaskCreation;
+  readonly polling: TaskPolling;
+  /** The upper bound of any call. */
+  readonly maxTimeoutMs: () => number;
+}
+
+/**
+ * Tools that can be had as a task only, for clients that know no tasks: the gateway starts the task, waits for its end
+ * and gives the call its ordinary answer. The task is the call's own; when the call is given up, so is the task.
+ */
+export class OnBehalf {
+  readonly #deps: OnBehalfDeps;
+
+  constructor(deps: OnBehalfDeps) {
+    this.#deps = deps;
+  }
+
+  async atStateful(call: ToolCall): Promise<Outcome> {
+    const { calls, creation } = this.#deps;
+    const { server, exchange } = call;
+    const asked = askingForTask(call.request);
+    if (asked instanceof GatewayError) return failure(asked);
+    const outcome = await calls.begin(server, exchange, asked, {});
+    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    if (created === null) return outcome;
+    const record = creation.unlisted(call, 'stateful', created);
+    const ended = await calls.along(record, exchange, 'tasks/result', {
+      emitted: (notification) => withRelatedTask(notification, null),
+      asked: (question) => withRelatedTask(question, null),
+      answered: (given) => withRelatedTask(given, record.taskId),
+    });
+    return plainOutcome(this.#settled(call, record, ended));
+  }
+
+  async atStateless(call: ToolCall): Promise<Outcome> {
+    const { server, exchange, request } = call;
+    const asked = declaringTasks(toStateless(request, exchange.client));
+    return this.ended(call, await this.#deps.calls.begin(server, exchange, asked, {}));
+  }
+
+  /** The end of the task that a stateless server may have answered the call with. */
+  async ended(call: ToolCall, outcome: Outcome): Promise<Outcome> {
+    const { clock, creation, polling, maxTimeoutMs } = this.#deps;
+    const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+    if (created === null) return outcome;
+    const record = creation.unlisted(call, 'stateless', created);
+    const until = clock.now() + maxTimeoutMs();
+    const ended = await polling.wait({ record, exchange: call.exchange, related: null, until });
+    return this.#settled(call, record, ended);
+  }
+
+  /** A task that nobody waits for any more is not to run on. */
+  #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Outcome {
+    const { calls, polling } = this.#deps;
+    polling.forget(record);
+    if (ended.kind === 'failure') void calls.own(record, exchange.client.principal, 'tasks/cancel');
+    return ended;
+  }
+}

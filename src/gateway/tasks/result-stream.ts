@@ -1,0 +1,136 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { undeclared } from '../../protocol/askable.ts';
+import { result } from '../../protocol/compose.ts';
+import { editObject } from '../../protocol/edit-object.ts';
+import { field, text } from '../../protocol/fields.ts';
+import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
+import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
+
+interface Question {
+  readonly asked: Message;
+  readonly json: Buffer;
+  resolve(answer: Message): void;
+  reject(error: GatewayError): void;
+}
+
+/**
+ * Our own `tasks/result` at a stateful server for a client that cannot be asked by requests: what the server asks on it
+ * is held as questions under keys, shown with `tasks/get` and answered by `tasks/update`.
+ */
+export class ResultStream implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly takesInputRequired = false;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly #taskId: string;
+  /** Makes keys that no earlier stream of the task has used: a key means one question for ever. */
+  readonly #prefix: string;
+  readonly #questions = new Map<string, Question>();
+  readonly #waiting = new Set<() => void>();
+  #count = 0;
+  #open = true;
+
+  constructor(id: string, request: Message, client: ClientProfile, taskId: string, prefix: string) {
+    this.id = id;
+    this.request = request;
+    this.client = client;
+    this.#taskId = taskId;
+    this.#prefix = prefix;
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  /** All that is open, as the object of `inputRequests`; null for nothing. */
+  get questions(): Buffer | null {
+    if (this.#questions.size === 0) return null;
+    const parts: Buffer[] = [];
+    for (const [key, { json }] of this.#questions) {
+      parts.push(Buffer.from(`${parts.length === 0 ? '{' : ','}${JSON.stringify(key)}:`), json);
+    }
+    return Buffer.concat([...parts, CLOSE]);
+  }
+
+  /** Of what belongs to the call, only that a question is called off matters to anybody. */
+  emit(notification: Message): void {
+    if (notification.method !== 'notifications/cancelled' || notification.bodyStart < 0) return;
+    const { bytes, bodyStart, bodyEnd } = notification;
+    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
+    const id = range === null ? '' : text(bytes, range);
+    for (const [key, question] of this.#questions) {
+      if (question.asked.id !== id) continue;
+      this.#questions.delete(key);
+      question.reject(new GatewayError('CANCELLED', 'the server called its request off'));
+    }
+  }
+
+  ask(asked: Message): Promise<Message> {
+    const { method, bytes, bodyStart, bodyEnd } = asked;
+    const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
+    const missing = undeclared(this.client.capabilities, method, bytes, params);
+    if (missing !== null || !isInputRequest(method)) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked for ${method}`));
+    }
+    if (!this.#open || this.#questions.size >= MAX_INPUT_REQUESTS) {
+      return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
+    }
+    return new Promise((resolve, reject) => {
+      this.#questions.set(`${this.#prefix}-${++this.#count}`, { asked, json: inputRequest(asked), resolve, reject });
+      this.#wake();
+    });
+  }
+
+  /** The client's answer to the question under this key; one that is not open is nobody's. */
+  answer(key: string, response: Buffer): void {
+    const question = this.#questions.get(key);
+    if (question === undefined) return;
+    this.#questions.delete(key);
+    question.resolve(withRelatedTask(result('0', response, 'stateful'), this.#taskId));
+  }
+
+  /** Runs once, when something was asked or the stream has ended. */
+  whenHeard(tell: () => void): () => void {
+    this.#waiting.add(tell);
+    return () => this.#waiting.delete(tell);
+  }
+
+  /** The server has answered, or cannot any more. */
+  ended(): void {
+    this.#open = false;
+    for (const { reject } of this.#questions.values()) {
+      reject(new GatewayError('CANCELLED', 'the task this request belongs to is not waited for any more'));
+    }
+    this.#questions.clear();
+    this.#wake();
+  }
+
+  cancel(reason: string): void {
+    if (this.cancelled !== null) return;
+    this.cancelled = reason;
+    this.onCancel?.(reason);
+  }
+
+  #wake(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const tell of waiting) tell();
+  }
+}
+
+/** A server's request as an entry of `inputRequests`: what belongs to the stateful way of asking is left out. */
+function inputRequest(asked: Message): Buffer {
+  const plain = withRelatedTask(asked, null);
+  const { method, bytes, bodyStart: start, bodyEnd: end } = plain;
+  const head = Buffer.from(`{"method":${JSON.stringify(method)}`);
+  if (start < 0) return Buffer.concat([head, CLOSE]);
+  const params = editObject(bytes, { start, end }, method === 'elicitation/create' ? [['elicitationId', null]] : []);
+  return Buffer.concat([head, Buffer.from(',"params":'), params, CLOSE]);
+}
+
+const CLOSE = Buffer.from('}');

@@ -1,0 +1,106 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
+import { errorAnswer, errorOf, result } from '../../protocol/compose.ts';
+import { type Change, editObject, metaChange } from '../../protocol/edit-object.ts';
+import { field, text } from '../../protocol/fields.ts';
+import { SERVER_INFO_KEY } from '../../protocol/meta-keys.ts';
+import { resultToStateful } from '../../protocol/stateful/result-to-stateful.ts';
+import { REQUIRES_TASKS, TASKS_EXTENSION } from '../../protocol/tasks/extension.ts';
+import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
+import { statefulTask, statelessTask } from '../../protocol/tasks/task-state.ts';
+
+/** Everything that is to be known of the task is known here: its server need not be asked any more. */
+export function isSettled(record: TaskRecord): boolean {
+  return record.status === 'cancelled' || (isTerminal(record.status) && record.answer !== null);
+}
+
+/**
+ * The status in the words of an era: 2025-11-25 calls a tool's own error a failed task, 2026-07-28 a completed one and
+ * keeps `failed` for JSON-RPC errors.
+ */
+export function statusIn(era: Era, { status, answer: kept }: TaskRecord): TaskStatus {
+  if (kept === null || !isTerminal(status) || status === 'cancelled') return status;
+  if (kept.kind === 'error') return 'failed';
+  return era === 'stateful' && isToolError(kept.body) ? 'failed' : 'completed';
+}
+
+/** The task as a stateful client sees it: what `tasks/get` and `tasks/cancel` answer, and `params` of its status. */
+export function statefulView(record: TaskRecord, exposed: string): Buffer {
+  return statefulTask(record.description, exposed, statusIn('stateful', record));
+}
+
+/**
+ * The same for a stateless client, with how it ended. `questions` is the object of what its server wants to know, in
+ * JSON. A task is not said to wait for input unless the questions can be told, nor to have ended without its answer.
+ */
+export function statelessView(record: TaskRecord, exposed: string, questions: Buffer | null, type: string): Buffer {
+  const more: Change[] = [['resultType', type === '' ? null : `"${type}"`]];
+  let status = statusIn('stateless', record);
+  if (questions !== null && !isTerminal(status)) {
+    status = 'input_required';
+    more.push(['inputRequests', questions]);
+  } else if (status === 'input_required') status = 'working';
+  if (status === 'completed' || status === 'failed') {
+    if (record.answer === null) status = 'working';
+    else more.push([record.answer.kind, keptBody(record.answer)]);
+  }
+  return statelessTask(record.description, exposed, status, more);
+}
+
+/** The answer that the call would have had, for a stateful client; `related` is the task's id there, null for none. */
+export function finalOutcome(record: TaskRecord, related: string | null): Outcome {
+  const { answer: kept } = record;
+  if (kept === null) {
+    const text = record.status === 'cancelled' ? 'the task was cancelled' : 'the answer of the task was not kept';
+    return failure(new GatewayError('CANCELLED', text, { server: record.server }));
+  }
+  if (kept.kind === 'error') return answer(errorOf('0', kept.body, kept.era));
+  return answer(withRelatedTask(stateful(keptMessage(kept), record.wraps), related));
+}
+
+/** The answer for whoever knows no tasks, in the words that the server used. */
+export function plainOutcome(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  return answer(withRelatedTask(outcome.message, null));
+}
+
+/** -32021: the request speaks of tasks, and its client did not say that it knows any. */
+export function missingExtension(): Outcome {
+  const text = `the client did not declare ${TASKS_EXTENSION}`;
+  return answer(errorAnswer('0', -32021, text, REQUIRES_TASKS, 'stateless'));
+}
+
+function stateful(message: Message, wraps: boolean): Message {
+  return message.era === 'stateful' ? message : resultToStateful(message, 'tools/call', wraps);
+}
+
+function keptMessage({ era, body }: NonNullable<TaskRecord['answer']>): Message {
+  return result('0', body, era);
+}
+
+function keptBody(kept: NonNullable<TaskRecord['answer']>): Buffer {
+  return kept.kind === 'error' ? kept.body : withRelatedTask(keptMessage(kept), null).body;
+}
+
+export function isToolError(body: Buffer): boolean {
+  const flag = field(body, 0, body.length, 'isError');
+  return flag !== null && text(body, flag) === 'true';
+}
+
+/** `_meta` of a server's answer without what belongs to its era; null for none. */
+export function ownMeta({ bytes, bodyStart: start, bodyEnd: end }: Message): Buffer | null {
+  const meta = field(bytes, start, end, '_meta');
+  if (meta === null || bytes[meta.start] !== 0x7b) return null;
+  const change: Change | null = metaChange(bytes, { start, end }, [[SERVER_INFO_KEY, null]]);
+  if (change === null) return bytes.subarray(meta.start, meta.end);
+  return change[1] === null ? null : Buffer.from(change[1]);
+}
+
+/** A view of a task with the `_meta` of the server's answer that it was made from. */
+export function withMeta(view: Buffer, message: Message): Buffer {
+  const meta = ownMeta(message);
+  return meta === null ? view : editObject(view, { start: 0, end: view.length }, [['_meta', meta]]);
+}

@@ -1,0 +1,65 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { TaskRecord, Upstreams } from '../../model/ports.ts';
+import type { Principal } from '../../model/principal.ts';
+import { request } from '../../protocol/compose.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import { OwnExchange } from '../own-exchange.ts';
+import { type Mappings, RelayedExchange } from '../relayed-exchange.ts';
+
+/** The client that a task was started by, as its server knows it: its calls find the connection that the task is on. */
+export function starterOf(record: TaskRecord, principal: Principal): ClientProfile {
+  return { ...record.client, principal, sessionId: record.sessionId };
+}
+
+/** Requests about a task to the server that runs it, over the connection on which it was started. */
+export class TaskCalls {
+  readonly #upstreams: Upstreams;
+
+  constructor(upstreams: Upstreams) {
+    this.#upstreams = upstreams;
+  }
+
+  /** The call that may begin a task, as its server gets it. */
+  begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    return this.#upstreams.call(server, asked, new RelayedExchange(exchange, asked, mappings));
+  }
+
+  /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
+  own(
+    record: TaskRecord,
+    principal: Principal,
+    method: string,
+    begun: (exchange: OwnExchange) => void = () => {},
+    more = '',
+  ): Promise<Outcome> {
+    const starter = starterOf(record, principal);
+    const asked = composed(record, starter, method, more);
+    const exchange = new OwnExchange(`task:${record.key.slice(0, 8)}`, asked, starter);
+    begun(exchange);
+    return this.#upstreams.call(record.server, asked, exchange);
+  }
+
+  /** A request of ours that the client's own exchange goes along with: what the server says and asks is said to it. */
+  along(record: TaskRecord, exchange: Exchange, method: string, mappings: Mappings): Promise<Outcome> {
+    const starter = starterOf(record, exchange.client.principal);
+    const asked = composed(record, starter, method, '');
+    return this.#upstreams.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, starter));
+  }
+
+  /** The client's own request, in the names of the server. */
+  relay(record: TaskRecord, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    const starter = starterOf(record, exchange.client.principal);
+    const client = record.era === 'stateless' ? exchange.client : starter;
+    return this.#upstreams.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
+  }
+}
+
+/** The request as the server of the task gets it. */
+export function composed(record: TaskRecord, starter: ClientProfile, method: string, more: string): Message {
+  const asked = request(method, '"0"', `{"taskId":${JSON.stringify(record.taskId)}${more}}`, 'stateful');
+  return record.era === 'stateless' ? declaringTasks(toStateless(asked, starter)) : asked;
+}

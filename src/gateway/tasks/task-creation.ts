@@ -1,0 +1,174 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import { result } from '../../protocol/compose.ts';
+import { fieldAt, text } from '../../protocol/fields.ts';
+import { editMembers, spliceMessage } from '../../protocol/splice.ts';
+import { toStateful } from '../../protocol/stateful/to-stateful.ts';
+import { inputOf } from '../../protocol/stateless/input-required.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { declaringTasks } from '../../protocol/tasks/extension.ts';
+import { isToolError, ownMeta, statefulView, statelessView, withMeta } from './task-answers.ts';
+import type { TaskCalls } from './task-calls.ts';
+import type { TaskNames } from './task-names.ts';
+import { createdTask, type HeardTask, kept } from './task-news.ts';
+import type { NewTask, TaskTable } from './task-table.ts';
+
+/** How long the answer of a server that made no task is kept, where the client did not say and at the most. */
+const MINTED_TTL_MS = 60 * 60_000;
+const MAX_MINTED_TTL_MS = 24 * 60 * 60_000;
+
+/** One `tools/call` that may become a task. */
+export interface ToolCall {
+  readonly server: string;
+  /** In the server's names; it may be in its words already. */
+  readonly request: Message;
+  readonly exchange: Exchange;
+  readonly endpoint: Endpoint;
+  /** The tool's structured results are wrapped for stateful clients. */
+  readonly wraps: boolean;
+}
+
+export interface TaskCreationDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly table: TaskTable;
+  readonly names: TaskNames;
+  readonly calls: TaskCalls;
+  /** A task of the server's was begun. */
+  readonly begun: (record: TaskRecord, call: ToolCall) => void;
+}
+
+/** How calls become tasks, in each pairing of client and server (protocol.md §2, the row "create"). */
+export class TaskCreation {
+  readonly #deps: TaskCreationDeps;
+
+  constructor(deps: TaskCreationDeps) {
+    this.#deps = deps;
+  }
+
+  /** Client and server speak of tasks in the same words: only the id may be another. */
+  async relay(call: ToolCall): Promise<Outcome> {
+    const { server, request, exchange, endpoint } = call;
+    const { principal } = exchange.client;
+    const outcome = await this.#call(call, request);
+    if (outcome.kind === 'failure') return outcome;
+    const created = createdTask(outcome.message);
+    if (created !== null) this.#begin(call, outcome.message.era, created);
+    return answer(this.#deps.names.outward(outcome.message, server, principal, endpoint));
+  }
+
+  /**
+   * A stateful client asks a stateless server for a task. The server decides; where it answers at once, the answer
+   * becomes a task of ours that is completed already.
+   */
+  async atStateless(call: ToolCall): Promise<Outcome> {
+    const { exchange, request } = call;
+    const outcome = await this.#call(call, declaringTasks(toStateless(request, exchange.client)));
+    if (outcome.kind === 'failure' || outcome.message.kind === 'error') return outcome;
+    const created = createdTask(outcome.message);
+    const record =
+      created === null ? this.#mint(call, outcome.message) : this.#begin(call, outcome.message.era, created);
+    const task = statefulView(record, this.#exposed(record, call));
+    const meta = created === null ? null : ownMeta(outcome.message);
+    const members = [Buffer.from('{"task":'), task, ...(meta === null ? [] : [Buffer.from(',"_meta":'), meta]), CLOSE];
+    return answer(result('0', Buffer.concat(members), 'stateful'));
+  }
+
+  /** A stateless client that takes tasks calls a tool of a stateful server that can be had as a task only. */
+  async atStateful(call: ToolCall): Promise<Outcome> {
+    const asked = askingForTask(call.request);
+    if (asked instanceof GatewayError) return failure(asked);
+    const outcome = await this.#call(call, asked);
+    if (outcome.kind === 'failure') return outcome;
+    const created = createdTask(outcome.message);
+    if (created === null) return outcome;
+    const record = this.#begin(call, outcome.message.era, created);
+    const view = statelessView(record, this.#exposed(record, call), null, 'task');
+    return answer(result('0', withMeta(view, outcome.message), 'stateless'));
+  }
+
+  /** A task that its client does not know of: it is kept nowhere but by whoever waits for it. */
+  unlisted(call: ToolCall, era: Era, created: HeardTask): TaskRecord {
+    const key = this.#deps.random.hex(16);
+    return { ...this.#task(call, era, created), key, startedAt: 0, expiresAt: Number.POSITIVE_INFINITY };
+  }
+
+  #call({ server, exchange, endpoint }: ToolCall, request: Message): Promise<Outcome> {
+    const refused = this.#deps.table.refusal(exchange.client.principal.id);
+    if (refused !== null) return Promise.resolve(failure(refused));
+    return this.#deps.calls.begin(
+      server,
+      exchange,
+      request,
+      this.#deps.names.mappings(server, exchange.client.principal, endpoint),
+    );
+  }
+
+  #begin(call: ToolCall, era: Era, created: HeardTask): TaskRecord {
+    const record = this.#deps.table.add(this.#task(call, era, created));
+    this.#deps.begun(record, call);
+    return record;
+  }
+
+  #task(call: ToolCall, era: Era | null, { state, news }: HeardTask): NewTask {
+    const { server, exchange, wraps } = call;
+    const { principal, sessionId, revision, capabilities, fingerprint, info, handle } = exchange.client;
+    return {
+      server,
+      taskId: state.taskId,
+      principal: principal.id,
+      sessionId,
+      client: { revision, capabilities, fingerprint, info, handle },
+      era,
+      wraps,
+      status: state.status,
+      description: news.description!,
+      ttlMs: state.ttlMs,
+      pollIntervalMs: state.pollIntervalMs,
+      answer: news.answer ?? null,
+    };
+  }
+
+  #mint(call: ToolCall, { era, body }: Message): TaskRecord {
+    const { clock, random, table } = this.#deps;
+    const taskId = `trunkline-${random.hex(16)}`;
+    const ttlMs = wantedTtl(call.exchange.request);
+    const at = new Date(clock.wall()).toISOString();
+    const status = isToolError(body) ? 'failed' : 'completed';
+    const description = Buffer.from(JSON.stringify({ taskId, status, createdAt: at, lastUpdatedAt: at, ttl: ttlMs }));
+    const state = { taskId, status, ttlMs, pollIntervalMs: null } as const;
+    const news = { description, answer: kept('result', era, body) };
+    return table.add(this.#task(call, null, { state, news }));
+  }
+
+  #exposed(record: TaskRecord, { exchange, endpoint }: ToolCall): string {
+    return this.#deps.names.exposed(record, exchange.client.principal, endpoint);
+  }
+}
+
+/** The request in stateful words, its answer wanted as a task. */
+export function askingForTask(request: Message): Message | GatewayError {
+  if (request.era === 'stateless') {
+    const { responses, state } = inputOf(request);
+    // A stateful server never asked in this way; to run the call would be to begin it anew.
+    if (responses !== null || state !== null)
+      return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out here');
+  }
+  const asked = toStateful(request);
+  const { bytes, bodyStart: start, bodyEnd: end } = asked;
+  return spliceMessage(asked, editMembers(bytes, { start, end }, [['task', '{}']]));
+}
+
+function wantedTtl(request: Message): number {
+  const { bytes, bodyStart, bodyEnd } = request;
+  const range = fieldAt(bytes, bodyStart, bodyEnd, ['task', 'ttl']);
+  const wanted = range === null ? Number.NaN : Number(text(bytes, range));
+  return Number.isFinite(wanted) && wanted > 0 ? Math.min(wanted, MAX_MINTED_TTL_MS) : MINTED_TTL_MS;
+}
+
+const CLOSE = Buffer.from('}');

@@ -1,0 +1,67 @@
+import type { Clock } from '../../model/clock.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import type { Principal } from '../../model/principal.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import type { Feeds } from '../feeds.ts';
+import { starterOf } from './task-calls.ts';
+import { heardTask } from './task-news.ts';
+import type { TaskTable } from './task-table.ts';
+
+/** Tasks followed at once; of those beyond, news come with the next poll. */
+const MAX_FOLLOWED = 1_000;
+
+/**
+ * Hears the news of stateless servers' tasks for sessions that may be told by `notifications/tasks/status`: through
+ * the server's feed, till the task has ended or nobody has it any more.
+ */
+export class TaskFollowing {
+  readonly #feeds: Feeds;
+  readonly #clock: Clock;
+  readonly #table: TaskTable;
+  /** By the task's key, what ends it. */
+  readonly #followed = new Map<string, () => void>();
+
+  constructor(deps: { readonly feeds: Feeds; readonly clock: Clock; readonly table: TaskTable }) {
+    this.#feeds = deps.feeds;
+    this.#clock = deps.clock;
+    this.#table = deps.table;
+  }
+
+  follow(record: TaskRecord, principal: Principal): void {
+    const wanted = record.era === 'stateless' && record.sessionId !== null && !isTerminal(record.status);
+    if (!wanted || this.#followed.has(record.key) || this.#followed.size >= MAX_FOLLOWED) return;
+    const disarm = this.#clock.after(Math.max(0, record.expiresAt - this.#clock.wall()), () => this.end(record));
+    this.#followed.set(record.key, disarm);
+    const leave = this.#feeds.join(record.server, {
+      client: starterOf(record, principal),
+      wanted: { uris: new Set(), taskIds: new Set([record.taskId]) },
+      // A server that will not tell of the task need not be listened to; not asked again before the next request.
+      settled: ({ taskIds }) => {
+        if (!taskIds.has(record.taskId)) this.end(record);
+      },
+      received: (message) => this.#heard(record, message.method === 'notifications/tasks' ? heardTask(message) : null),
+    });
+    if (!this.#followed.has(record.key)) leave();
+    else {
+      this.#followed.set(record.key, () => {
+        disarm();
+        leave();
+      });
+    }
+  }
+
+  end({ key }: Pick<TaskRecord, 'key'>): void {
+    const stop = this.#followed.get(key);
+    this.#followed.delete(key);
+    stop?.();
+  }
+
+  close(): void {
+    for (const key of [...this.#followed.keys()]) this.end({ key });
+  }
+
+  #heard(record: TaskRecord, heard: ReturnType<typeof heardTask>): void {
+    const now = this.#table.get(record.key);
+    if (heard !== null && now !== null) this.#table.update(now, heard.news);
+  }
+}

@@ -1,0 +1,119 @@
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import { isUrlMode, undeclared } from '../../protocol/askable.ts';
+import { errorAnswer, request } from '../../protocol/compose.ts';
+import { editObject } from '../../protocol/edit-object.ts';
+import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
+import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
+import type { TaskCalls } from './task-calls.ts';
+
+const MISSING_CAPABILITY = -32021;
+
+/** Whom a task's questions go to. */
+export interface Asked {
+  readonly exchange: Exchange;
+  readonly related: string | null;
+}
+
+/**
+ * The questions of stateless servers while their tasks run, for clients that have to be asked by a request: each is
+ * asked once over the life of its task, all that are open at once, and what the client says goes up with
+ * `tasks/update`. A key that was answered may still be listed for a while; it is not asked again. Other errors of the
+ * client's than to an elicitation cannot be told to the server, and end the wait.
+ */
+export class TaskInputs {
+  readonly #calls: TaskCalls;
+  readonly #random: Random;
+  /** Keys that were answered or are being asked, by task. */
+  readonly #keys = new Map<string, Set<string>>();
+
+  constructor(calls: TaskCalls, random: Random) {
+    this.#calls = calls;
+    this.#random = random;
+  }
+
+  /**
+   * null when the server asks nothing new. Else resolves when the client has answered: with null, or with how the wait
+   * for the task ends because it could not be asked.
+   */
+  open(record: TaskRecord, message: Message, asked: Asked): Promise<Outcome | null> | null {
+    if (record.status !== 'input_required') return null;
+    const required = readInputRequired(message);
+    if (typeof required === 'string') return null;
+    const keys = this.#keys.get(record.key) ?? new Set<string>();
+    const fresh = required.requests.filter(({ key }) => !keys.has(key.toString()));
+    if (fresh.length === 0) return null;
+    const refused = refusal(record, message.bytes, fresh, asked);
+    if (refused !== null) return Promise.resolve(refused);
+    this.#keys.set(record.key, keys);
+    for (const { key } of fresh) keys.add(key.toString());
+    return this.#ask(record, message.bytes, fresh, keys, asked);
+  }
+
+  /** Nothing more is asked for this task. */
+  forget({ key }: TaskRecord): void {
+    this.#keys.delete(key);
+  }
+
+  async #ask(
+    record: TaskRecord,
+    bytes: Buffer,
+    fresh: readonly InputRequest[],
+    keys: Set<string>,
+    asked: Asked,
+  ): Promise<Outcome | null> {
+    let answers: readonly Message[];
+    try {
+      answers = await Promise.all(fresh.map((question) => asked.exchange.ask(this.#question(bytes, question, asked))));
+    } catch (cause) {
+      // The client is gone, or nobody could ask it: whoever waits for the task next is asked anew.
+      for (const { key } of fresh) keys.delete(key.toString());
+      return failure(cause instanceof GatewayError ? cause : new GatewayError('INTERNAL', String(cause), { cause }));
+    }
+    const ended = answers.find((given, i) => given.kind === 'error' && fresh[i]!.method !== 'elicitation/create');
+    if (ended !== undefined) {
+      for (const { key } of fresh) keys.delete(key.toString());
+      return answer(ended);
+    }
+    const responses = Buffer.concat(
+      fresh.flatMap(({ key }, i) => [Buffer.from(i === 0 ? '' : ','), key, COLON, responseOf(answers[i]!)]),
+    );
+    const more = `,"inputResponses":{${responses.toString()}}`;
+    const { principal } = asked.exchange.client;
+    const outcome = await this.#calls.own(record, principal, 'tasks/update', () => {}, more);
+    // What never arrived is to be said again; the client is asked again rather than nobody.
+    if (outcome.kind === 'failure') for (const { key } of fresh) keys.delete(key.toString());
+    return outcome.kind === 'answer' && outcome.message.kind === 'result' ? null : outcome;
+  }
+
+  /** The question in stateful words; one that opens a page has an id there. */
+  #question(bytes: Buffer, { method, params }: InputRequest, { related }: Asked): Message {
+    const opens = method === 'elicitation/create' && isUrlMode(bytes, params);
+    const changes = opens ? [['elicitationId', `"${this.#random.hex(16)}"`] as const] : [];
+    const body = params === null ? '{}' : editObject(bytes, params, changes);
+    return withRelatedTask(request(method, `"${this.#random.hex(8)}"`, body, 'stateful'), related);
+  }
+}
+
+/** These rounds know results only: an elicitation that the client answers with an error was not accepted. */
+function responseOf(given: Message): Buffer {
+  return given.kind === 'error' ? DECLINED : withRelatedTask(given, null).body;
+}
+
+/** How the wait ends where the client did not declare what it would have to be asked (protocol.md S4). */
+function refusal(record: TaskRecord, bytes: Buffer, requests: readonly InputRequest[], asked: Asked): Outcome | null {
+  for (const { method, params } of requests) {
+    const missing = undeclared(asked.exchange.client.capabilities, method, bytes, params);
+    if (missing === null) continue;
+    const text = `${record.server} needs ${method} of the client, which did not declare ${missing}`;
+    return answer(errorAnswer('0', MISSING_CAPABILITY, text, `{"requiredCapabilities":${missing}}`, 'stateless'));
+  }
+  return null;
+}
+
+const COLON = Buffer.from(':');
+const DECLINED = Buffer.from('{"action":"cancel"}');

@@ -1,0 +1,129 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import type { OwnExchange } from '../own-exchange.ts';
+import { PollPace } from './poll-pace.ts';
+import { finalOutcome, isSettled } from './task-answers.ts';
+import type { TaskCalls } from './task-calls.ts';
+import type { TaskInputs } from './task-inputs.ts';
+import { heardTask } from './task-news.ts';
+import type { TaskTable } from './task-table.ts';
+
+/** Polls in a row that may fail before whoever waits is told; meanwhile the server may be restarted. */
+const MAX_FAILURES = 6;
+
+export interface TaskPollingDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly table: TaskTable;
+  readonly calls: TaskCalls;
+  readonly inputs: TaskInputs;
+}
+
+/** What is waited for on behalf of a client. */
+export interface Waiting {
+  readonly record: TaskRecord;
+  readonly exchange: Exchange;
+  /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */
+  readonly related: string | null;
+  /** Clock time after which the wait is given up; null for as long as the task lives. */
+  readonly until: number | null;
+}
+
+/**
+ * Waits for a stateless server's task as `tasks/result` of 2025-11-25 does: polls `tasks/get` until the task has
+ * ended, and brings what the server wants to know to the client on the way (protocol.md §2, the rows "result" and
+ * "input"). The client may give up the wait; the task goes on.
+ */
+export class TaskPolling {
+  readonly #deps: TaskPollingDeps;
+
+  constructor(deps: TaskPollingDeps) {
+    this.#deps = deps;
+  }
+
+  async wait(waiting: Waiting): Promise<Outcome> {
+    const { clock, random, table, inputs } = this.#deps;
+    const { exchange, related, until } = waiting;
+    const pace = new PollPace(() => random.unit());
+    let { record } = waiting;
+    let failures = 0;
+    for (let changed = true; ; ) {
+      if (isSettled(record)) return finalOutcome(record, related);
+      if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
+      if (until !== null && clock.now() >= until) return overdue(record);
+      const outcome = await this.poll(record, exchange);
+      if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
+      const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
+      if (outcome.kind === 'answer' && outcome.message.kind === 'error') return outcome;
+      if (heard === null) {
+        if (++failures >= MAX_FAILURES) return outcome.kind === 'failure' ? outcome : nonsense(record);
+      } else {
+        failures = 0;
+        const before = record;
+        record = table.update(record, heard.news);
+        changed = record.status !== before.status;
+        if (isTerminal(record.status) && !isSettled(record)) return nonsense(record);
+        if (isSettled(record)) continue;
+        const asked = inputs.open(record, (outcome as { readonly message: Message }).message, waiting);
+        if (asked !== null) {
+          const refused = await asked;
+          if (refused !== null) return refused;
+          changed = true;
+        }
+      }
+      await this.#pause(pace.next(record.pollIntervalMs, changed && failures === 0), record, exchange);
+      record = table.get(record.key) ?? record;
+      changed = false;
+    }
+  }
+
+  /** Nobody waits for the task any more, or it has ended. */
+  forget(record: TaskRecord): void {
+    this.#deps.inputs.forget(record);
+  }
+
+  /** Asks the server once; called off with the exchange. */
+  async poll(record: TaskRecord, exchange: Exchange): Promise<Outcome> {
+    let own: OwnExchange | null = null;
+    exchange.onCancel = (reason) => own?.cancel(reason);
+    const outcome = await this.#deps.calls.own(record, exchange.client.principal, 'tasks/get', (begun) => {
+      own = begun;
+    });
+    exchange.onCancel = null;
+    return outcome;
+  }
+
+  /** Ends early when something else is heard of the task, or the client gives up. */
+  #pause(ms: number, record: TaskRecord, exchange: Exchange): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        disarm();
+        unwatch();
+        exchange.onCancel = null;
+        resolve();
+      };
+      const disarm = this.#deps.clock.after(ms, end);
+      const unwatch = this.#deps.table.watch(record.key, end);
+      exchange.onCancel = end;
+    });
+  }
+}
+
+export function cancelled({ server }: TaskRecord, reason: string): Outcome {
+  return failure(new GatewayError('CANCELLED', reason, { server }));
+}
+
+function overdue({ server }: TaskRecord): Outcome {
+  return failure(new GatewayError('TIMEOUT', `${server} did not bring the task to its end in time`, { server }));
+}
+
+function nonsense({ server }: TaskRecord): Outcome {
+  const text = `${server} answered tasks/get with something that is no task, or has no answer in it`;
+  return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+}

@@ -1,0 +1,264 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
+
+/** Tasks kept of one principal, and of all. Beyond, the oldest that has ended goes; if none has, none may begin. */
+const MAX_OF_PRINCIPAL = 1_000;
+const MAX_TASKS = 10_000;
+/** Bytes of kept answers of one principal, and of all. */
+const MAX_BYTES_OF_PRINCIPAL = 16 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
+/** The longest that any task is kept after it was last heard of, whatever its server promises. */
+export const MAX_TTL_MS = 7 * 24 * 60 * 60_000;
+const SWEEP_MS = 60_000;
+
+export interface TaskTableDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly records: TaskRecords;
+}
+
+export type NewTask = Omit<TaskRecord, 'key' | 'startedAt' | 'expiresAt'>;
+/** What may become of a task. */
+export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlMs' | 'pollIntervalMs' | 'answer'>>;
+
+/**
+ * The tasks of all callers, in memory and in the store: whose each is, where it runs and what was last heard of it. An
+ * expired task, or another principal's, is one that nobody has heard of.
+ */
+export class TaskTable {
+  readonly #deps: TaskTableDeps;
+  /** In the order in which they began. */
+  readonly #tasks = new Map<string, TaskRecord>();
+  /** Keys by server and the server's own id. */
+  readonly #ids = new Map<string, string[]>();
+  readonly #counts = new Map<string, { tasks: number; bytes: number }>();
+  readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
+  /** Told of every change. */
+  changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
+  #bytes = 0;
+  #disarm: (() => void) | null = null;
+
+  constructor(deps: TaskTableDeps) {
+    this.#deps = deps;
+    const now = deps.clock.wall();
+    const stored = [...deps.records.load()].sort((a, b) => a.startedAt - b.startedAt);
+    for (const record of stored) {
+      if (record.expiresAt > now) this.#insert(record);
+      else deps.records.delete(record.key);
+    }
+  }
+
+  /** null when the caller may begin one more task. */
+  refusal(principal: string): GatewayError | null {
+    if (this.#room(principal)) return null;
+    return new GatewayError('OVERLOADED', `No more than ${MAX_OF_PRINCIPAL} tasks may be unfinished at once`);
+  }
+
+  add(task: NewTask): TaskRecord {
+    const now = this.#deps.clock.wall();
+    const expiresAt = now + lifetime(task.ttlMs);
+    const record = { ...task, key: this.#deps.random.hex(16), startedAt: now, expiresAt };
+    this.#insert(record);
+    this.#bound(record.principal);
+    if (this.#tasks.has(record.key)) this.#deps.records.put(record);
+    return record;
+  }
+
+  /** The caller's task of this id, the one of its own session first where several have it; null for none. */
+  find(server: string, taskId: string, client: ClientProfile): TaskRecord | null {
+    let found: TaskRecord | null = null;
+    for (const record of this.#all(server, taskId)) {
+      if (record.principal !== client.principal.id) continue;
+      if (found === null || record.sessionId === client.sessionId || found.sessionId !== client.sessionId)
+        found = record;
+    }
+    return found;
+  }
+
+  /** Whether anybody has such a task. */
+  knows(server: string, taskId: string): boolean {
+    return this.#all(server, taskId).length > 0;
+  }
+
+  /** The tasks that a notification on this connection may mean. */
+  heardOn(server: string, taskId: string, sessionId: string | null): readonly TaskRecord[] {
+    return this.#all(server, taskId).filter((record) => record.sessionId === sessionId);
+  }
+
+  get(key: string): TaskRecord | null {
+    return this.#live(this.#tasks.get(key));
+  }
+
+  /** All tasks of the principal, in the order in which they began. */
+  *of(principal: string): Generator<TaskRecord, void, undefined> {
+    for (const task of this.#tasks.values()) {
+      const record = task.principal === principal ? this.#live(task) : null;
+      if (record !== null) yield record;
+    }
+  }
+
+  /** Takes over what was heard. A task that has ended stays as it ended; a record that is not kept is only changed. */
+  update(stale: TaskRecord, news: TaskNews): TaskRecord {
+    const before = this.#tasks.get(stale.key) ?? stale;
+    const ended = isTerminal(before.status);
+    const status: TaskStatus = ended ? before.status : (news.status ?? before.status);
+    const record: TaskRecord = {
+      ...before,
+      ...news,
+      status,
+      answer: before.answer ?? news.answer ?? null,
+      expiresAt: this.#expiry(before, news),
+    };
+    if (!this.#tasks.has(record.key)) return record;
+    this.#count(before, -1);
+    this.#tasks.set(record.key, record);
+    this.#count(record, 1);
+    this.#bound(record.principal);
+    if (!same(before, record)) this.#deps.records.put(record);
+    if (status !== before.status || !record.description.equals(before.description)) this.#tell(record, before);
+    return record;
+  }
+
+  delete({ key }: Pick<TaskRecord, 'key'>): void {
+    const record = this.#tasks.get(key);
+    if (record === undefined) return;
+    this.#tasks.delete(key);
+    this.#count(record, -1);
+    const id = idOf(record.server, record.taskId);
+    const others = this.#ids.get(id)!.filter((other) => other !== key);
+    if (others.length === 0) this.#ids.delete(id);
+    else this.#ids.set(id, others);
+    this.#deps.records.delete(key);
+  }
+
+  /** Runs whenever something else is heard of the task; the returned function ends that. */
+  watch(key: string, heard: (record: TaskRecord) => void): () => void {
+    const watchers = this.#watchers.get(key) ?? new Set();
+    this.#watchers.set(key, watchers.add(heard));
+    return () => {
+      watchers.delete(heard);
+      if (watchers.size === 0) this.#watchers.delete(key);
+    };
+  }
+
+  /** The session is over, and its connections with it: what its tasks have left is asked for over the asker's own. */
+  sessionEnded(sessionId: string): void {
+    for (const [key, record] of this.#tasks) {
+      if (record.sessionId !== sessionId) continue;
+      const left = { ...record, sessionId: null };
+      this.#tasks.set(key, left);
+      this.#deps.records.put(left);
+    }
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+  }
+
+  #tell(record: TaskRecord, before: TaskRecord): void {
+    for (const heard of [...(this.#watchers.get(record.key) ?? [])]) heard(record);
+    this.changed?.(record, before);
+  }
+
+  #all(server: string, taskId: string): TaskRecord[] {
+    const found: TaskRecord[] = [];
+    for (const key of this.#ids.get(idOf(server, taskId)) ?? []) {
+      const record = this.get(key);
+      if (record !== null) found.push(record);
+    }
+    return found;
+  }
+
+  #live(record: TaskRecord | undefined): TaskRecord | null {
+    if (record === undefined) return null;
+    if (record.expiresAt > this.#deps.clock.wall()) return record;
+    this.delete(record);
+    return null;
+  }
+
+  /** Long promises, and promises without end, hold for so long after the last word of the task. */
+  #expiry(before: TaskRecord, news: TaskNews): number {
+    const ttlMs = news.ttlMs === undefined ? before.ttlMs : news.ttlMs;
+    if (ttlMs !== null && ttlMs <= MAX_TTL_MS) return before.startedAt + ttlMs;
+    return this.#deps.clock.wall() + MAX_TTL_MS;
+  }
+
+  #insert(record: TaskRecord): void {
+    this.#tasks.set(record.key, record);
+    this.#count(record, 1);
+    const id = idOf(record.server, record.taskId);
+    this.#ids.set(id, [...(this.#ids.get(id) ?? []), record.key]);
+    this.#disarm ??= this.#deps.clock.after(SWEEP_MS, () => this.#sweep());
+  }
+
+  #sweep(): void {
+    this.#disarm = null;
+    for (const record of [...this.#tasks.values()]) this.#live(record);
+    if (this.#tasks.size > 0) this.#disarm = this.#deps.clock.after(SWEEP_MS, () => this.#sweep());
+  }
+
+  #count(record: TaskRecord, by: 1 | -1): void {
+    const count = this.#counts.get(record.principal) ?? { tasks: 0, bytes: 0 };
+    const bytes = by * (record.description.length + (record.answer?.body.length ?? 0));
+    count.tasks += by;
+    count.bytes += bytes;
+    this.#bytes += bytes;
+    if (count.tasks === 0) this.#counts.delete(record.principal);
+    else this.#counts.set(record.principal, count);
+  }
+
+  /** Whether one more fits, now or in the place of one that has ended. */
+  #room(principal: string): boolean {
+    const own = this.#counts.get(principal)?.tasks ?? 0;
+    if (own < MAX_OF_PRINCIPAL && this.#tasks.size < MAX_TASKS) return true;
+    return this.#oldestEnded(own < MAX_OF_PRINCIPAL ? null : principal) !== null;
+  }
+
+  #bound(principal: string): void {
+    const own = () => this.#counts.get(principal) ?? { tasks: 0, bytes: 0 };
+    while (own().tasks > MAX_OF_PRINCIPAL || own().bytes > MAX_BYTES_OF_PRINCIPAL) {
+      if (!this.#dropOldest(principal)) break;
+    }
+    while (this.#tasks.size > MAX_TASKS || this.#bytes > MAX_BYTES) if (!this.#dropOldest(null)) break;
+  }
+
+  #dropOldest(principal: string | null): boolean {
+    const oldest = this.#oldestEnded(principal);
+    if (oldest !== null) this.delete(oldest);
+    return oldest !== null;
+  }
+
+  #oldestEnded(principal: string | null): TaskRecord | null {
+    for (const record of this.#tasks.values()) {
+      if (isTerminal(record.status) && (principal === null || record.principal === principal)) return record;
+    }
+    return null;
+  }
+}
+
+/** Kept in memory only: where nothing outlives the process. */
+export const NO_RECORDS: TaskRecords = { load: () => [], put: () => {}, delete: () => {} };
+
+function lifetime(ttlMs: number | null): number {
+  return Math.min(ttlMs ?? MAX_TTL_MS, MAX_TTL_MS);
+}
+
+function idOf(server: string, taskId: string): string {
+  return `${server}\0${taskId}`;
+}
+
+/** Being asked after moves the end of tasks without one; that alone is not worth a write. */
+function same(a: TaskRecord, b: TaskRecord): boolean {
+  return (
+    a.status === b.status &&
+    a.answer === b.answer &&
+    a.ttlMs === b.ttlMs &&
+    a.pollIntervalMs === b.pollIntervalMs &&
+    a.description.equals(b.description)
+  );
+}

@@ -1,0 +1,219 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
+import { mayUse, type Principal } from '../../model/principal.ts';
+import type { Random } from '../../model/random.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import { notification } from '../../protocol/compose.ts';
+import { declaresTasks, declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
+import { relatedTask } from '../../protocol/tasks/related-task.ts';
+import type { Feeds } from '../feeds.ts';
+import { namedParam } from '../params.ts';
+import type { Sealer } from '../sealer.ts';
+import { asksForTask, type TaskIds } from '../task-ids.ts';
+import { OnBehalf } from './on-behalf.ts';
+import { ResultStreams } from './result-streams.ts';
+import { StatefulRequests } from './stateful-requests.ts';
+import { StatelessRequests } from './stateless-requests.ts';
+import { isSettled, missingExtension, statefulView } from './task-answers.ts';
+import { starterOf, TaskCalls } from './task-calls.ts';
+import { TaskCreation, type ToolCall } from './task-creation.ts';
+import { TaskFollowing } from './task-following.ts';
+import { TaskInputs } from './task-inputs.ts';
+import { listTasks } from './task-list.ts';
+import { TaskListens } from './task-listens.ts';
+import { TaskNames, unknown } from './task-names.ts';
+import { heardTask } from './task-news.ts';
+import { TaskPolling } from './task-polling.ts';
+import { TaskTable } from './task-table.ts';
+
+export interface TasksDeps {
+  readonly upstreams: Upstreams;
+  readonly streams: ClientStreams;
+  readonly feeds: Feeds;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly records: TaskRecords;
+  readonly ids: TaskIds;
+  readonly sealer: Sealer;
+  /** The upper bound of any call. */
+  readonly maxTimeoutMs: () => number;
+  /** The endpoint that the session was opened on; null for a session that has not spoken yet. */
+  readonly seen: (sessionId: string) => { readonly endpoint: Endpoint; readonly principal: Principal } | null;
+}
+
+/** A call to a server with tasks, and what is known of its tool; null for nothing. */
+export interface TaskableCall extends ToolCall {
+  /** The era in which the server serves this client. */
+  readonly era: Era;
+  readonly tool: { readonly bytes: Buffer } | null;
+}
+
+/**
+ * Tasks: those of 2025-11-25, those of the extension of 2026-07-28, and between the two (protocol.md §2). A task is
+ * known by its record, on either kind of endpoint, to whoever started it and to nobody else.
+ */
+export class Tasks {
+  readonly listens: TaskListens;
+  readonly #deps: TasksDeps;
+  readonly #table: TaskTable;
+  readonly #names: TaskNames;
+  readonly #streams: ResultStreams;
+  readonly #polling: TaskPolling;
+  readonly #following: TaskFollowing;
+  readonly #creation: TaskCreation;
+  readonly #onBehalf: OnBehalf;
+  readonly #stateful: StatefulRequests;
+  readonly #stateless: StatelessRequests;
+
+  constructor(deps: TasksDeps) {
+    const { upstreams, feeds, clock, random, ids, records, maxTimeoutMs } = deps;
+    const table = new TaskTable({ clock, random, records });
+    const names = new TaskNames(ids, table);
+    const calls = new TaskCalls(upstreams);
+    const inputs = new TaskInputs(calls, random);
+    const streams = new ResultStreams({ upstreams, clock, random, table });
+    const polling = new TaskPolling({ clock, random, table, calls, inputs });
+    const begun = (record: TaskRecord, { exchange }: ToolCall) =>
+      this.#following.follow(record, exchange.client.principal);
+    this.#deps = deps;
+    this.#table = table;
+    this.#names = names;
+    this.#streams = streams;
+    this.#polling = polling;
+    this.#following = new TaskFollowing({ feeds, clock, table });
+    this.#creation = new TaskCreation({ clock, random, table, names, calls, begun });
+    this.#onBehalf = new OnBehalf({ clock, calls, creation: this.#creation, polling, maxTimeoutMs });
+    this.#stateful = new StatefulRequests({ table, names, calls, polling });
+    this.#stateless = new StatelessRequests({ table, names, calls, streams });
+    this.listens = new TaskListens({ table, names, streams });
+    table.changed = (record, before) => this.#changed(record, before);
+  }
+
+  /** A tool call to a server that declares tasks. */
+  call(call: TaskableCall): Promise<Outcome> {
+    const { server, request, exchange, era, tool } = call;
+    const { upstreams } = this.#deps;
+    const required = tool !== null && taskSupport(tool.bytes) === 'required';
+    if (exchange.request.era === 'stateful') {
+      const wanted = asksForTask(exchange.request);
+      if (era === 'stateful') {
+        if (wanted) return this.#creation.relay(call);
+        return required ? this.#onBehalf.atStateful(call) : upstreams.call(server, request, exchange);
+      }
+      return wanted ? this.#creation.atStateless(call) : this.#unlessMissed(call);
+    }
+    const takes = declaresTasksExtension(exchange.client.capabilities);
+    if (era === 'stateless') {
+      return takes ? this.#creation.relay(call) : upstreams.call(server, request, exchange);
+    }
+    if (!required) return upstreams.call(server, request, exchange);
+    return takes ? this.#creation.atStateful(call) : this.#onBehalf.atStateful(call);
+  }
+
+  /** `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel` and `tasks/list`. */
+  run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { request, client } = exchange;
+    const stateful = request.era === 'stateful';
+    if (stateful && request.method === 'tasks/list') {
+      return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealer));
+    }
+    const taskId = namedParam(request, 'taskId');
+    if (taskId instanceof GatewayError) return Promise.resolve(failure(taskId));
+    if (!stateful && !declaresTasksExtension(client.capabilities)) return Promise.resolve(missingExtension());
+    const record = this.#names.find(taskId.value, client, endpoint);
+    if (record instanceof GatewayError) return Promise.resolve(failure(record));
+    if (record === null) return this.#unheardOf(exchange, endpoint);
+    this.#following.follow(record, client.principal);
+    const asked = { record, exchange, endpoint, taskId };
+    if (!stateful) return this.#stateless.run(asked);
+    return this.#stateful.run(asked).then((outcome) => this.#keepAnswer(outcome, record, client.principal));
+  }
+
+  /** A stateful server told of a task. What its own session hears of that is not decided here. */
+  heard(server: string, sessionId: string | null, key: string, message: Message): void {
+    const heard = heardTask(message);
+    if (heard === null) return;
+    for (const record of this.#table.heardOn(server, heard.state.taskId, sessionId)) {
+      if (this.#isOn(record, key)) this.#table.update(record, heard.news);
+    }
+  }
+
+  /**
+   * A stateful server asked something for a task, on no stream that says whose it is; null where the task is nobody's
+   * who is asked by questions in the task.
+   */
+  asked(server: string, message: Message): Promise<Message> | null {
+    const taskId = relatedTask(message);
+    if (taskId === null) return null;
+    const records = this.#table
+      .heardOn(server, taskId, null)
+      .filter(({ era, status }) => era === 'stateful' && !isTerminal(status));
+    // Two of one id on connections that cannot be told apart: neither is asked.
+    if (records.length !== 1) return null;
+    const [record] = records;
+    return this.#streams.of(record!)?.ask(message) ?? null;
+  }
+
+  sessionEnded(sessionId: string): void {
+    this.#table.sessionEnded(sessionId);
+  }
+
+  close(): void {
+    this.#table.changed = null;
+    this.#table.close();
+    this.#following.close();
+    this.#streams.closeAll();
+  }
+
+  /**
+   * A stateless server may refuse a client that takes no tasks; it is then asked again as one that does. It may also
+   * begin one for a stateful client that names the extension, which means nothing in its revision.
+   */
+  async #unlessMissed(call: ToolCall): Promise<Outcome> {
+    const { server, request, exchange } = call;
+    const outcome = await this.#deps.upstreams.call(server, request, exchange);
+    if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
+    if (missesTasks(outcome.message)) return this.#onBehalf.atStateless(call);
+    return this.#onBehalf.ended(call, outcome);
+  }
+
+  /** No task of anybody's: on a server's own endpoint it is for the server to say so, where tasks are not its matter. */
+  #unheardOf(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const known = this.#deps.upstreams.knownCatalog(endpoint.server, exchange.client);
+    if (known === null || declaresTasks(known.hello)) return Promise.resolve(failure(unknown()));
+    return this.#deps.upstreams.call(endpoint.server, exchange.request, exchange);
+  }
+
+  /** A process of this machine takes its tasks along when it ends: their answers are fetched while it is there. */
+  #keepAnswer(outcome: Outcome, { key }: TaskRecord, principal: Principal): Outcome {
+    const record = this.#table.get(key);
+    if (record === null || record.era !== 'stateful' || !isTerminal(record.status) || isSettled(record)) return outcome;
+    const server = this.#deps.upstreams.servers().find(({ name }) => name === record.server);
+    if (server?.transport.type === 'stdio') this.#streams.open(record, principal);
+    return outcome;
+  }
+
+  #changed(record: TaskRecord, before: TaskRecord): void {
+    if (isTerminal(record.status)) {
+      this.#polling.forget(record);
+      this.#following.end(record);
+    }
+    const { sessionId, era } = record;
+    if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
+    const seen = this.#deps.seen(sessionId);
+    if (seen === null || seen.principal.id !== record.principal || !mayUse(seen.principal, record.server)) return;
+    const exposed = this.#names.exposed(record, seen.principal, seen.endpoint);
+    const params = statefulView(record, exposed);
+    this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));
+  }
+
+  #isOn(record: TaskRecord, key: string): boolean {
+    const principal = { id: record.principal, name: '', servers: null };
+    if (record.sessionId !== null) return true;
+    return this.#deps.upstreams.connectionKey(record.server, starterOf(record, principal)) === key;
+  }
+}

@@ -1,0 +1,115 @@
+import type { Era, Message } from '../../model/message.ts';
+import { type Change, editObject } from '../edit-object.ts';
+import { fieldAt, type Range, stringValue } from '../fields.ts';
+import { CLIENT_CAPABILITIES_KEY } from '../meta-keys.ts';
+import { spliceMessage } from '../splice.ts';
+
+/**
+ * Who declares tasks, and how. In 2025-11-25 a server declares `tasks`, per kind of request; in 2026-07-28 both sides
+ * declare the extension (SEP-2663), the client with each request. Only `tools/call` makes tasks in either.
+ */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
+
+/** What a stateful client is told of a server whose tasks the gateway keeps: it lists and cancels them itself. */
+export const STATEFUL_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
+
+/** `data` of a -32021 that misses the extension. */
+export const REQUIRES_TASKS = `{"requiredCapabilities":{"extensions":{"${TASKS_EXTENSION}":{}}}}`;
+
+/** Whether a client or a stateless server declares the extension. */
+export function declaresTasksExtension(capabilities: string): boolean {
+  if (!capabilities.includes(TASKS_EXTENSION)) return false;
+  const bytes = Buffer.from(capabilities);
+  return isObject(bytes, fieldAt(bytes, 0, bytes.length, ['extensions', TASKS_EXTENSION]));
+}
+
+/** Whether a stateful server declares that its tools can be called as tasks. */
+export function declaresToolTasks(capabilities: string): boolean {
+  if (!capabilities.includes('tasks')) return false;
+  const bytes = Buffer.from(capabilities);
+  return isObject(bytes, fieldAt(bytes, 0, bytes.length, ['tasks', 'requests', 'tools', 'call']));
+}
+
+/** Whether a server's tools can answer with a task, in the words of its era. */
+export function declaresTasks({ era, capabilities }: { readonly era: Era; readonly capabilities: string }): boolean {
+  return era === 'stateful' ? declaresToolTasks(capabilities) : declaresTasksExtension(capabilities);
+}
+
+/** A server's own capabilities in the words of a client of the other era. */
+export function tasksToStateful(capabilities: string): string {
+  return declaresTasksExtension(capabilities)
+    ? edited(capabilities, (bytes) => [...withoutExtension(bytes), ['tasks', STATEFUL_TASKS]])
+    : capabilities;
+}
+
+export function tasksToStateless(capabilities: string): string {
+  const declared = declaresToolTasks(capabilities);
+  return edited(capabilities, (bytes) => [['tasks', null], ...(declared ? withExtension(bytes) : [])]);
+}
+
+/**
+ * A client's capabilities without the tasks it would run for servers, which 2026-07-28 does not have, and without the
+ * extension, which means nothing in the stateful revisions (SEP-2663 §Backward Compatibility).
+ */
+export function withoutTasks(capabilities: string): string {
+  if (!capabilities.includes('tasks')) return capabilities;
+  return edited(capabilities, (bytes) => [['tasks', null], ...withoutExtension(bytes)]);
+}
+
+/** The stateless request, its client declaring that it takes tasks. */
+export function declaringTasks(request: Message): Message {
+  const { bytes, bodyStart, bodyEnd } = request;
+  const declared = fieldAt(bytes, bodyStart, bodyEnd, ['_meta', CLIENT_CAPABILITIES_KEY]);
+  if (declared === null || !isObject(bytes, declared)) return request;
+  const own = bytes.subarray(declared.start, declared.end);
+  const insert = editObject(own, whole(own), withExtension(own));
+  return spliceMessage(request, [{ ...declared, insert }]);
+}
+
+/** Whether the error is the server's word that it needs a client that takes tasks. */
+export function missesTasks(error: Message): boolean {
+  if (error.kind !== 'error') return false;
+  const { bytes, bodyStart, bodyEnd } = error;
+  const code = fieldAt(bytes, bodyStart, bodyEnd, ['code']);
+  if (code === null || bytes.toString('latin1', code.start, code.end) !== '-32021') return false;
+  const path = ['data', 'requiredCapabilities', 'extensions', TASKS_EXTENSION];
+  return fieldAt(bytes, bodyStart, bodyEnd, path) !== null;
+}
+
+/** Whether a tool of a stateful server may be called as a task: `execution.taskSupport`. */
+export function taskSupport(tool: Buffer): 'required' | 'optional' | 'forbidden' {
+  if (!tool.includes('taskSupport')) return 'forbidden';
+  const value = stringValue(tool, fieldAt(tool, 0, tool.length, ['execution', 'taskSupport']));
+  return value === 'required' || value === 'optional' ? value : 'forbidden';
+}
+
+/** A tool of a stateless server with the extension, as stateful clients are shown it: they may ask for a task. */
+export function toolWithTasks(tool: Buffer): Buffer {
+  return editObject(tool, whole(tool), [['execution', '{"taskSupport":"optional"}']]);
+}
+
+function withExtension(bytes: Buffer): Change[] {
+  const extensions = fieldAt(bytes, 0, bytes.length, ['extensions']);
+  if (extensions === null || !isObject(bytes, extensions)) return [['extensions', `{"${TASKS_EXTENSION}":{}}`]];
+  if (fieldAt(bytes, extensions.start, extensions.end, [TASKS_EXTENSION]) !== null) return [];
+  return [['extensions', editObject(bytes, extensions, [[TASKS_EXTENSION, '{}']])]];
+}
+
+function withoutExtension(bytes: Buffer): Change[] {
+  const extensions = fieldAt(bytes, 0, bytes.length, ['extensions']);
+  if (extensions === null || fieldAt(bytes, extensions.start, extensions.end, [TASKS_EXTENSION]) === null) return [];
+  return [['extensions', editObject(bytes, extensions, [[TASKS_EXTENSION, null]])]];
+}
+
+function edited(json: string, changes: (bytes: Buffer) => readonly Change[]): string {
+  const bytes = Buffer.from(json);
+  return editObject(bytes, whole(bytes), changes(bytes)).toString();
+}
+
+function isObject(bytes: Buffer, range: Range | null): boolean {
+  return range !== null && bytes[range.start] === 0x7b;
+}
+
+function whole(bytes: Buffer): Range {
+  return { start: 0, end: bytes.length };
+}
