@@ -4,9 +4,10 @@ import type { ServerObserver } from './app-options.ts';
 /** The same events for the gateway, which hears them first, and for an observer. */
 export function observed(events: UpstreamEvents, observer: ServerObserver): UpstreamEvents {
   return {
-    notification: (server, sessionId, message) => events.notification(server, sessionId, message),
+    notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
     request: (server, sessionId, message) => events.request(server, sessionId, message),
     stateLost: (server, sessionId) => events.stateLost(server, sessionId),
+    connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
     outdated: (server, message) => events.outdated(server, message),
     catalogChanged(server, fingerprint, lists) {
       events.catalogChanged(server, fingerprint, lists);

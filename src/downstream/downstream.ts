@@ -86,6 +86,7 @@ export class Downstream implements ClientStreams {
       endpoints: this.endpoints,
       fingerprints,
       firstListWaitMs,
+      settings: () => state().sessions,
       patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
     });
     const gate = new Gate(deps.authenticator, this.endpoints);

@@ -1,5 +1,6 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { SessionSettings } from '../model/desired-state.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { answer } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
@@ -20,11 +21,11 @@ export interface StatelessFrontDeps extends Omit<StatelessReplyDeps, 'exchanges'
   readonly fingerprints: Fingerprints;
   /** How long a discovery waits for servers that were never listed. */
   readonly firstListWaitMs: () => number;
+  /** A listening stream costs what a session with its stream does, so as many are allowed: in all, and of one caller. */
+  readonly settings: () => Pick<SessionSettings, 'max' | 'maxPerPrincipal'>;
 }
 
-/** Listening streams one caller may hold open. */
-const MAX_LISTENS = 256;
-/** Requests of all stateless clients in flight; what comes beyond is refused at once, not queued. */
+/** Requests of all stateless clients in flight, but for listens; what comes beyond is refused at once, not queued. */
 const MAX_EXCHANGES = 8_192;
 
 /** Requests of 2026-07-28: each says everything about itself, and nothing of it is remembered. */
@@ -33,6 +34,7 @@ export class StatelessFront {
   readonly #deps: StatelessFrontDeps;
   readonly #reply: StatelessReplyDeps;
   readonly #listens = new Map<string, number>();
+  #listening = 0;
 
   constructor(deps: StatelessFrontDeps) {
     this.#deps = deps;
@@ -63,11 +65,11 @@ export class StatelessFront {
       return;
     }
     const listens = message.method === 'subscriptions/listen';
-    if (listens && (this.#listens.get(principal.id) ?? 0) >= MAX_LISTENS) {
+    if (listens && this.#full(principal)) {
       sendError(context, 429, -32600, 'Too many listening streams', message.id, ['retry-after', '10']);
       return;
     }
-    if (this.exchanges.size >= MAX_EXCHANGES) {
+    if (!listens && this.exchanges.size - this.#listening >= MAX_EXCHANGES) {
       sendError(context, 503, -32600, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
@@ -98,10 +100,17 @@ export class StatelessFront {
     }
   }
 
+  #full({ id }: Principal): boolean {
+    const { max, maxPerPrincipal } = this.#deps.settings();
+    return this.#listening >= max || (this.#listens.get(id) ?? 0) >= maxPerPrincipal;
+  }
+
   async #listen(exchange: ClientExchange, endpoint: Endpoint): Promise<void> {
     const { id } = exchange.client.principal;
     this.#listens.set(id, (this.#listens.get(id) ?? 0) + 1);
+    this.#listening++;
     await settle(exchange, this.#deps.core.run(exchange, endpoint));
+    this.#listening--;
     const left = (this.#listens.get(id) ?? 1) - 1;
     if (left === 0) this.#listens.delete(id);
     else this.#listens.set(id, left);

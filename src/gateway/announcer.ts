@@ -1,9 +1,10 @@
 import type { Clock } from '../model/clock.ts';
-import type { ClientStreams } from '../model/ports.ts';
+import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import { mayUse } from '../model/principal.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
 import type { Catalogs } from './catalogs.ts';
-import { changedMethods, type ListChange, methodsDue } from './list-changes.ts';
+import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './list-changes.ts';
 import type { Listens } from './listens.ts';
 import type { SeenSessions } from './seen-sessions.ts';
 
@@ -14,7 +15,10 @@ const TOLD_MS = 2_000;
 
 const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
 
+const NONE: ReadonlySet<string> = new Set();
+
 export interface AnnouncerDeps {
+  readonly upstreams: Upstreams;
   readonly clock: Clock;
   readonly streams: ClientStreams;
   readonly catalogs: Catalogs;
@@ -34,6 +38,8 @@ export class Announcer {
   #stopForgetting: (() => void) | null = null;
   #everybody = false;
   readonly #filtered = new Set<string>();
+  /** Connections that stand in for others, by server. */
+  readonly #renewed = new Map<string, Set<string>>();
 
   constructor(deps: AnnouncerDeps) {
     this.#deps = deps;
@@ -58,6 +64,17 @@ export class Announcer {
     this.#arm();
   }
 
+  /**
+   * The server was listed anew over this connection after a break: whatever it says now, the clients of the connection
+   * are told of its lists once, because what they missed is not known.
+   */
+  renewed(server: string, key: string): void {
+    const keys = this.#renewed.get(server);
+    if (keys === undefined) this.#renewed.set(server, new Set([key]));
+    else keys.add(key);
+    this.#arm();
+  }
+
   /** The session was told by its own connection. */
   told(sessionId: string, method: string): void {
     this.#told.set(`${sessionId} ${method}`, this.#deps.clock.now());
@@ -70,6 +87,7 @@ export class Announcer {
     this.#stopForgetting?.();
     this.#stopForgetting = null;
     this.#changes.clear();
+    this.#renewed.clear();
   }
 
   #arm(): void {
@@ -91,7 +109,41 @@ export class Announcer {
           : methodsDue(seen, concerning, this.#deps.catalogs);
       for (const method of methods) this.#tell(sessionId, method);
     }
-    this.#deps.listens.announce(changes);
+    const renewed = new Map(this.#renewed);
+    this.#renewed.clear();
+    for (const [server, keys] of renewed) {
+      for (const sessionId of this.#sessionsOn(server, keys)) {
+        for (const method of this.#renewedFor(server, keys, this.#deps.sessions.get(sessionId))) {
+          if (!this.#justAnnounced(sessionId, method)) this.#tell(sessionId, method);
+        }
+      }
+    }
+    this.#deps.listens.announce(changes, (listen) => {
+      const methods = [...renewed].flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)]);
+      return new Set(methods);
+    });
+  }
+
+  /** The notifications that are due to a client of one of these connections, which may be none of it. */
+  #renewedFor(server: string, keys: ReadonlySet<string>, to: Recipient | null): ReadonlySet<string> {
+    if (to === null || !mayUse(to.client.principal, server)) return NONE;
+    if (to.endpoint.kind === 'server' && to.endpoint.server !== server) return NONE;
+    const { upstreams } = this.#deps;
+    const key = upstreams.connectionKey(server, to.client);
+    const catalog = key !== null && keys.has(key) ? upstreams.knownCatalog(server, to.client) : null;
+    return catalog === null ? NONE : declaredMethods(catalog);
+  }
+
+  /** Connections of single sessions have the session's id for their key; for others all sessions are looked at. */
+  #sessionsOn(server: string, keys: ReadonlySet<string>): Iterable<string> {
+    const { sessions, streams } = this.#deps;
+    if (keys.values().every((key) => sessions.get(key) !== null)) return keys;
+    return Array.from(streams.sessionsFor(server), ({ sessionId }) => sessionId);
+  }
+
+  #justAnnounced(sessionId: string, method: string): boolean {
+    const at = this.#told.get(`by us ${sessionId} ${method}`);
+    return at !== undefined && this.#deps.clock.now() - at < TOLD_MS;
   }
 
   /** The sessions whose lists may be affected, each with the changes of servers it may use. */
@@ -116,6 +168,8 @@ export class Announcer {
   #tell(sessionId: string, method: string): void {
     const told = this.#told.get(`${sessionId} ${method}`);
     if (told !== undefined && this.#deps.clock.now() - told < TOLD_MS) return;
+    this.#told.set(`by us ${sessionId} ${method}`, this.#deps.clock.now());
+    this.#forgetLater();
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));
   }
 

@@ -5,7 +5,7 @@ import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
-import type { ClientStreams, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { ClientStreams, ConnectionChange, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
@@ -129,11 +129,20 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   close(): void {
     this.#parts.announcer.close();
+    this.#parts.watches.close();
+    this.#parts.feeds.close();
     this.#parts.listens.drain();
   }
 
-  notification(server: string, sessionId: string | null, message: Message): void {
-    this.#parts.events.notification(server, sessionId, message);
+  /** Connections that are not one session's are named by their key. */
+  notification(server: string, sessionId: string | null, message: Message, key: string = sessionId ?? 'shared'): void {
+    this.#parts.events.notification(server, sessionId, message, key);
+  }
+
+  connectionChanged(server: string, key: string, change: ConnectionChange): void {
+    const { watches, announcer } = this.#parts;
+    watches.connectionChanged(server, key, change);
+    if (change === 'renewed' || change === 'missed') announcer.renewed(server, key);
   }
 
   request(server: string, sessionId: string | null, message: Message): Promise<Message> {

@@ -1,9 +1,10 @@
 import { type Catalog, changedKinds } from '../catalog/catalog.ts';
+import { parseObject } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { mayUse } from '../model/principal.ts';
-import type { ListKind } from '../model/server-catalog.ts';
-import { listOf } from '../protocol/methods.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
+import { LIST_METHODS, listOf } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
 
 /** Lists of one server that differ from before, for clients of one fingerprint; null for all clients. */
@@ -37,6 +38,16 @@ export function methodsDue(recipient: Recipient, changes: readonly ListChange[],
   const after = catalogs.of(client);
   recipient.announced = after;
   return changedMethods(before === null ? changes.flatMap(({ kinds }) => [...kinds]) : changedKinds(before, after));
+}
+
+/** The notifications by which the server says that it tells of changed lists. */
+export function declaredMethods({ hello }: ServerCatalog): Set<string> {
+  const capabilities = parseObject(hello.capabilities) ?? {};
+  const declared = LIST_METHODS.filter(({ capability }) => {
+    const lists = capabilities[capability] as { readonly listChanged?: unknown } | undefined;
+    return lists?.listChanged === true;
+  });
+  return new Set(declared.map(({ changed }) => changed));
 }
 
 /** Resources and templates share one notification. */

@@ -1,6 +1,15 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { elements, field, type Range, stringValue, text } from '../protocol/fields.ts';
+import {
+  decodeString,
+  type Entry,
+  elements,
+  entries,
+  field,
+  type Range,
+  stringValue,
+  text,
+} from '../protocol/fields.ts';
 
 /** Members of a listen's filter that ask for `list_changed`, and the notification each stands for. */
 export const LIST_FLAGS: ReadonlyMap<string, string> = new Map([
@@ -15,8 +24,8 @@ export interface ListenFilter {
   readonly flags: readonly string[];
   readonly uris: readonly string[];
   readonly taskIds: readonly string[];
-  /** The request's `_meta`, as written. */
-  readonly meta: string;
+  /** It asks for something beside these, which only the server can make sense of. */
+  readonly more: boolean;
 }
 
 export function listenFilter(request: Message): ListenFilter | GatewayError {
@@ -35,13 +44,17 @@ export function listenFilter(request: Message): ListenFilter | GatewayError {
     const key = uris === null ? 'resourceSubscriptions' : 'taskIds';
     return new GatewayError('INVALID_PARAMS', `params.notifications.${key} must be an array of strings`);
   }
-  const meta = field(bytes, bodyStart, bodyEnd, '_meta');
   return {
     flags,
     uris: [...new Set(uris)],
     taskIds: [...new Set(taskIds)],
-    meta: meta === null ? '{}' : text(bytes, meta),
+    more: entries(bytes, filter.start, filter.end).some((entry) => !isKnown(bytes, entry)),
   };
+}
+
+function isKnown(bytes: Buffer, { keyStart, keyEnd }: Entry): boolean {
+  const key = decodeString(bytes, keyStart, keyEnd) ?? '';
+  return key === 'resourceSubscriptions' || key === 'taskIds' || LIST_FLAGS.has(key);
 }
 
 function strings(bytes: Buffer, object: Range, key: string): string[] | null {

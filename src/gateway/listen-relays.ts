@@ -1,27 +1,27 @@
 import { parseObject } from '../catalog/catalog-member.ts';
-import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { request } from '../protocol/compose.ts';
-import { LIST_METHODS } from '../protocol/methods.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
 import { exposedUpdate } from './exposed-update.ts';
+import type { Feeds } from './feeds.ts';
+import { declaredMethods } from './list-changes.ts';
 import type { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
+import { OwnExchange } from './own-exchange.ts';
 import type { ResourceWatches } from './resource-watches.ts';
-import { ServerListen } from './server-listen.ts';
 import type { TaskIds } from './task-ids.ts';
 
-/** How long the acknowledgement waits for those of the servers. */
-const ACK_WAIT_MS = 2_000;
+/** How long a server of which nothing is known is waited for. */
+const CATALOG_WAIT_MS = 2_000;
 
 export interface ListenRelaysDeps {
   readonly upstreams: Upstreams;
-  readonly clock: Clock;
   readonly resources: AggregateResources;
   readonly watches: ResourceWatches;
+  readonly feeds: Feeds;
   readonly tasks: TaskIds;
 }
 
@@ -36,9 +36,11 @@ export interface Honoured {
   readonly taskIds: readonly string[];
 }
 
+const NOTHING: Honoured = { uris: [], taskIds: [] };
+
 /**
- * The servers' side of listens: per listen and stateless server one `subscriptions/listen` of ours for the resources
- * and tasks that are that server's, opened again when it breaks; at stateful servers a `resources/subscribe` each.
+ * The servers' side of listens: the resources and tasks of a stateless server are heard of through its feed, which all
+ * clients of a principal share; at stateful servers they are watched resource by resource.
  */
 export class ListenRelays {
   readonly #deps: ListenRelaysDeps;
@@ -49,20 +51,14 @@ export class ListenRelays {
 
   /** The list flags that a single server says it honours. */
   declaredFlags(catalog: ServerCatalog, filter: ListenFilter): readonly string[] {
-    const capabilities = parseObject(catalog.hello.capabilities) ?? {};
-    return filter.flags.filter((flag) => {
-      const list = LIST_METHODS.find(({ changed }) => changed === LIST_FLAGS.get(flag))!;
-      const declared = capabilities[list.capability] as { readonly listChanged?: unknown } | undefined;
-      return declared?.listChanged === true;
-    });
+    const declared = declaredMethods(catalog);
+    return filter.flags.filter((flag) => declared.has(LIST_FLAGS.get(flag)!));
   }
 
   /** Resolves with what is honoured, when the servers have said so or have had their time. */
   async open(listen: Listen, filter: ListenFilter): Promise<Honoured> {
     const shares = await this.#shares(listen, filter);
-    const honoured = await Promise.all(
-      Array.from(shares, ([server, share]) => this.#relay(listen, filter, server, share)),
-    );
+    const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
     return { uris: honoured.flatMap(({ uris }) => uris), taskIds: honoured.flatMap(({ taskIds }) => taskIds) };
   }
 
@@ -85,32 +81,56 @@ export class ListenRelays {
       else if (found.length === 1) shareOf(found[0]!).uris.set(uri, uri);
     }
     for (const taskId of filter.taskIds) {
-      // Behind an endpoint of its own stands a stateful server here, which has no such notifications.
-      if (endpoint.kind === 'server') break;
+      if (endpoint.kind === 'server') {
+        shareOf(endpoint.server).taskIds.set(taskId, taskId);
+        continue;
+      }
       const route = this.#deps.tasks.route(client.principal, taskId);
       if (!(route instanceof GatewayError)) shareOf(route.server).taskIds.set(route.taskId, taskId);
     }
     return shares;
   }
 
-  async #relay(listen: Listen, filter: ListenFilter, server: string, share: Share): Promise<Honoured> {
-    const { upstreams, watches } = this.#deps;
+  async #relay(listen: Listen, server: string, share: Share): Promise<Honoured> {
+    const { upstreams, feeds } = this.#deps;
     const known =
-      upstreams.knownCatalog(server, listen.client) ?? (await upstreams.catalog(server, listen.client, ACK_WAIT_MS));
-    if (!listen.open || known === null) return { uris: [], taskIds: [] };
+      upstreams.knownCatalog(server, listen.client) ??
+      (await upstreams.catalog(server, listen.client, CATALOG_WAIT_MS));
+    if (!listen.open || known === null) return NOTHING;
     if (known.hello.era === 'stateful') {
       const resources = parseObject(known.hello.capabilities)?.['resources'] as { subscribe?: unknown } | undefined;
-      if (resources?.subscribe !== true) return { uris: [], taskIds: [] };
-      return { uris: await watches.watch(listen, server, share.uris), taskIds: [] };
+      if (resources?.subscribe !== true) return NOTHING;
+      return { uris: await this.#watched(listen, server, share.uris), taskIds: [] };
     }
     return new Promise<Honoured>((resolve) => {
-      listen.onEnd(this.#deps.clock.after(ACK_WAIT_MS, () => resolve(everything(share))));
-      new ServerListen(this.#deps, listen, server, requestOf(listen, filter, share), {
-        acknowledged: (message) => resolve(honouredOf(message, share)),
+      const leave = feeds.join(server, {
+        client: listen.client,
+        wanted: { uris: new Set(share.uris.keys()), taskIds: new Set(share.taskIds.keys()) },
+        settled: ({ uris, taskIds }) =>
+          resolve({ uris: named(uris, share.uris), taskIds: named(taskIds, share.taskIds) }),
         received: (message) => this.#forward(listen, server, share, message),
-        answered: () => resolve({ uris: [], taskIds: [] }),
       });
+      listen.onEnd(leave);
+      listen.onEnd(() => resolve(NOTHING));
     });
+  }
+
+  /** Resolves with those of the client's URIs that the stateful server agreed to. */
+  async #watched(listen: Listen, server: string, uris: ReadonlyMap<string, string>): Promise<string[]> {
+    const { upstreams, watches } = this.#deps;
+    const agreed = await Promise.all(
+      Array.from(uris, async ([uri, exposed]) => {
+        const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
+        const own = new OwnExchange(listen.exchange.id, message, listen.client);
+        const outcome = await watches.watch(listen, { server, uri, exposed }, () =>
+          upstreams.call(server, message, own),
+        );
+        if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return [];
+        listen.onEnd(() => watches.leave(listen, { server, uri }));
+        return [exposed];
+      }),
+    );
+    return agreed.flat();
   }
 
   #forward(listen: Listen, server: string, share: Share, message: Message): void {
@@ -118,31 +138,12 @@ export class ListenRelays {
       listen.send(exposedUpdate(message, (uri) => share.uris.get(uri) ?? uri));
       return;
     }
-    listen.send(this.#deps.tasks.outward(message, server, listen.client.principal));
+    // On a server's own endpoint its task ids are its own.
+    const own = listen.endpoint.kind === 'server';
+    listen.send(own ? message : this.#deps.tasks.outward(message, server, listen.client.principal));
   }
 }
 
-function requestOf(listen: Listen, filter: ListenFilter, share: Share): Message {
-  const wanted: Record<string, unknown> = {};
-  if (share.uris.size > 0) wanted['resourceSubscriptions'] = [...share.uris.keys()];
-  if (share.taskIds.size > 0) wanted['taskIds'] = [...share.taskIds.keys()];
-  const params = `{"_meta":${filter.meta},"notifications":${JSON.stringify(wanted)}}`;
-  return request('subscriptions/listen', listen.exchange.request.id, params, 'stateless');
-}
-
-function everything(share: Share): Honoured {
-  return { uris: [...share.uris.values()], taskIds: [...share.taskIds.values()] };
-}
-
-/** What the server acknowledged, in the client's names. */
-function honouredOf(message: Message, share: Share): Honoured {
-  const filter = parseObject(message.body.toString())?.['notifications'] as
-    | { readonly resourceSubscriptions?: unknown; readonly taskIds?: unknown }
-    | undefined;
-  return { uris: named(filter?.resourceSubscriptions, share.uris), taskIds: named(filter?.taskIds, share.taskIds) };
-}
-
-function named(own: unknown, names: ReadonlyMap<string, string>): string[] {
-  if (!Array.isArray(own)) return [];
-  return own.flatMap((name) => (typeof name === 'string' && names.has(name) ? [names.get(name)!] : []));
+function named(own: ReadonlySet<string>, names: ReadonlyMap<string, string>): string[] {
+  return [...own].flatMap((name) => names.get(name) ?? []);
 }

@@ -4,12 +4,14 @@ import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
+import { mayUse } from '../model/principal.ts';
 import { notification } from '../protocol/compose.ts';
 import { editObject, metaChange } from '../protocol/edit-object.ts';
 import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../protocol/splice.ts';
 import type { Recipient } from './list-changes.ts';
 import { ownAnswer } from './own-results.ts';
+import type { Watcher } from './resource-watches.ts';
 import type { ListenOwner } from './server-listen.ts';
 
 /**
@@ -17,7 +19,7 @@ import type { ListenOwner } from './server-listen.ts';
  * subscription id (2026-07-28 basic/patterns/subscriptions); what arrives before the acknowledgement is held until
  * that is out, because it must come first. Ends exactly once: by the client, or gracefully by us.
  */
-export class Listen implements Recipient, ListenOwner {
+export class Listen implements Recipient, ListenOwner, Watcher {
   readonly exchange: Exchange;
   readonly endpoint: Endpoint;
   announced: Catalog | null;
@@ -84,6 +86,11 @@ export class Listen implements Recipient, ListenOwner {
     if (!this.#open) return;
     if (this.#held === null) this.#emit(message);
     else this.#held.push(message);
+  }
+
+  /** An update of a resource that it watches at a stateful server. */
+  updated(server: string, message: Message): void {
+    if (mayUse(this.client.principal, server)) this.send(message);
   }
 
   /** The graceful end (§Graceful Closure). */

@@ -12,9 +12,9 @@ import { LIST_FLAGS, type ListenFilter, listenFilter } from './listen-filter.ts'
 import type { ListenMirror } from './listen-mirror.ts';
 import type { ListenRelays } from './listen-relays.ts';
 
-/** Listens and watched resources one principal may have open at once. */
-const MAX_LISTENS = 64;
+/** Resources one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
 const MAX_URIS = 1_000;
+const MAX_URIS_OF_ALL = 65_536;
 /** How long the acknowledgement waits for a server of which nothing is known. */
 const CATALOG_WAIT_MS = 2_000;
 
@@ -58,7 +58,7 @@ export class Listens {
     const { catalogs, relays } = this.#deps;
     const announced = endpoint.kind === 'aggregate' ? catalogs.of(exchange.client) : null;
     const server = endpoint.kind === 'aggregate' ? null : await this.#catalogOf(endpoint.server, exchange);
-    const mirrored = server?.hello.era === 'stateless';
+    const mirrored = filter.more && server?.hello.era === 'stateless';
     const flags = server === null ? filter.flags : relays.declaredFlags(server, filter);
     const methods = new Set(mirrored ? [] : flags.map((flag) => LIST_FLAGS.get(flag)!));
     const listen = new Listen(exchange, endpoint, methods, announced);
@@ -70,10 +70,10 @@ export class Listens {
     return listen.ended;
   }
 
-  /** Tells each listener of the lists that changed for it. */
-  announce(changes: readonly ListChange[]): void {
+  /** Tells each listener of the lists that changed for it, and of those that `more` names. */
+  announce(changes: readonly ListChange[], more: (listen: Listen) => ReadonlySet<string>): void {
     for (const listen of [...this.#open]) {
-      for (const method of methodsDue(listen, changes, this.#deps.catalogs)) {
+      for (const method of methodsDue(listen, changes, this.#deps.catalogs).union(more(listen))) {
         if (listen.methods.has(method)) listen.send(notification(method, null, 'stateless'));
       }
     }
@@ -114,11 +114,11 @@ export class Listens {
   #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
     const { id } = client.principal;
     const usage = this.#usage.get(id) ?? { listens: 0, uris: 0 };
-    if (usage.listens >= MAX_LISTENS) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_LISTENS} subscriptions may be open at once`);
+    if (filter.uris.length > MAX_URIS) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS} resources may be subscribed to in one request`);
     }
-    if (usage.uris + filter.uris.length > MAX_URIS) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS} resources may be subscribed to at once`);
+    if (usage.uris + filter.uris.length > MAX_URIS_OF_ALL) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS_OF_ALL} resources may be subscribed to at once`);
     }
     usage.listens++;
     usage.uris += filter.uris.length;

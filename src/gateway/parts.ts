@@ -10,6 +10,7 @@ import { AggregateTasks } from './aggregate-tasks.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Catalogs } from './catalogs.ts';
+import { Feeds } from './feeds.ts';
 import { ListenMirror } from './listen-mirror.ts';
 import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
@@ -20,7 +21,6 @@ import { SeenSessions } from './seen-sessions.ts';
 import { ServerEndpoint } from './server-endpoint.ts';
 import { ServerEvents } from './server-events.ts';
 import { ServerIndex } from './server-index.ts';
-import { SessionWatches } from './session-watches.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { TaskIds } from './task-ids.ts';
 
@@ -45,6 +45,8 @@ export interface Parts {
   readonly sessions: SeenSessions;
   readonly subscriptions: Subscriptions;
   readonly logLevels: LogLevels;
+  readonly watches: ResourceWatches;
+  readonly feeds: Feeds;
   readonly listens: Listens;
   readonly announcer: Announcer;
   readonly events: ServerEvents;
@@ -61,12 +63,13 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
   const sessions = new SeenSessions(catalogs);
   const servers = new ServerIndex(upstreams);
   const cache = new AnswerCache({ upstreams, servers, clock, metrics: deps.metrics });
-  const subscriptions = new Subscriptions(upstreams, new SessionWatches({ upstreams, streams, clock }));
-  const watches = new ResourceWatches(upstreams);
+  const watches = new ResourceWatches(upstreams, clock);
+  const feeds = new Feeds({ upstreams, clock });
+  const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
-  const relays = new ListenRelays({ upstreams, clock, resources, watches, tasks });
+  const relays = new ListenRelays({ upstreams, resources, watches, feeds, tasks });
   const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock) });
-  const announcer = new Announcer({ clock, streams, catalogs, sessions, listens });
+  const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   return {
     upstreams,
     cache,
@@ -74,13 +77,14 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
     sessions,
     subscriptions,
     logLevels,
+    watches,
+    feeds,
     listens,
     announcer,
     events: new ServerEvents({
       streams,
       catalogs,
       sessions,
-      subscriptions,
       watches,
       announcer,
       logLevels,

@@ -1,79 +1,237 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
-import type { Upstreams } from '../model/ports.ts';
-import { mayUse } from '../model/principal.ts';
-import { request } from '../protocol/compose.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { ConnectionChange, Upstreams } from '../model/ports.ts';
+import { notification, request } from '../protocol/compose.ts';
 import { exposedUpdate } from './exposed-update.ts';
-import type { Listen } from './listen.ts';
 import { OwnExchange } from './own-exchange.ts';
+import { ownAnswer } from './own-results.ts';
+import { isWithin } from './wanted.ts';
 
-interface Watch {
+/** Subscriptions of a connection that ended are renewed so much later if it has not come back by itself. */
+const RENEW_MIN_MS = 500;
+const RENEW_MAX_MS = 30_000;
+
+/** Somebody in front who wants to hear of updates. */
+export interface Watcher {
+  readonly client: ClientProfile;
+  /** An update at the server, under the URI that the watcher knows the resource by. */
+  updated(server: string, message: Message): void;
+}
+
+/** A resource of a stateful server, and under which URI a watcher knows it. */
+export interface Watched {
   readonly server: string;
   readonly uri: string;
-  /** Listens that want it, each with the URI it used. */
-  readonly listens: Map<Listen, string>;
+  readonly exposed: string;
+}
+
+interface Watch {
+  readonly watchers: Map<Watcher, string>;
+  /** The first watcher's request while it is under way, for those who come meanwhile. */
+  asking: Promise<Outcome> | null;
+  /** The server has agreed to it, on the connection there is. */
+  agreed: boolean;
+}
+
+/** What is watched over one connection. */
+interface Group {
+  readonly server: string;
+  readonly key: string;
+  readonly watches: Map<string, Watch>;
+  /** Counts the connections: an answer of an earlier one says nothing of the present one. */
+  generation: number;
+  renewing: boolean;
+  pauseMs: number;
+  disarm: (() => void) | null;
 }
 
 /**
- * Resources of stateful servers that stateless clients listen to: one `resources/subscribe` per server, resource and
- * kind of client, taken back when the last listen on it ends (protocol.md §2).
+ * Resources of stateful servers that clients of either era watch: one `resources/subscribe` per connection and
+ * resource, however many clients share the connection, and one `resources/unsubscribe` when the last of them has gone
+ * (protocol.md §2). A connection that takes the place of another is subscribed to the same anew; then the watchers
+ * are told of an update, because nobody knows what they missed.
  */
 export class ResourceWatches {
   readonly #upstreams: Upstreams;
-  readonly #watches = new Map<string, Watch>();
+  readonly #clock: Clock;
+  readonly #groups = new Map<string, Group>();
 
-  constructor(upstreams: Upstreams) {
+  constructor(upstreams: Upstreams, clock: Clock) {
     this.#upstreams = upstreams;
+    this.#clock = clock;
   }
 
-  /** Resolves with those of the client's URIs that the server agreed to. */
-  async watch(listen: Listen, server: string, uris: ReadonlyMap<string, string>): Promise<string[]> {
-    const agreed = await Promise.all(
-      Array.from(uris, async ([uri, name]) => ((await this.#one(listen, server, uri, name)) ? [name] : [])),
-    );
-    return agreed.flat();
+  /** Resolves with the server's answer to `ask`, or with ours where the server has agreed before. */
+  async watch(watcher: Watcher, { server, uri, exposed }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const key = this.#keyOf(server, watcher.client);
+    const group = this.#group(server, key);
+    let watch = group.watches.get(uri);
+    if (watch === undefined) group.watches.set(uri, (watch = { watchers: new Map(), asking: null, agreed: false }));
+    watch.watchers.set(watcher, exposed);
+    if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
+    // Who comes second gets the first one's answer, but never the first one's cancellation.
+    const before = watch.asking === null ? null : await watch.asking;
+    if (before !== null && isAgreed(before)) return ownAnswer('stateful', '');
+    const outcome = await this.#ask(group, watch, ask);
+    if (!isAgreed(outcome)) this.#take(group, uri, watcher);
+    return outcome;
   }
 
-  /** An update that came over a connection which is not one session's. */
-  updated(server: string, uri: string, message: Message): void {
-    for (const watch of this.#watches.values()) {
-      if (watch.server !== server || watch.uri !== uri) continue;
-      for (const [listen, name] of watch.listens) {
-        if (mayUse(listen.client.principal, server)) listen.send(exposedUpdate(message, () => name));
+  /** Resolves with the server's answer to `ask`, or with ours where others still want the resource. */
+  unwatch(watcher: Watcher, { server, uri }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const key = this.#keyOf(server, watcher.client);
+    const group = this.#groups.get(nameOf(server, key));
+    if (group !== undefined && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
+      return Promise.resolve(ownAnswer('stateful', ''));
+    }
+    return ask();
+  }
+
+  /** The watcher has gone: what nobody else wants is given up. */
+  leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
+    const key = this.#keyOf(server, watcher.client);
+    const group = this.#groups.get(nameOf(server, key));
+    const watch = group === undefined ? null : this.#take(group, uri, watcher);
+    // A session's own connection ends with it.
+    if (watch === null || watch.watchers.size > 0 || !watch.agreed || isOwn(key, watcher)) return;
+    void this.#call('resources/unsubscribe', server, uri, watcher.client);
+  }
+
+  /** An update that came over the connection with this key. */
+  updated(server: string, key: string, uri: string, message: Message): void {
+    for (const [subscribed, { watchers }] of this.#groups.get(nameOf(server, key))?.watches ?? []) {
+      if (!isWithin(uri, subscribed)) continue;
+      for (const [watcher, exposed] of watchers) {
+        watcher.updated(
+          server,
+          exposedUpdate(message, (own) => (own === subscribed ? exposed : own)),
+        );
       }
     }
   }
 
-  async #one(listen: Listen, server: string, uri: string, name: string): Promise<boolean> {
-    const { principal, fingerprint, handle } = listen.client;
-    const key = [server, uri, principal.id, fingerprint, handle ?? ''].join('\0');
-    const known = this.#watches.get(key);
-    if (known === undefined) {
-      const watch: Watch = { server, uri, listens: new Map([[listen, name]]) };
-      this.#watches.set(key, watch);
-      if (!(await this.#tell('resources/subscribe', listen, watch))) {
-        watch.listens.delete(listen);
-        if (watch.listens.size === 0) this.#watches.delete(key);
-        return false;
-      }
-    } else known.listens.set(listen, name);
-    listen.onEnd(() => this.#leave(key, listen));
-    return true;
+  /** The URI under which somebody watches exactly this resource over the connection; null for nobody. */
+  exposed(server: string, key: string, uri: string): string | null {
+    return this.#groups.get(nameOf(server, key))?.watches.get(uri)?.watchers.values().next().value ?? null;
   }
 
-  #leave(key: string, listen: Listen): void {
-    const watch = this.#watches.get(key);
-    if (watch === undefined || !watch.listens.delete(listen) || watch.listens.size > 0) return;
-    this.#watches.delete(key);
-    void this.#tell('resources/unsubscribe', listen, watch);
+  connectionChanged(server: string, key: string, change: ConnectionChange): void {
+    const group = this.#groups.get(nameOf(server, key));
+    if (group === undefined) return;
+    if (change === 'opened') void this.#renew(group);
+    else if (change === 'missed') this.#tellMissed(group);
+    else if (change === 'ended') {
+      group.generation++;
+      for (const watch of group.watches.values()) watch.agreed = false;
+      this.#renewLater(group);
+    }
   }
 
-  async #tell(method: string, listen: Listen, { server, uri }: Watch): Promise<boolean> {
+  close(): void {
+    for (const { disarm } of this.#groups.values()) disarm?.();
+    this.#groups.clear();
+  }
+
+  async #ask(group: Group, watch: Watch, ask: () => Promise<Outcome>): Promise<Outcome> {
+    const { generation } = group;
+    const asking = ask();
+    watch.asking = asking;
+    const outcome = await asking;
+    if (watch.asking === asking) watch.asking = null;
+    if (isAgreed(outcome) && generation === group.generation) watch.agreed = true;
+    return outcome;
+  }
+
+  /** Takes the watcher out; null when it was not in. */
+  #take(group: Group, uri: string, watcher: Watcher): Watch | null {
+    const watch = group.watches.get(uri);
+    if (watch === undefined || !watch.watchers.delete(watcher)) return null;
+    if (watch.watchers.size > 0) return watch;
+    group.watches.delete(uri);
+    if (group.watches.size === 0) {
+      group.disarm?.();
+      this.#groups.delete(nameOf(group.server, group.key));
+    }
+    return watch;
+  }
+
+  #renewLater(group: Group): void {
+    group.disarm ??= this.#clock.after(group.pauseMs, () => {
+      group.disarm = null;
+      void this.#renew(group);
+    });
+    group.pauseMs = Math.min(group.pauseMs * 2, RENEW_MAX_MS);
+  }
+
+  /** Subscribes anew to what the present connection is not subscribed to, and tells the watchers. */
+  async #renew(group: Group): Promise<void> {
+    if (group.renewing) return;
+    group.renewing = true;
+    for (const [uri, watch] of group.watches) {
+      const [watcher] = watch.watchers.keys();
+      if (watch.agreed || watch.asking !== null || watcher === undefined) continue;
+      const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
+      const outcome = await this.#ask(group, watch, ask);
+      if (watch.agreed) tellUpdated(group.server, watch);
+      else if (outcome.kind === 'failure') break;
+    }
+    group.renewing = false;
+    if (this.#groups.get(nameOf(group.server, group.key)) !== group) return;
+    const left = group.watches.values().some(({ agreed, asking }) => !agreed && asking === null);
+    if (left) this.#renewLater(group);
+    else group.pauseMs = RENEW_MIN_MS;
+  }
+
+  #tellMissed(group: Group): void {
+    for (const watch of group.watches.values()) if (watch.agreed) tellUpdated(group.server, watch);
+  }
+
+  #call(method: string, server: string, uri: string, client: ClientProfile): Promise<Outcome> {
     const message = request(method, '0', JSON.stringify({ uri }), 'stateful');
-    const outcome = await this.#upstreams.call(
-      server,
-      message,
-      new OwnExchange(listen.exchange.id, message, listen.client),
-    );
-    return outcome.kind === 'answer' && outcome.message.kind === 'result';
+    return this.#upstreams.call(server, message, new OwnExchange(`watch:${server}`, message, client));
   }
+
+  #keyOf(server: string, client: ClientProfile): string {
+    return this.#upstreams.connectionKey(server, client) ?? '';
+  }
+
+  #group(server: string, key: string): Group {
+    const name = nameOf(server, key);
+    let group = this.#groups.get(name);
+    if (group === undefined) {
+      group = {
+        server,
+        key,
+        watches: new Map(),
+        generation: 0,
+        renewing: false,
+        pauseMs: RENEW_MIN_MS,
+        disarm: null,
+      };
+      this.#groups.set(name, group);
+    }
+    return group;
+  }
+}
+
+function tellUpdated(server: string, { watchers }: Watch): void {
+  for (const [watcher, exposed] of watchers) {
+    const params = JSON.stringify({ uri: exposed });
+    watcher.updated(server, notification('notifications/resources/updated', params, 'stateful'));
+  }
+}
+
+/** Whether the connection is the watcher's own: then its requests pass as they are. */
+function isOwn(key: string, { client }: Watcher): boolean {
+  return key === client.sessionId;
+}
+
+function isAgreed(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.kind === 'result';
+}
+
+function nameOf(server: string, key: string): string {
+  return `${server}\0${key}`;
 }

@@ -10,14 +10,12 @@ import { exposedUpdate, updatedUri } from './exposed-update.ts';
 import type { LogLevels } from './log-levels.ts';
 import type { ResourceWatches } from './resource-watches.ts';
 import type { SeenSession, SeenSessions } from './seen-sessions.ts';
-import type { Subscriptions } from './subscriptions.ts';
 import type { TaskIds } from './task-ids.ts';
 
 export interface ServerEventsDeps {
   readonly streams: ClientStreams;
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
-  readonly subscriptions: Subscriptions;
   readonly watches: ResourceWatches;
   readonly announcer: Announcer;
   readonly logLevels: LogLevels;
@@ -38,9 +36,9 @@ export class ServerEvents {
     this.#deps = deps;
   }
 
-  notification(server: string, sessionId: string | null, message: Message): void {
+  notification(server: string, sessionId: string | null, message: Message, key: string): void {
     if (message.method === 'notifications/resources/updated') {
-      this.#updated(server, sessionId, message);
+      this.#updated(server, sessionId, message, key);
       return;
     }
     if (sessionId === null || !this.#mayHear(sessionId, server)) return;
@@ -86,26 +84,18 @@ export class ServerEvents {
     this.#deps.streams.deliver(sessionId, message);
   }
 
-  #updated(server: string, sessionId: string | null, message: Message): void {
-    const { streams, sessions, subscriptions, watches } = this.#deps;
+  #updated(server: string, sessionId: string | null, message: Message, key: string): void {
+    const { streams, sessions, watches } = this.#deps;
     const uri = updatedUri(message)?.uri;
     if (uri === undefined) return;
-    const subscribers = subscriptions.of(server, uri);
     if (sessionId === null) {
-      for (const [subscriber, exposed] of subscribers) {
-        if (!this.#mayHear(subscriber, server)) continue;
-        streams.deliver(
-          subscriber,
-          exposedUpdate(message, () => exposed),
-        );
-      }
-      watches.updated(server, uri, message);
+      watches.updated(server, key, uri, message);
       return;
     }
     if (!this.#mayHear(sessionId, server)) return;
     const seen = sessions.get(sessionId);
     // Servers may tell of a part of what was subscribed to, under a URI of its own.
-    const named = subscribers.get(sessionId) ?? (seen === null ? uri : this.#nameOf(seen, server, uri));
+    const named = watches.exposed(server, key, uri) ?? (seen === null ? uri : this.#nameOf(seen, server, uri));
     streams.deliver(
       sessionId,
       exposedUpdate(message, () => named),

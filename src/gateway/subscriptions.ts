@@ -1,77 +1,151 @@
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { Outcome } from '../model/outcome.ts';
-import type { Upstreams } from '../model/ports.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import { mayUse } from '../model/principal.ts';
+import { notificationToStateful } from '../protocol/stateful/to-stateful.ts';
+import { exposedUpdate } from './exposed-update.ts';
+import type { Subscriber } from './feed.ts';
+import type { Feeds } from './feeds.ts';
 import { ownAnswer } from './own-results.ts';
-import type { SessionWatches, Subscribed } from './session-watches.ts';
+import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
+import type { SeenSessions } from './seen-sessions.ts';
+import type { Wanted } from './wanted.ts';
 
-const NOBODY: ReadonlyMap<string, string> = new Map();
+/** Resources one session may be subscribed to. */
+const MAX_RESOURCES = 1_000;
+/** How long a server of which nothing is known is waited for, to know its era. */
+const CATALOG_WAIT_MS = 2_000;
 
-/**
- * Which stateful session subscribed to which resource, and under what URI it knows it. Needed where an update comes
- * over a connection that is not one session's, and to know when nobody is left who wants it.
- */
-export class Subscriptions {
-  readonly #upstreams: Upstreams;
-  readonly #watches: SessionWatches;
-  readonly #byResource = new Map<string, Map<string, string>>();
-  readonly #bySession = new Map<string, Set<string>>();
+export interface SubscriptionsDeps {
+  readonly upstreams: Upstreams;
+  readonly streams: ClientStreams;
+  readonly sessions: SeenSessions;
+  readonly watches: ResourceWatches;
+  readonly feeds: Feeds;
+}
 
-  constructor(upstreams: Upstreams, watches: SessionWatches) {
-    this.#upstreams = upstreams;
-    this.#watches = watches;
-  }
+/** One session's part in the watches of stateful servers. */
+class SessionWatcher implements Watcher {
+  client: ClientProfile;
+  readonly updated: (server: string, message: Message) => void;
 
-  /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
-  async run(resource: Subscribed, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { server, uri } = resource;
-    const { sessionId } = exchange.client;
-    if (sessionId !== null && this.#upstreams.knownCatalog(server, exchange.client)?.hello.era === 'stateless') {
-      const subscribing = request.method === 'resources/subscribe';
-      return subscribing
-        ? this.#watches.subscribe(resource, exchange, sessionId)
-        : this.#watches.unsubscribe(resource, sessionId);
-    }
-    if (sessionId !== null && request.method === 'resources/unsubscribe') {
-      this.#delete(keyOf(server, uri), sessionId);
-      const shared = !this.#upstreams.ownsConnection(server, exchange.client);
-      if (shared && this.of(server, uri).size > 0) return ownAnswer('stateful', '');
-    }
-    const outcome = await this.#upstreams.call(server, request, exchange);
-    const agreed = outcome.kind === 'answer' && outcome.message.kind === 'result';
-    if (sessionId !== null && agreed && request.method === 'resources/subscribe') this.#add(resource, sessionId);
-    return outcome;
-  }
-
-  /** Subscribed sessions, each with the URI it used. */
-  of(server: string, uri: string): ReadonlyMap<string, string> {
-    return this.#byResource.get(keyOf(server, uri)) ?? NOBODY;
-  }
-
-  deleteSession(sessionId: string): void {
-    for (const key of this.#bySession.get(sessionId) ?? []) this.#delete(key, sessionId);
-    this.#bySession.delete(sessionId);
-    this.#watches.deleteSession(sessionId);
-  }
-
-  #add({ server, uri, exposed }: Subscribed, sessionId: string): void {
-    const key = keyOf(server, uri);
-    const subscribers = this.#byResource.get(key);
-    if (subscribers === undefined) this.#byResource.set(key, new Map([[sessionId, exposed]]));
-    else subscribers.set(sessionId, exposed);
-    const resources = this.#bySession.get(sessionId);
-    if (resources === undefined) this.#bySession.set(sessionId, new Set([key]));
-    else resources.add(key);
-  }
-
-  #delete(key: string, sessionId: string): void {
-    this.#bySession.get(sessionId)?.delete(key);
-    const subscribers = this.#byResource.get(key);
-    subscribers?.delete(sessionId);
-    if (subscribers?.size === 0) this.#byResource.delete(key);
+  constructor(client: ClientProfile, updated: (server: string, message: Message) => void) {
+    this.client = client;
+    this.updated = updated;
   }
 }
 
-function keyOf(server: string, uri: string): string {
-  return `${server}\0${uri}`;
+interface Session {
+  readonly watcher: SessionWatcher;
+  /** How each resource is given up again, by server and URI. */
+  readonly leave: Map<string, () => void>;
+}
+
+/**
+ * `resources/subscribe` of stateful sessions: passed on to stateful servers, where it is one for all that share a
+ * connection; at stateless ones a part in the feed. Updates go to the session's own stream.
+ */
+export class Subscriptions {
+  readonly #deps: SubscriptionsDeps;
+  readonly #sessions = new Map<string, Session>();
+
+  constructor(deps: SubscriptionsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
+  async run(resource: Watched, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { upstreams, watches } = this.#deps;
+    const { server, uri } = resource;
+    const { client } = exchange;
+    const pass = (): Promise<Outcome> => upstreams.call(server, request, exchange);
+    if (client.sessionId === null) return pass();
+    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const stateless = known?.hello.era === 'stateless';
+    const name = `${server}\0${uri}`;
+    if (request.method === 'resources/unsubscribe') {
+      const session = this.#sessions.get(client.sessionId);
+      const leave = session?.leave.get(name);
+      session?.leave.delete(name);
+      if (!stateless) return session === undefined ? pass() : watches.unwatch(session.watcher, resource, pass);
+      leave?.();
+      return ownAnswer('stateful', '');
+    }
+    const session = this.#session(client, client.sessionId);
+    if (session.leave.size >= MAX_RESOURCES && !session.leave.has(name)) {
+      return failure(new GatewayError('OVERLOADED', `No more than ${MAX_RESOURCES} resources may be subscribed to`));
+    }
+    if (stateless) return this.#joinFeed(session, name, resource);
+    const outcome = await watches.watch(session.watcher, resource, pass);
+    if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+    this.#keep(session, name, () => watches.leave(session.watcher, resource));
+    return outcome;
+  }
+
+  deleteSession(sessionId: string): void {
+    const session = this.#sessions.get(sessionId);
+    this.#sessions.delete(sessionId);
+    for (const leave of session?.leave.values() ?? []) leave();
+  }
+
+  #joinFeed(session: Session, name: string, resource: Watched): Promise<Outcome> {
+    const { server, uri, exposed } = resource;
+    if (session.leave.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
+    return new Promise((resolve) => {
+      const subscriber: Subscriber = {
+        client: session.watcher.client,
+        wanted: { uris: new Set([uri]), taskIds: new Set() },
+        settled: (honoured: Wanted, refusal) => {
+          if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
+          resolve(refusal ?? failure(notHonoured(exposed)));
+          session.leave.get(name)?.();
+          session.leave.delete(name);
+        },
+        received: (update) => {
+          const stateful = notificationToStateful(update);
+          if (stateful === null) return;
+          session.watcher.updated(
+            server,
+            exposedUpdate(stateful, (own) => (own === uri ? exposed : own)),
+          );
+        },
+      };
+      const { feeds } = this.#deps;
+      let left = false;
+      let leave = (): void => {};
+      this.#keep(session, name, () => {
+        left = true;
+        leave();
+      });
+      leave = feeds.join(server, subscriber);
+      if (left) leave();
+    });
+  }
+
+  /** A session that ended meanwhile keeps nothing. */
+  #keep(session: Session, name: string, leave: () => void): void {
+    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.leave.set(name, leave);
+    else leave();
+  }
+
+  #session(client: ClientProfile, sessionId: string): Session {
+    let session = this.#sessions.get(sessionId);
+    if (session === undefined) {
+      const watcher = new SessionWatcher(client, (server, message) => {
+        const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
+        if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
+      });
+      session = { watcher, leave: new Map() };
+      this.#sessions.set(sessionId, session);
+    }
+    session.watcher.client = client;
+    return session;
+  }
+}
+
+function notHonoured(uri: string): GatewayError {
+  return new GatewayError('INVALID_PARAMS', `The server does not take a subscription to ${uri}`);
 }

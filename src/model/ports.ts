@@ -30,6 +30,11 @@ export interface Upstreams {
    * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down.
    */
   catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null>;
+  /**
+   * Which of the server's connections serves this client: its session key, to be compared and nothing else. Clients
+   * with the same key share a connection. null while it is not known in which era the server serves the client.
+   */
+  connectionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
   status(server: string): ServerStatus | null;
@@ -44,9 +49,9 @@ export interface Upstreams {
 export interface UpstreamEvents {
   /**
    * A notification that belongs to no call in flight. `sessionId` is the one client session the connection belongs to,
-   * null for connections that are not one session's.
+   * null for connections that are not one session's; `key` is the connection's (`Upstreams.connectionKey`).
    */
-  notification(server: string, sessionId: string | null, message: Message): void;
+  notification(server: string, sessionId: string | null, message: Message, key: string): void;
   /** A stateful server's own request outside any call. Resolves with the answer to send back (`result` or `error`). */
   request(server: string, sessionId: string | null, message: Message): Promise<Message>;
   /**
@@ -58,8 +63,17 @@ export interface UpstreamEvents {
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
   /** A session's own connection was lost with its state, and replaced or not. */
   stateLost(server: string, sessionId: string): void;
+  /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
+  connectionChanged(server: string, key: string, change: ConnectionChange): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
+
+/**
+ * `opened`: calls go over it from now on, and nothing was set up on it yet. `ended`: it is gone, and comes back with a
+ * call or by itself. `renewed`: it stands in for one that ended by itself, and the server has been listed anew over it.
+ * `missed`: the way on which the server tells of its own accord was broken, and it has been listed anew since.
+ */
+export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
 
 /** Delivery to clients outside any exchange. Implemented by `downstream/`. */
 export interface ClientStreams {

@@ -61,10 +61,16 @@ export class ClientConnections {
     this.#server = server;
   }
 
+  /** The key of the connection that serves the client; null while the era is not known. */
+  keyOf(client: ClientProfile): string | null {
+    const era = this.#deps.eras.servedIn(client);
+    return era === null ? null : sessionKey(client, isolationOf(this.#server, era), era);
+  }
+
   /** The client's connection, if calls can be sent on it now. */
   ready(client: ClientProfile): Connection | null {
-    const era = this.#deps.eras.servedIn(client);
-    return era === null ? null : this.pool.ready(sessionKey(client, isolationOf(this.#server, era), era));
+    const key = this.keyOf(client);
+    return key === null ? null : this.pool.ready(key);
   }
 
   /** The client's connection, opened if need be. Rejects with GatewayError. */

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { UpstreamEvents } from '../model/ports.ts';
+import type { ConnectionChange, UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ClientConnections } from './client-connections.ts';
 import { closedError } from './closed-error.ts';
@@ -12,10 +12,14 @@ import { asGatewayError } from './failures.ts';
 import type { ListUpkeep } from './list-upkeep.ts';
 import type { LostConnections } from './lost-connections.ts';
 import type { ServerObserver } from './server-observer.ts';
+import { keysOfSession } from './session-key.ts';
 import type { Wanted } from './session-pool.ts';
 import type { Supervisor } from './supervisor.ts';
 import { sessionOf } from './tenancy.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
+
+/** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */
+const MAX_ENDED = 65_536;
 
 /** Whom it tells. They need connections, which need their owner, so it is joined to them after they are made. */
 export interface ConnectionEventsParts {
@@ -35,6 +39,8 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   readonly #server: string;
   readonly #logger: Logger;
   readonly #events: UpstreamEvents;
+  /** Keys whose connection ended by itself, till they have another one. */
+  readonly #ended = new Set<string>();
   #parts!: ConnectionEventsParts;
 
   constructor(server: string, logger: Logger, events: UpstreamEvents) {
@@ -56,6 +62,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     this.abandoned(connection);
     const error = closedError(this.#server, reason);
     this.#logger.warn('connection_ended', { reason: reason.kind, error: error.message });
+    if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
       connections.forgetSession(want.key);
@@ -68,6 +75,28 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     }
   }
 
+  /** A connection has got its owner. */
+  opened(connection: Connection): void {
+    const { key } = connection;
+    this.#tell(key, 'opened');
+    if (!this.#ended.delete(key)) return;
+    // Nobody knows what the server would have said meanwhile.
+    this.#events.outdated(this.#server, null);
+    void this.#tellAfter(this.#parts.upkeep.renewed(connection), [key], 'renewed');
+  }
+
+  /** The connection under this key is gone, and not by the doing of whose it was. */
+  ended(key: string): void {
+    if (this.#ended.size >= MAX_ENDED) this.#ended.clear();
+    this.#ended.add(key);
+    this.#tell(key, 'ended');
+  }
+
+  /** The session is over: nobody is waiting for its connection any more. */
+  released(sessionId: string): void {
+    for (const key of keysOfSession(sessionId)) this.#ended.delete(key);
+  }
+
   /** It was given up before it was negotiated. */
   abandoned(connection: Connection): void {
     this.#parts.observer.ended(connection);
@@ -75,7 +104,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
 
   notified(connection: Connection, message: Message): void {
     if (connection.tenancy.kind === 'spare') return;
-    this.#events.notification(this.#server, sessionOf(connection.tenancy), message);
+    this.#events.notification(this.#server, sessionOf(connection.tenancy), message, connection.key);
   }
 
   asked(connection: Connection, message: Message): Promise<Message> {
@@ -92,7 +121,10 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
 
   missed(connection: Connection): void {
     this.#events.outdated(this.#server, null);
-    this.#parts.upkeep.missed(connection);
+    const { pool } = this.#parts.connections;
+    // All stateless connections are listened to over one of them.
+    const keys = connection.era === 'stateless' ? [...pool.keys()] : [connection.key];
+    void this.#tellAfter(this.#parts.upkeep.relisted(connection), keys, 'missed');
   }
 
   unresponsive(connection: Connection): void {
@@ -110,6 +142,16 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   stateLost(of: { readonly tenancy: Wanted['tenancy'] }): void {
     const sessionId = sessionOf(of.tenancy);
     if (sessionId !== null) this.#events.stateLost(this.#server, sessionId);
+  }
+
+  /** Once the lists are known again, so that whoever is told and lists gets the new ones. */
+  async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
+    await listed;
+    for (const key of keys) if (key !== '') this.#tell(key, change);
+  }
+
+  #tell(key: string, change: ConnectionChange): void {
+    this.#events.connectionChanged(this.#server, key, change);
   }
 
   /** F22: a session the server has forgotten is replaced at once; what was not sent meanwhile waits for it. */

@@ -50,6 +50,7 @@ export class Connection implements Carrier, TransportReceiver {
   readonly createdAt: number;
   hello: Hello | null = null;
   #tenancy: Tenancy = SPARE;
+  #key = '';
   /** The server's session id (HTTP, stateful era); null where it gave none. */
   mcpSessionId: string | null = null;
   /** Why it ended by itself; null while it lives or was closed by us. */
@@ -132,9 +133,15 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#tenancy;
   }
 
+  /** The session key it is pooled under; empty while it is nobody's. */
+  get key(): string {
+    return this.#key;
+  }
+
   /** Says whose the connection is, and asks them what the server wanted to know before there was anybody to ask. */
-  adopt(tenancy: Tenancy): void {
+  adopt(tenancy: Tenancy, key: string): void {
     this.#tenancy = tenancy;
+    this.#key = key;
     // On the first call they can be asked on its stream; not every client has another one open.
     if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }

@@ -13,6 +13,8 @@ export interface ListUpkeepDeps {
   readonly clock: Clock;
   readonly events: UpstreamEvents;
   readonly catalogs: ServerCatalogs;
+  /** The stream on which a stateless server tells of changes was broken. */
+  readonly missed: (connection: Connection) => void;
 }
 
 /** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
@@ -22,10 +24,10 @@ export class ListUpkeep {
   readonly #listener: ChangeListener;
 
   constructor(deps: ListUpkeepDeps) {
-    const { clock } = deps;
+    const { clock, missed } = deps;
     this.#deps = deps;
     this.#changes = new ChangeGatherer(clock, (connection, messages) => this.#changed(connection, messages));
-    this.#listener = new ChangeListener({ clock, missed: (connection) => this.missed(connection) });
+    this.#listener = new ChangeListener({ clock, missed });
   }
 
   /** There is a connection that the server can be listed over. */
@@ -39,12 +41,17 @@ export class ListUpkeep {
     this.#changes.note(connection, message);
   }
 
-  /** What the server told of its lists may have been missed. */
-  missed(connection: Connection): void {
+  /** The connection stands in for one that ended: resolves when the server has been listed since. */
+  renewed(connection: Connection): Promise<void> {
+    return this.#deps.catalogs.renewed(connection);
+  }
+
+  /** Lists again what this connection serves; resolves when that is done, or has failed. */
+  async relisted(connection: Connection): Promise<void> {
     if (!connection.ready) return;
     const { catalogs } = this.#deps;
-    if (connection.era === 'stateless') catalogs.refreshAll(connection);
-    else catalogs.refreshOver(connection);
+    if (connection.era === 'stateless') await catalogs.refreshAll(connection);
+    else await catalogs.refreshOver(connection);
   }
 
   close(): void {
@@ -56,8 +63,8 @@ export class ListUpkeep {
     const { server, events } = this.#deps;
     const sessionId = sessionOf(connection.tenancy);
     if (sessionId !== null) {
-      for (const message of messages) events.notification(server, sessionId, message);
+      for (const message of messages) events.notification(server, sessionId, message, connection.key);
     }
-    this.missed(connection);
+    void this.relisted(connection);
   }
 }

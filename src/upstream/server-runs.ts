@@ -22,6 +22,8 @@ export interface ServerRunsDeps {
   readonly observer: ServerObserver;
   /** Presented where no client is behind a start. */
   readonly nobody: ClientProfile;
+  /** The connection under this key is ended by us, and its owner may want another. */
+  readonly ended: (key: string) => void;
 }
 
 /** Who wants a start, and in which era: null for whichever the server speaks. */
@@ -86,7 +88,11 @@ export class ServerRuns {
   }
 
   halt(): Promise<void> {
-    return this.#deps.connections.pool.closeAll(this.#closeReason);
+    const { connections, ended } = this.#deps;
+    const keys = [...connections.pool.keys()];
+    const closed = connections.pool.closeAll(this.#closeReason);
+    for (const key of keys) ended(key);
+    return closed;
   }
 
   async #up(wish: Wish): Promise<void> {

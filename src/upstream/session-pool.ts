@@ -178,13 +178,17 @@ export class SessionPool {
     return this.#end(slot, 'remove');
   }
 
-  /** Ends connections of clients without a session that have been idle for long. */
-  sweep(): void {
+  /** Ends connections of clients without a session that have been idle for long; returns their keys. */
+  sweep(): string[] {
     const before = this.#deps.clock.now() - IDLE_MS;
+    const ended: string[] = [];
     for (const [key, { tenancy, connection }] of this.#slots) {
       if (tenancy.kind !== 'principal' || connection === null) continue;
-      if (connection.inFlight === 0 && connection.lastUsedAt < before) void this.release(key);
+      if (connection.inFlight > 0 || connection.lastUsedAt >= before) continue;
+      void this.release(key);
+      ended.push(key);
     }
+    return ended;
   }
 
   async drained(deadlineMs: number): Promise<void> {
@@ -263,7 +267,7 @@ export class SessionPool {
   }
 
   #give(connection: Connection, slot: Slot): void {
-    connection.adopt(slot.tenancy);
+    connection.adopt(slot.tenancy, slot.key);
     this.#deps.adopted(connection, slot);
   }
 

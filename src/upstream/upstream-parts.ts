@@ -79,7 +79,10 @@ export function assembleUpstream(
     quota: type === 'stdio' ? quota : null,
     eras,
     nobody,
-    adopted: (connection, want) => upkeep.useful(connection, want.profile),
+    adopted: (connection, want) => {
+      upkeep.useful(connection, want.profile);
+      events.opened(connection);
+    },
   });
   const { pool } = connections;
   const catalogs = new ServerCatalogs(
@@ -96,7 +99,13 @@ export function assembleUpstream(
     },
     remembered,
   );
-  const upkeep = new ListUpkeep({ server: name, clock, events: deps.events, catalogs });
+  const upkeep = new ListUpkeep({
+    server: name,
+    clock,
+    events: deps.events,
+    catalogs,
+    missed: (connection) => events.missed(connection),
+  });
   const supervisor = new Supervisor({
     server: name,
     local,
@@ -112,7 +121,17 @@ export function assembleUpstream(
   });
   const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool });
   const lost = new LostConnections(name, local, pool);
-  const runs = new ServerRuns({ server: name, supervisor, connections, lost, catalogs, upkeep, observer, nobody });
+  const runs = new ServerRuns({
+    server: name,
+    supervisor,
+    connections,
+    lost,
+    catalogs,
+    upkeep,
+    observer,
+    nobody,
+    ended: (key) => events.ended(key),
+  });
   const health = new ConnectionHealth({
     server: name,
     pingMs: times.pingMs,

@@ -104,6 +104,10 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.catalog(client, waitMs) ?? Promise.resolve(null);
   }
 
+  connectionKey(server: string, client: ClientProfile): string | null {
+    return this.#upstreams.get(server)?.connectionKey(client) ?? null;
+  }
+
   ownsConnection(server: string, client: ClientProfile): boolean {
     return this.#upstreams.get(server)?.owns(client) ?? false;
   }

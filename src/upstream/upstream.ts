@@ -64,6 +64,10 @@ export class Upstream {
     return this.#parts.shown.get(client, waitMs);
   }
 
+  connectionKey(client: ClientProfile): string | null {
+    return this.#parts.connections.keyOf(client);
+  }
+
   owns(client: ClientProfile): boolean {
     const connection = this.#parts.connections.ready(client);
     return connection !== null && isExclusive(connection.tenancy);
@@ -71,11 +75,13 @@ export class Upstream {
 
   releaseSession(sessionId: string): void {
     this.#parts.lost.forget(sessionId);
+    this.#parts.events.released(sessionId);
     this.#parts.connections.release(sessionId);
   }
 
   sweep(): void {
-    this.#parts.connections.pool.sweep();
+    const { connections, events } = this.#parts;
+    for (const key of connections.pool.sweep()) events.ended(key);
   }
 
   status(): ServerStatus {

@@ -126,6 +126,10 @@ export class FakeUpstreams implements Upstreams {
     });
   }
 
+  connectionKey(server: string, { sessionId }: ClientProfile): string {
+    return this.owned.has(server) && sessionId !== null ? sessionId : 'shared';
+  }
+
   ownsConnection(server: string): boolean {
     return this.owned.has(server);
   }

@@ -4,6 +4,7 @@ import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import type { Outcome } from '../../src/model/outcome.ts';
 import type {
+  ConnectionChange,
   EraVerdict,
   EraVerdicts,
   KnownCatalogs,
@@ -120,6 +121,7 @@ class RecordedEvents implements UpstreamEvents {
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
   readonly lost: string[] = [];
+  readonly connections: string[] = [];
   readonly outdatedBy: (string | null)[] = [];
   readonly states: ServerState[] = [];
   answer: (message: Message) => Promise<Message> = () =>
@@ -140,6 +142,10 @@ class RecordedEvents implements UpstreamEvents {
 
   catalogChanged(server: string, print: string, lists: readonly ListKind[]): void {
     this.changed.push({ server, fingerprint: print, lists });
+  }
+
+  connectionChanged(_server: string, key: string, change: ConnectionChange): void {
+    this.connections.push(`${change} ${key}`);
   }
 
   stateLost(_server: string, sessionId: string): void {
