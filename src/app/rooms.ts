@@ -72,12 +72,13 @@ export async function buildRooms(
   const reaper = new Reaper({ logger, record });
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
+  const key = installationKey(stateFile, random);
   const gateway = new Gateway({
     clock,
     logger,
     metrics,
     info,
-    key: installationKey(stateFile, random),
+    key,
     firstListWaitMs: () => registry.state.firstListWaitMs,
   });
   const upstreams = new UpstreamSet({
@@ -104,6 +105,7 @@ export async function buildRooms(
   const records = new SqliteSessionRecords(stateFile);
   const authenticator = new KeyAuthenticator(loaded.state);
   const downstream = new Downstream({
+    key,
     clock,
     random,
     logger,

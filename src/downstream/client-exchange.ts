@@ -31,7 +31,8 @@ let count = 0;
 export class ClientExchange implements Exchange {
   readonly request: Message;
   readonly client: ClientProfile;
-  readonly reply: Reply;
+  /** Replaced by whoever takes it over while the call goes on. */
+  reply: Reply;
   readonly #headers: IncomingHttpHeaders | null;
   readonly #number = ++count;
   cancelled: string | null = null;
@@ -48,14 +49,14 @@ export class ClientExchange implements Exchange {
     this.#headers = headers;
   }
 
+  /** Another exchange of the same request, to stand before the client in this one's place. */
+  standIn(): ClientExchange {
+    return new ClientExchange(this.request, this.client, this.reply, this.#headers);
+  }
+
   /** Only these headers leave this room; credentials never do. */
   get paramHeaders(): Readonly<Record<string, string>> | null {
-    if (this.#headers === null) return null;
-    const found: Record<string, string> = Object.create(null);
-    for (const [name, value] of Object.entries(this.#headers)) {
-      if (typeof value === 'string' && name.startsWith('mcp-param-')) found[name] = value;
-    }
-    return found;
+    return this.#headers === null ? null : paramHeadersOf(this.#headers);
   }
 
   get id(): string {
@@ -106,4 +107,13 @@ export class ClientExchange implements Exchange {
     if (this.cancelled === null) this.reply.answer(this, outcome);
     else this.reply.cancelled(this);
   }
+}
+
+/** The `Mcp-Param-*` headers, by lower-case name. */
+export function paramHeadersOf(headers: IncomingHttpHeaders): Record<string, string> {
+  const found: Record<string, string> = Object.create(null);
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value === 'string' && name.startsWith('mcp-param-')) found[name] = value;
+  }
+  return found;
 }

@@ -1,3 +1,4 @@
+import { StateSealer } from '../gateway/state-sealer.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RouteTable } from '../http/route-table.ts';
 import type { Clock } from '../model/clock.ts';
@@ -17,6 +18,7 @@ import { Endpoints } from './endpoints.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { Gate } from './gate.ts';
 import { LegacySse } from './legacy-sse.ts';
+import { ParkingLot } from './parking-lot.ts';
 import { renderRpc } from './send.ts';
 import { SessionIntake } from './session-intake.ts';
 import { SessionTable } from './session-table.ts';
@@ -40,6 +42,10 @@ export interface DownstreamDeps {
   /** How long an answer may take before it becomes a stream; tests shorten it. */
   readonly patienceMs?: number;
   readonly statelessPatienceMs?: number;
+  /** 32 random bytes of this installation; seals what leads clients back to their calls. Without it, not over restarts. */
+  readonly key?: Buffer;
+  /** How long a stateless client may take to come back with answers. Default 10 min. */
+  readonly parkedMs?: number;
 }
 
 /** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
@@ -58,6 +64,7 @@ export class Downstream implements ClientStreams {
   readonly #prefix: string;
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
+  readonly #lot: ParkingLot;
   readonly #stateless: StatelessFront;
   readonly #http: StreamableHttp;
   readonly #sse: LegacySse;
@@ -81,8 +88,16 @@ export class Downstream implements ClientStreams {
       onEnded: (sessionId) => core.sessionEnded(sessionId),
     });
     this.#intake = new SessionIntake(core, this.sessions);
+    const key = deps.key ?? Buffer.from(random.hex(32), 'hex');
+    this.#lot = new ParkingLot({
+      clock,
+      random,
+      sealer: new StateSealer({ key, clock, random }),
+      ...(deps.parkedMs === undefined ? {} : { ttlMs: deps.parkedMs }),
+    });
     this.#stateless = new StatelessFront({
       core,
+      lot: this.#lot,
       endpoints: this.endpoints,
       fingerprints,
       firstListWaitMs,
@@ -111,6 +126,11 @@ export class Downstream implements ClientStreams {
     let count = this.#stateless.exchanges.size;
     for (const session of this.sessions.values()) count += session.exchanges.size;
     return count;
+  }
+
+  /** Calls of stateless clients that wait for their clients to come back with answers. */
+  get parked(): number {
+    return this.#lot.parked;
   }
 
   /** Adds the client-facing paths to a listener. */
@@ -146,6 +166,7 @@ export class Downstream implements ClientStreams {
       intake: this.#intake,
       fingerprints: this.#fingerprints,
       firstListWaitMs: () => this.#deps.state().firstListWaitMs,
+      lot: this.#lot,
       maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
       prefix: this.#prefix,
     });
@@ -186,6 +207,7 @@ export class Downstream implements ClientStreams {
       } else this.sessions.end(session, 'the caller may not use this any more');
     }
     this.#stateless.reauthorize(current);
+    this.#lot.reauthorize(current);
   }
 
   /**
@@ -206,6 +228,7 @@ export class Downstream implements ClientStreams {
   close(): void {
     this.drain();
     for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
+    this.#lot.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);
       if (!session.lasting) this.sessions.end(session, 'the gateway is stopping');

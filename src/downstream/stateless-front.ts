@@ -2,7 +2,7 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { SessionSettings } from '../model/desired-state.ts';
 import type { Endpoint } from '../model/exchange.ts';
-import { answer } from '../model/outcome.ts';
+import { answer, failure } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
 import type { StatelessInbound } from '../protocol/classify.ts';
 import { ClientExchange } from './client-exchange.ts';
@@ -11,6 +11,7 @@ import type { Endpoints } from './endpoints.ts';
 import { ExchangeList } from './exchange-list.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { discoverAnswer, listenCompletion } from './hello-answer.ts';
+import { sameRights } from './rights.ts';
 import { sendError } from './send.ts';
 import { settle } from './session-intake.ts';
 import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
@@ -38,7 +39,7 @@ export class StatelessFront {
 
   constructor(deps: StatelessFrontDeps) {
     this.#deps = deps;
-    this.#reply = { patience: deps.patience, exchanges: this.exchanges };
+    this.#reply = { patience: deps.patience, exchanges: this.exchanges, lot: deps.lot };
   }
 
   take(
@@ -73,11 +74,16 @@ export class StatelessFront {
       sendError(context, 503, -32600, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
+    const { headers } = context.request;
+    const returning = this.#deps.lot.returning(message, principal, endpoint, headers);
+    const request = returning?.kind === 'again' ? returning.request : message;
     const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
-    const exchange = new ClientExchange(message, client, reply, context.request.headers);
+    const exchange = new ClientExchange(request, client, reply, headers);
     reply.exchange = exchange;
     this.exchanges.add(exchange);
-    if (message.method === 'server/discover') {
+    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
+    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (message.method === 'server/discover') {
       void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client, this.#deps.firstListWaitMs()));
     } else if (listens) void this.#listen(exchange, endpoint);
     else void settle(exchange, this.#deps.core.run(exchange, endpoint));
@@ -95,7 +101,8 @@ export class StatelessFront {
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const exchange of this.exchanges.all()) {
       const { request, client } = exchange;
-      if (request.method !== 'subscriptions/listen' || same(client.principal, current(client.principal.id))) continue;
+      const listens = request.method === 'subscriptions/listen';
+      if (!listens || sameRights(client.principal, current(client.principal.id))) continue;
       exchange.conclude(answer(listenCompletion(request)), 'the rights of the caller have changed');
     }
   }
@@ -115,11 +122,4 @@ export class StatelessFront {
     if (left === 0) this.#listens.delete(id);
     else this.#listens.set(id, left);
   }
-}
-
-function same(before: Principal, now: Principal | null): boolean {
-  if (now === null) return false;
-  const [had, has] = [before.servers, now.servers];
-  if (had === null || has === null) return had === has;
-  return had.size === has.size && [...had].every((server) => has.has(server));
 }

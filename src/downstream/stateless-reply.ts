@@ -1,6 +1,5 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { Endpoint, Flow } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { oneLine, withId } from '../protocol/splice.ts';
@@ -9,6 +8,8 @@ import { answerMessage, isPassedOn, notificationFor } from './answer-parts.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { EventSink } from './event-sink.ts';
 import type { ExchangeList } from './exchange-list.ts';
+import { withPages } from './page-required.ts';
+import type { ParkingLot } from './parking-lot.ts';
 import { sendLastParts, sendParts } from './send.ts';
 import { httpStatus } from './stateless-status.ts';
 import { WaitingFlows } from './waiting-flows.ts';
@@ -18,6 +19,8 @@ export interface StatelessReplyDeps {
   readonly patience: AgeQueue;
   /** All stateless exchanges in flight. */
   readonly exchanges: ExchangeList;
+  /** Calls whose servers ask, from round to round. */
+  readonly lot: ParkingLot;
 }
 
 /**
@@ -29,14 +32,14 @@ export class StatelessReply implements Reply, Ageing {
   dueAt = 0;
   earlier: Ageing | null = null;
   later: Ageing | null = null;
-  readonly canAsk = false;
+  readonly canAsk = true;
   readonly #deps: StatelessReplyDeps;
   readonly #endpoint: Endpoint;
   readonly #takesStream: boolean;
   #context: RequestContext | null;
   #sink: EventSink | null = null;
   #waiting: WaitingFlows | null = null;
-  /** The exchange this is the reply of; set once, by whoever makes both. */
+  /** The exchange this is the reply of; set by whoever makes both. */
   exchange: ClientExchange | null = null;
 
   constructor(deps: StatelessReplyDeps, endpoint: Endpoint, context: RequestContext, takesStream: boolean) {
@@ -62,11 +65,13 @@ export class StatelessReply implements Reply, Ageing {
     this.#waiting.wait(flow, sink);
   }
 
-  askFor(_exchange: ClientExchange, request: Message): Promise<Message> {
-    return Promise.reject(new GatewayError('MISSING_CAPABILITY', `there is no way to ask for ${request.method}`));
+  async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    this.exchange = this.#deps.lot.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
+    return exchange.ask(request);
   }
 
-  answer(exchange: ClientExchange, outcome: Outcome): void {
+  answer(exchange: ClientExchange, given: Outcome): void {
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
     this.#deps.patience.leave(this);
     this.#deps.exchanges.remove(exchange);
     const message = answerMessage(exchange.request, this.#endpoint, outcome);

@@ -1,8 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint, Flow } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
 import type { StatelessInbound } from '../protocol/classify.ts';
 import { errorAnswer } from '../protocol/compose.ts';
@@ -14,6 +13,8 @@ import type { Core } from './core.ts';
 import { ExchangeList } from './exchange-list.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { discoverAnswer, listenCompletion } from './hello-answer.ts';
+import { withPages } from './page-required.ts';
+import type { ParkingLot } from './parking-lot.ts';
 import { MAX_IN_FLIGHT, settle } from './session-intake.ts';
 import type { SharedWire } from './shared-channel.ts';
 
@@ -21,12 +22,14 @@ export interface StatelessWireDeps {
   readonly core: Core;
   readonly fingerprints: Fingerprints;
   readonly firstListWaitMs: () => number;
+  /** Calls whose servers ask, from round to round. */
+  readonly lot: ParkingLot;
 }
 
 /** Requests of 2026-07-28 on a wire that carries everything: told apart by their ids, cancelled by notification. */
 export class StatelessWire implements Reply {
   readonly exchanges = new ExchangeList();
-  readonly canAsk = false;
+  readonly canAsk = true;
   readonly #deps: StatelessWireDeps;
   readonly #wire: SharedWire;
   readonly #principal: Principal;
@@ -59,9 +62,13 @@ export class StatelessWire implements Reply {
       this.#wire.write(errorAnswer(message.id, -32600, 'Too many requests in flight', null, 'stateless').bytes);
       return;
     }
-    const exchange = new ClientExchange(message, client, this);
+    const returning = this.#deps.lot.returning(message, this.#principal, this.#endpoint, null);
+    const request = returning?.kind === 'again' ? returning.request : message;
+    const exchange = new ClientExchange(request, client, this);
     this.exchanges.add(exchange);
-    if (message.method === 'server/discover') {
+    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
+    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (message.method === 'server/discover') {
       void settle(exchange, discoverAnswer(core, message, this.#endpoint, client, this.#deps.firstListWaitMs()));
     } else void settle(exchange, core.run(exchange, this.#endpoint));
   }
@@ -86,6 +93,7 @@ export class StatelessWire implements Reply {
 
   close(reason: string): void {
     this.exchanges.cancelAll(reason);
+    this.#deps.lot.left(this, reason);
   }
 
   notify(_exchange: ClientExchange, notification: Message, flow: Flow | null): void {
@@ -93,11 +101,13 @@ export class StatelessWire implements Reply {
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 
-  askFor(_exchange: ClientExchange, request: Message): Promise<Message> {
-    return Promise.reject(new GatewayError('MISSING_CAPABILITY', `there is no way to ask for ${request.method}`));
+  async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    this.#deps.lot.begin(exchange, this.exchanges, this.#endpoint, this);
+    return exchange.ask(request);
   }
 
-  answer(exchange: ClientExchange, outcome: Outcome): void {
+  answer(exchange: ClientExchange, given: Outcome): void {
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
     this.exchanges.remove(exchange);
     const parts = answerParts(exchange.request, this.#endpoint, outcome);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));

@@ -11,6 +11,7 @@ import type { ClientSession } from './client-session.ts';
 import type { Core } from './core.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { LineReader } from './line-reader.ts';
+import type { ParkingLot } from './parking-lot.ts';
 import type { SessionIntake } from './session-intake.ts';
 import type { SessionTable } from './session-table.ts';
 import { SharedChannel, type SharedWire } from './shared-channel.ts';
@@ -35,6 +36,7 @@ export interface StdioFrontDeps {
   readonly intake: SessionIntake;
   readonly fingerprints: Fingerprints;
   readonly firstListWaitMs: () => number;
+  readonly lot: ParkingLot;
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;
   readonly maxMessageBytes: number;

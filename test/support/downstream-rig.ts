@@ -21,6 +21,8 @@ export interface RigOptions {
   readonly sessions?: Partial<SessionSettings>;
   readonly patienceMs?: number;
   readonly clock?: Clock;
+  /** Of the installation, to be shared by a gateway and its successor. */
+  readonly key?: Buffer;
   readonly core?: FakeCore;
   /** A fixed port, for a successor in the same place. */
   readonly port?: number;
@@ -62,6 +64,7 @@ export class DownstreamRig {
       records: new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
+      ...(options.key === undefined ? {} : { key: options.key }),
       ...(options.patienceMs === undefined
         ? {}
         : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),
