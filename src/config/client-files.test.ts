@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { revealed } from '../model/secret.ts';
 import type { Server } from '../model/server.ts';
 import { type ConfigResult, loadConfig } from './load-config.ts';
 
@@ -44,6 +45,8 @@ function brief(server: Server): Record<string, unknown> {
   const { transport, timeoutMs, toolTimeoutMs, retry, trusted, start, enabled, tools, limits, origin } = server;
   return {
     ...transport,
+    ...('env' in transport ? { env: revealed(transport.env) } : {}),
+    ...('headers' in transport ? { headers: revealed(transport.headers) } : {}),
     ...(timeoutMs === 60_000 ? {} : { timeoutMs }),
     ...(toolTimeoutMs.size === 0 ? {} : { toolTimeoutMs: Object.fromEntries(toolTimeoutMs) }),
     ...(retry === 'never' ? {} : { retry, trusted }),

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { revealed } from '../model/secret.ts';
 import type { Server, TransportSpec } from '../model/server.ts';
 
 type Digested = Pick<Server, 'transport' | 'isolation' | 'isolationHeader'> & { readonly maxMessageBytes: number };
@@ -18,10 +19,12 @@ function transportFacts(transport: TransportSpec): unknown {
   if (transport.type === 'stdio') {
     const { command, args, env, inheritEnv, cwd } = transport;
     const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
-    return ['stdio', command, args, sorted(env), inherited, cwd];
+    return ['stdio', command, args, sorted(revealed(env)), inherited, cwd];
   }
   const { type, url, sseFallback = false, headers, tls } = transport;
-  const lowered = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+  const lowered = Object.fromEntries(
+    Object.entries(revealed(headers)).map(([name, value]) => [name.toLowerCase(), value]),
+  );
   return [type, url, sseFallback, sorted(lowered), tls.ca ?? null, tls.cert ?? null, tls.key?.reveal() ?? null];
 }
 

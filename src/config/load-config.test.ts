@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { inspect } from 'node:util';
+import { revealed } from '../model/secret.ts';
 import { type LoadOptions, loadConfig } from './load-config.ts';
 import { renderProblem } from './problem.ts';
 
@@ -183,7 +184,7 @@ test('inputs are asked once, only those needed, and only where nothing else know
   assert.deepEqual(asked, [{ id: 'needed', description: 'The key', password: true }]);
   const { transport } = servers.get('one')!;
   assert.deepEqual(
-    { ...(transport.type === 'stdio' && transport.env) },
+    { ...(transport.type === 'stdio' && revealed(transport.env)) },
     { A: 'typed-in', B: 'typed-in', C: 'from-env' },
   );
 });
@@ -285,11 +286,24 @@ test('a byte-order mark is tolerated, and __proto__ is a name like any other', a
     '\ufeff{ "mcpServers": { "one": { "command": "x", "env": { "__proto__": "1", "constructor": "2" } } } }',
   );
   const { transport } = servers.get('one')!;
-  assert.deepEqual(transport.type === 'stdio' && Object.entries(transport.env), [
+  assert.deepEqual(transport.type === 'stdio' && Object.entries(revealed(transport.env)), [
     ['__proto__', '1'],
     ['constructor', '2'],
   ]);
   assert.equal(({} as Record<string, unknown>)['constructor'], Object);
+});
+
+test('check:I2 a definition shows no value of its environment or headers, however it is printed', async () => {
+  const { servers } = await state(
+    '{ "mcpServers": { "one": { "command": "x", "env": { "PLAIN": "canary-1" } },' +
+      ' "two": { "url": "https://x.example/mcp", "headers": { "X-Plain": "canary-2" } } } }',
+  );
+  for (const { transport } of servers.values()) {
+    for (const shown of [JSON.stringify(transport), inspect(transport, { depth: 9 })]) {
+      assert.match(shown, /PLAIN|X-Plain/);
+      assert.doesNotMatch(shown, /canary/);
+    }
+  }
 });
 
 test('the syntax is told by content where the name does not say it', async () => {

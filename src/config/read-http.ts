@@ -54,8 +54,8 @@ function readUrl(fields: FieldReader): string | null {
   return checked.url;
 }
 
-function readHeaders(fields: FieldReader): Record<string, string> | null {
-  const headers: Record<string, string> = Object.create(null);
+function readHeaders(fields: FieldReader): Record<string, Secret> | null {
+  const headers: Record<string, Secret> = Object.create(null);
   const seen = new Map<string, string>();
   let good = true;
   const set = (name: string, value: string | null, at: Parameters<FieldReader['error']>[1], path: string): void => {
@@ -66,7 +66,7 @@ function readHeaders(fields: FieldReader): Record<string, string> | null {
       return;
     }
     seen.set(name.toLowerCase(), name);
-    headers[name] = value.trim();
+    headers[name] = new Secret(value.trim());
     if (isSecretHeader(name)) for (const form of secretForms(value.trim())) fields.secrets.add(form);
   };
   const declared = fields.first('headers', 'http_headers');

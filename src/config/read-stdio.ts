@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { isAbsolute, resolve } from 'node:path';
+import { Secret } from '../model/secret.ts';
 import type { StdioSpec } from '../model/server.ts';
 import { readEnvFile } from './env-file.ts';
 import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
@@ -70,11 +71,11 @@ function one(text: string | null): string[] | null {
   return text === null ? null : [text];
 }
 
-function readEnv(fields: FieldReader, context: StdioContext): Record<string, string> | null {
-  const env: Record<string, string> = Object.create(null);
+function readEnv(fields: FieldReader, context: StdioContext): Record<string, Secret> | null {
+  const env: Record<string, Secret> = Object.create(null);
   let good = true;
   const set = (name: string, value: string): void => {
-    env[name] = value;
+    env[name] = new Secret(value);
     if (namesSecret(name) || looksSecret(value)) for (const form of secretForms(value)) fields.secrets.add(form);
   };
   const envFile = fields.first('envFile');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Secret } from '../model/secret.ts';
+import { asSecrets, Secret } from '../model/secret.ts';
 import type { HttpSpec, Server, StdioSpec } from '../model/server.ts';
 import { diffServers } from '../model/servers-diff.ts';
 import { argvServer } from './argv-server.ts';
@@ -10,11 +10,16 @@ const STDIO: StdioSpec = {
   type: 'stdio',
   command: 'a',
   args: ['1', '2'],
-  env: { A: '1', B: '2' },
+  env: asSecrets({ A: '1', B: '2' }),
   inheritEnv: ['X', 'Y'],
   cwd: '/',
 };
-const HTTP: HttpSpec = { type: 'http', url: 'https://x/', headers: { A: '1' }, tls: { key: new Secret('k') } };
+const HTTP: HttpSpec = {
+  type: 'http',
+  url: 'https://x/',
+  headers: asSecrets({ A: '1' }),
+  tls: { key: new Secret('k') },
+};
 const BASE = argvServer(['a'], '/')!;
 
 function server(change: Partial<Server> & { readonly maxMessageBytes?: number } = {}): Server {
@@ -31,8 +36,8 @@ function kind(before: Server, after: Server): string {
 const RECONNECT: readonly [what: string, after: Server][] = [
   ['the command', server({ transport: { ...STDIO, command: 'b' } })],
   ['the order of arguments', server({ transport: { ...STDIO, args: ['2', '1'] } })],
-  ['a variable', server({ transport: { ...STDIO, env: { A: '1', B: '3' } } })],
-  ['a variable less', server({ transport: { ...STDIO, env: { A: '1' } } })],
+  ['a variable', server({ transport: { ...STDIO, env: asSecrets({ A: '1', B: '3' }) } })],
+  ['a variable less', server({ transport: { ...STDIO, env: asSecrets({ A: '1' }) } })],
   ['what is inherited', server({ transport: { ...STDIO, inheritEnv: true } })],
   ['the folder', server({ transport: { ...STDIO, cwd: '/tmp' } })],
   ['the type', server({ transport: HTTP })],
@@ -45,7 +50,7 @@ for (const [what, after] of RECONNECT)
 
 for (const [what, change] of [
   ['the url', { url: 'https://y/' }],
-  ['a header', { headers: { A: '2' } }],
+  ['a header', { headers: asSecrets({ A: '2' }) }],
   ['the key', { tls: { key: new Secret('other') } }],
   ['the type', { type: 'sse' }],
 ] as const) {
@@ -68,13 +73,16 @@ for (const [what, after] of UPDATED)
 test('the order of variables, the case of headers and the place in the file are no change', () => {
   const moved = { origin: { file: 'other', line: 9, column: 9 } };
   assert.equal(
-    kind(server(), server({ transport: { ...STDIO, env: { B: '2', A: '1' }, inheritEnv: ['Y', 'X'] }, ...moved })),
+    kind(
+      server(),
+      server({ transport: { ...STDIO, env: asSecrets({ B: '2', A: '1' }), inheritEnv: ['Y', 'X'] }, ...moved }),
+    ),
     'same',
   );
   assert.equal(
     kind(
       server({ transport: HTTP }),
-      server({ transport: { ...HTTP, headers: { a: '1' }, tls: { key: new Secret('k') } } }),
+      server({ transport: { ...HTTP, headers: asSecrets({ a: '1' }), tls: { key: new Secret('k') } } }),
     ),
     'same',
   );

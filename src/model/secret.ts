@@ -29,3 +29,17 @@ export class Secret {
     return MASK;
   }
 }
+
+/** Every value of `values` kept as a secret. */
+export function asSecrets(values: Readonly<Record<string, string>>): Record<string, Secret> {
+  const secrets: Record<string, Secret> = Object.create(null);
+  for (const [name, value] of Object.entries(values)) secrets[name] = new Secret(value);
+  return secrets;
+}
+
+/** The values of `secrets`, to be handed to what they are for. */
+export function revealed(secrets: Readonly<Record<string, Secret>>): Record<string, string> {
+  const values: Record<string, string> = Object.create(null);
+  for (const [name, secret] of Object.entries(secrets)) values[name] = secret.reveal();
+  return values;
+}

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { asSecrets } from '../../src/model/secret.ts';
 import type { StdioSpec } from '../../src/model/server.ts';
 import type { ProcessLog } from '../../src/upstream/process/log-limit.ts';
 import type { ProcessGuard, Startable } from '../../src/upstream/process/process-guard.ts';
@@ -21,15 +22,21 @@ export function fixture(name: string): string {
   return fileURLToPath(new URL(`../fixtures/stdio/${name}`, import.meta.url));
 }
 
-export function stdioSpec(command: string, args: readonly string[] = [], more: Partial<StdioSpec> = {}): StdioSpec {
-  return { type: 'stdio', command, args, env: {}, inheritEnv: false, cwd: process.cwd(), ...more };
+/** What of a spec is another than usual; the environment in plain words. */
+export interface SpecChange extends Partial<Omit<StdioSpec, 'env'>> {
+  readonly env?: Readonly<Record<string, string>>;
 }
 
-export function nodeSpec(name: string, args: readonly string[] = [], more: Partial<StdioSpec> = {}): StdioSpec {
+export function stdioSpec(command: string, args: readonly string[] = [], more: SpecChange = {}): StdioSpec {
+  const env = asSecrets(more.env ?? {});
+  return { type: 'stdio', command, args, inheritEnv: false, cwd: process.cwd(), ...more, env };
+}
+
+export function nodeSpec(name: string, args: readonly string[] = [], more: SpecChange = {}): StdioSpec {
   return stdioSpec(process.execPath, [fixture(name), ...args], more);
 }
 
-export function shellSpec(script: string, more: Partial<StdioSpec> = {}): StdioSpec {
+export function shellSpec(script: string, more: SpecChange = {}): StdioSpec {
   return stdioSpec('sh', ['-c', script], more);
 }
 

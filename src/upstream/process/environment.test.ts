@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
+import { asSecrets } from '../../model/secret.ts';
 import { childEnvironment } from './environment.ts';
 
 const OURS = {
@@ -22,16 +23,19 @@ const OURS = {
 };
 
 test('S2.9 check:B1 a server inherits the minimal set, and what is declared', () => {
-  assert.deepEqual(childEnvironment({ env: { API_TOKEN: 'mine', HOME: '/other' }, inheritEnv: false }, OURS), {
-    PATH: '/bin',
-    HOME: '/other',
-    LC_ALL: 'C',
-    XDG_STATE_HOME: '/state',
-    https_proxy: 'http://proxy',
-    NO_PROXY: 'localhost',
-    DOCKER_HOST: 'unix:///x',
-    API_TOKEN: 'mine',
-  });
+  assert.deepEqual(
+    childEnvironment({ env: asSecrets({ API_TOKEN: 'mine', HOME: '/other' }), inheritEnv: false }, OURS),
+    {
+      PATH: '/bin',
+      HOME: '/other',
+      LC_ALL: 'C',
+      XDG_STATE_HOME: '/state',
+      https_proxy: 'http://proxy',
+      NO_PROXY: 'localhost',
+      DOCKER_HOST: 'unix:///x',
+      API_TOKEN: 'mine',
+    },
+  );
 });
 
 test('inheritEnv: true gives everything but what looks like a secret', () => {

@@ -1,3 +1,4 @@
+import { revealed } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 
 const ALWAYS = new Set([
@@ -23,5 +24,5 @@ export function childEnvironment(
     const wanted = ALWAYS.has(name) || ALWAYS_PATTERN.test(name) || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
   }
-  return Object.assign(environment, spec.env);
+  return Object.assign(environment, revealed(spec.env));
 }

@@ -3,6 +3,7 @@ import { encodeHeaders } from '../../http/header-block.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
+import { revealed } from '../../model/secret.ts';
 import type { HttpSpec } from '../../model/server.ts';
 import type { HttpLimits } from './http-limits.ts';
 
@@ -40,7 +41,7 @@ const OWN_HEADERS = new Set([
 export function declaredHeaders(server: string, spec: HttpSpec): string[] {
   const pairs: string[] = [];
   let agent = false;
-  for (const [name, value] of Object.entries(spec.headers)) {
+  for (const [name, value] of Object.entries(revealed(spec.headers))) {
     const lower = name.toLowerCase();
     if (OWN_HEADERS.has(lower)) continue;
     if (lower === 'user-agent') agent = true;
@@ -85,7 +86,7 @@ export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPo
 /** Everything of a definition that must not show in an error: header values, credentials and query of the URL. */
 export function secretsOf(spec: HttpSpec): string[] {
   const secrets: string[] = [];
-  for (const value of Object.values(spec.headers)) {
+  for (const value of Object.values(revealed(spec.headers))) {
     secrets.push(value, ...value.split(' '));
   }
   const url = URL.canParse(spec.url) ? new URL(spec.url) : null;
