@@ -4,6 +4,7 @@ import { HttpSocket } from '../../bench/load/http-socket.ts';
 import { until } from '../../test/faults/fault-bench.ts';
 import { entriesOf } from '../../test/faults/ledger/ledger-entry.ts';
 import { inLanes, LeanClient, timedCalls } from './lean-client.ts';
+import type { Probed } from './probe.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
@@ -31,33 +32,49 @@ async function run({ say }: Run): Promise<Outcome> {
     await inLanes(READERS, sockets.length, async (i, lane) => void (await clients[i]!.open(sockets[lane]!)));
     for (const one of sockets) one.close();
     const alone = await timedCalls(caller, socket, 300);
-    const before = await gateway.probe();
+    const idle = await gateway.probe();
     let peakRss = 0;
     const watch = setInterval(() => {
       peakRss = Math.max(peakRss, gateway.rssBytes());
     }, 50);
     const talks = (): number =>
       entriesOf(gateway.bench.ledger('one'), 'executed').filter(({ tool }) => tool === 'chatter').length;
-    let talked = 0;
-    await inLanes(READERS, 20, async (i) => {
-      // One process talks to all of them in turn; more than wait here would be refused.
-      while (i - talked > 100) {
-        await sleep(100);
-        talked = talks();
-      }
+    let begun = 0;
+    /** One process talks to all of them in turn; more than wait here would be refused. */
+    const listen = async (i: number): Promise<Socket> => {
+      while (begun - talks() > 100) await sleep(100);
+      begun++;
       const reader = connect(Number(gateway.url.port), gateway.url.hostname);
       reader.on('error', () => {});
+      await new Promise((resolve) => reader.once('connect', resolve));
+      const call = clients[i]!.toolCall(begun, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${begun}`);
+      // What was written whole needs nobody who reads it: the connection ends, and is not kept for a next request.
+      reader.write(call.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'));
+      return reader;
+    };
+    // The same to clients that read: buffers on their way through are not what readers that stall cost.
+    await inLanes(READERS / 5, 20, async (i) => {
+      const reader = await listen(i);
+      reader.resume();
+      await new Promise((resolve) => reader.once('close', resolve));
+    });
+    const readPeak = peakRss;
+    const read = begun;
+    say(`${Math.round(readPeak / MIB)} MiB while clients read`);
+    const before = await gateway.probe();
+    peakRss = 0;
+    await inLanes(READERS, 20, async (i) => {
+      const reader = await listen(i);
       reader.pause();
       stalled.push(reader);
-      await new Promise((resolve) => reader.once('connect', resolve));
-      reader.write(clients[i]!.toolCall(i + 1, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${i}`));
       await sleep(200);
       if (i % 200 === 0) say(`${i} readers stalled, ${Math.round(gateway.rssBytes() / MIB)} MiB`);
     });
     const beside = await timedCalls(caller, socket, 300);
     // The last is stalled when its turn has come.
-    await until('the server has talked to all', () => talks() === READERS, 240_000);
+    await until('the server has talked to all', () => talks() === read + READERS, 240_000);
     const lastBegun = performance.now();
+    const held = await gateway.probe();
     // What is left are the caller's connection and the streams.
     while (gateway.connections() > 2 && performance.now() - lastBegun < 120_000) await sleep(100);
     const cutMs = performance.now() - lastBegun;
@@ -70,7 +87,11 @@ async function run({ say }: Run): Promise<Outcome> {
       figures: [
         figure('stalled streams', READERS, ''),
         figure('sent to each', (TIMES * BYTES) / MIB, 'MiB'),
-        figure('resident memory over base, at its peak', (peakRss - before.rssBytes) / MIB, 'MiB', 64),
+        figure('resident memory, idle', idle.rssBytes / MIB, 'MiB'),
+        figure('resident memory at its peak, while clients read the same', readPeak / MIB, 'MiB'),
+        figure('resident memory at its peak, while they stall', peakRss / MIB, 'MiB'),
+        figure('more than while they read', (peakRss - readPeak) / MIB, 'MiB', 64),
+        figure('held for them, after GC', (live(held) - live(before)) / MIB, 'MiB', 64),
         figure('heap after GC over base, when all were cut', (after.heapBytes - before.heapBytes) / MIB, 'MiB'),
         figure('from the last stall to the last cut', cutMs / 1_000, 's', 35),
         figure('streams that were not cut', Math.max(0, left - 2), '', 0),
@@ -84,6 +105,10 @@ async function run({ say }: Run): Promise<Outcome> {
     for (const reader of stalled) reader.destroy();
     await gateway.bench.dispose();
   }
+}
+
+function live({ heapBytes, externalBytes }: Probed): number {
+  return heapBytes + externalBytes;
 }
 
 export const G16: Proof = {

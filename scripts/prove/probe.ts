@@ -9,6 +9,8 @@ import { runInNewContext } from 'node:vm';
 
 export interface Probed {
   readonly heapBytes: number;
+  /** Buffers and the like, beside the heap. */
+  readonly externalBytes: number;
   readonly rssBytes: number;
   readonly timers: number;
   readonly descriptors: number;
@@ -34,6 +36,7 @@ process.on('SIGUSR2', () => {
   const probed: Probed = {
     ...measured,
     heapBytes: process.memoryUsage().heapUsed,
+    externalBytes: process.memoryUsage().external,
     rssBytes: process.memoryUsage.rss(),
     timers: process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length,
     descriptors: readdirSync('/proc/self/fd').length,

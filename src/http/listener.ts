@@ -2,19 +2,19 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Admission } from './admission.ts';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
 import { answerClientError } from './client-error.ts';
 import { answerPreflight, grantCors, isPreflight } from './cors.ts';
 import { connectionCap, descriptorLimit } from './descriptor-limit.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
 import { ListenError } from './listen-error.ts';
-import { type Refusal, rawRefusal, renderRefusal } from './refusal.ts';
+import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
 import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
 import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
-import { RouteTable } from './route-table.ts';
+import { type Handler, RouteTable } from './route-table.ts';
 import { StreamWheel } from './stream-wheel.ts';
-import { TurnBudget } from './turn-budget.ts';
 
 export interface ListenerSettings extends EdgeSettings {
   readonly port: number;
@@ -34,7 +34,7 @@ export interface ListenerOptions {
   readonly settings: ListenerSettings;
   readonly log: ListenerLog;
   readonly wheel?: StreamWheel;
-  readonly budget?: TurnBudget;
+  readonly admission?: Admission;
   /** The flag that chooses the port, for the message when it is taken. */
   readonly portFlag?: string;
   /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
@@ -71,7 +71,8 @@ export class Listener {
   /** The open event streams' timer. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
-  readonly #budget: TurnBudget;
+  readonly #admission: Admission;
+  readonly #overloaded = new Map<RefusalRenderer, string>();
   readonly #log: ListenerLog;
   readonly #portFlag: string;
   readonly #onRefused: (code: string) => void;
@@ -89,7 +90,7 @@ export class Listener {
     this.#portFlag = options.portFlag ?? '--port';
     this.#onRefused = options.onRefused ?? (() => {});
     this.wheel = options.wheel ?? new StreamWheel();
-    this.#budget = options.budget ?? new TurnBudget();
+    this.#admission = options.admission ?? new Admission();
     this.#gate = new EdgeGate(settings);
     const stallMs = options.stallMs ?? 30_000;
     this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
@@ -235,10 +236,36 @@ export class Listener {
       this.#refuse(context, unroutable(context.path, method, match?.route.allow ?? null));
       return;
     }
-    if (match!.route.sheds && method === 'POST' && !this.#budget.admits()) {
-      this.#refuse(context, OVERLOADED);
+    if (!match!.route.sheds || method !== 'POST') {
+      this.#handle(context, handler);
       return;
     }
+    const ticket = this.#admission.enter();
+    if (ticket < 0) {
+      this.#admission.wait({
+        cameAt: 0,
+        enter: (given) => this.#enter(context, handler, given),
+        refuse: () => this.#shed(context),
+      });
+      return;
+    }
+    this.#enter(context, handler, ticket);
+  }
+
+  #enter(context: RequestContext, handler: Handler, ticket: number): void {
+    if (context.admitted(this.#admission, ticket)) this.#handle(context, handler);
+  }
+
+  /** Many are refused so in a short time: what they are told is put into words once. */
+  #shed(context: RequestContext): void {
+    let text = this.#overloaded.get(context.render);
+    if (text === undefined) this.#overloaded.set(context.render, (text = context.render(OVERLOADED)));
+    const rendered = text;
+    context.render = () => rendered;
+    this.#refuse(context, OVERLOADED);
+  }
+
+  #handle(context: RequestContext, handler: Handler): void {
     try {
       handler(context);
     } catch (error) {

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { unmapped } from '../model/host-address.ts';
+import type { Admission } from './admission.ts';
 import { BodyReader, bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
 import { giveBack, isLent } from './lent-memory.ts';
@@ -52,6 +53,8 @@ export class RequestContext {
   #answered = false;
   #bodyRead = false;
   #gone: (() => void) | null = null;
+  #admission: Admission | null = null;
+  #ticket = 0;
 
   constructor(request: IncomingMessage, response: ServerResponse, gate: EdgeGate, parts: ContextParts) {
     this.request = request;
@@ -65,6 +68,17 @@ export class RequestContext {
     this.#stallMs = parts.stallMs;
     this.maxBodyBytes = parts.maxBodyBytes;
     (request.socket as Carrier)[CONTEXT] = this;
+  }
+
+  /** Was let in with this ticket, which goes back with the answer. False when the client has gone meanwhile. */
+  admitted(admission: Admission, ticket: number): boolean {
+    if (this.response.destroyed) {
+      admission.leave(ticket);
+      return false;
+    }
+    this.#admission = admission;
+    this.#ticket = ticket;
+    return true;
   }
 
   /** The context of the request that came last on a connection. */
@@ -133,7 +147,7 @@ export class RequestContext {
   /** Answers with a whole body. The parts are written as they are, in one go. */
   answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers: readonly string[] = []): void {
     if (this.#answered) return;
-    this.#answered = true;
+    this.#begin();
     const { response } = this;
     if (Buffer.isBuffer(body)) {
       response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(body.length), ...headers]);
@@ -172,7 +186,7 @@ export class RequestContext {
   /** An answer without a body, such as 202. */
   empty(status: number, headers: readonly string[] = []): void {
     if (this.#answered) return;
-    this.#answered = true;
+    this.#begin();
     this.response.writeHead(status, status === 204 ? [...headers] : ['Content-Length', '0', ...headers]);
     this.response.end();
   }
@@ -190,7 +204,7 @@ export class RequestContext {
   /** For connections on which the next request cannot be found, or is not wanted. */
   refuseAndClose(refusal: Refusal): void {
     if (this.#answered) return;
-    this.#answered = true;
+    this.#begin();
     if (this.response.socket === null) {
       // Pipelined behind an answer that is not out yet.
       this.response.shouldKeepAlive = false;
@@ -203,7 +217,7 @@ export class RequestContext {
 
   /** Begins an event stream as the answer. */
   openSse(headers: readonly string[] = []): SseWriter {
-    this.#answered = true;
+    this.#begin();
     return new SseWriter(this.response, this.#wheel, headers);
   }
 
@@ -214,6 +228,13 @@ export class RequestContext {
       this.response.on('close', onResponseClose);
     }
     this.#gone = task;
+  }
+
+  /** From here on the request is no load: it has its answer, or a stream that may last. */
+  #begin(): void {
+    this.#answered = true;
+    this.#admission?.leave(this.#ticket);
+    this.#admission = null;
   }
 
   /** Called by the response's `close`. */

@@ -20,8 +20,10 @@ export interface StreamWheelOptions {
 }
 
 const MAX_HELD_BYTES = 24 * 1024 * 1024;
-/** Each stream may hold back this part of what is still free: many slow readers leave less to each of them. */
-const SHARE = 1 / 16;
+/** What may be dropped has this part of it; the rest is for answers, the longest of which has to fit. */
+const DROPPABLE_PART = 1 / 3;
+/** Each stream may hold back this part of what of that is free: many slow readers leave less to each of them. */
+const SHARE = 1 / 8;
 const MIN_SHARE_BYTES = 16 * 1024;
 
 /**
@@ -71,7 +73,7 @@ export class StreamWheel {
 
   /** What one stream may hold back at this moment before it has to drop something. */
   get shareBytes(): number {
-    return Math.max(MIN_SHARE_BYTES, (this.#maxHeldBytes - this.#held) * SHARE);
+    return Math.max(MIN_SHARE_BYTES, (this.#maxHeldBytes * DROPPABLE_PART - this.#held) * SHARE);
   }
 
   add(stream: WheelStream): void {
