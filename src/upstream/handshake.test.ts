@@ -139,6 +139,14 @@ test('a server that knows 2026-07-28 but wants an older revision is initialized;
   assert.equal(future.last.count('initialize'), 0);
 });
 
+test('a server that answers every method it does not know with an empty result is an old one', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'server/discover': () => ({}) });
+  await bench.run([httpServerOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  assert.deepEqual(methods(script.last).slice(0, 3), ['server/discover', 'initialize', 'notifications/initialized']);
+});
+
 test('what was found is remembered over restarts of the gateway, and forgotten when it fails', async () => {
   const remembered = new Remembered();
   const script = new ScriptedServer(statefulServer());

@@ -179,10 +179,10 @@ export class Handshake {
 
   async #discovered(connection: Connection, answer: Message): Promise<Step> {
     if (answer.kind === 'result') {
-      if (supports(answer, 'supportedVersions').includes(LATEST_STATELESS)) {
-        return this.#done(connection, helloFromDiscover(answer));
-      }
-      return this.#orInitialize(connection, supports(answer, 'supportedVersions'));
+      const offered = supports(answer, 'supportedVersions');
+      if (offered.includes(LATEST_STATELESS)) return this.#done(connection, helloFromDiscover(answer));
+      // Some old servers answer whatever they do not know with a result that says nothing.
+      return offered.length === 0 ? this.#initialize(connection, null) : this.#orInitialize(connection, offered);
     }
     if (!MODERN_ERRORS.has(errorCode(answer))) return this.#initialize(connection, null);
     return this.#orInitialize(connection, supports(answer, 'data', 'supported'));

@@ -11,21 +11,54 @@ export interface SuiteResult {
   readonly output: string;
 }
 
+type SuiteRevision = '2025-11-25' | '2026-07-28';
+
 /** Runs the official conformance suite in server role against a URL, with exactly what a revision requires. */
-export async function runConformance(url: string, revision: '2025-11-25' | '2026-07-28'): Promise<SuiteResult> {
-  const child = spawn(process.execPath, [PROGRAM, 'server', '--url', url, '--requirements', revision]);
+export async function runConformance(url: string, revision: SuiteRevision): Promise<SuiteResult> {
+  const { output } = await run(['server', '--url', url, '--requirements', revision]);
+  const summary = output.slice(output.indexOf('=== SUMMARY ==='));
+  const [scored = '', notScored = ''] = summary.split('Not scored for');
+  const scenarios = new Map([...scored.matchAll(/^([✓✗]) ([\w-]+):/gm)].map(([, mark, name]) => [name!, mark === '✓']));
+  const unscored = new Set([...notScored.matchAll(/^ +[✓✗] ([\w-]+) \(/gm)].map(([, name]) => name!));
+  return { scenarios, unscored, output };
+}
+
+/** Runs one scenario of the suite in client role with this command, to which the suite adds the URL of its server. */
+export async function runClientScenario(
+  scenario: string,
+  revision: SuiteRevision,
+  command: string,
+): Promise<{ readonly passed: boolean; readonly output: string }> {
+  const { output, code } = await run([
+    'client',
+    '--command',
+    command,
+    '--scenario',
+    scenario,
+    '--spec-version',
+    revision,
+  ]);
+  return { passed: code === 0 && output.includes('OVERALL: PASSED'), output };
+}
+
+/** The names of the scenarios that a revision scores in client role. */
+export async function clientScenarios(revision: SuiteRevision): Promise<string[]> {
+  const { output } = await run(['list', '--client', '--requirements', revision]);
+  const from = output.indexOf('Client scenarios');
+  const listed = output.slice(from, output.indexOf('never scored', from));
+  return [...listed.matchAll(/^ +- ([\w/-]+)/gm)].map(([, name]) => name!);
+}
+
+async function run(args: readonly string[]): Promise<{ readonly output: string; readonly code: number | null }> {
+  const child = spawn(process.execPath, [PROGRAM, ...args]);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
       output += text;
     });
   }
-  await new Promise((done) => child.once('exit', done));
-  const summary = output.slice(output.indexOf('=== SUMMARY ==='));
-  const [scored = '', notScored = ''] = summary.split('Not scored for');
-  const scenarios = new Map([...scored.matchAll(/^([✓✗]) ([\w-]+):/gm)].map(([, mark, name]) => [name!, mark === '✓']));
-  const unscored = new Set([...notScored.matchAll(/^ +[✓✗] ([\w-]+) \(/gm)].map(([, name]) => name!));
-  return { scenarios, unscored, output };
+  const code = await new Promise<number | null>((done) => child.once('exit', done));
+  return { output, code };
 }
 
 export function failing(result: SuiteResult): string[] {
