@@ -1,11 +1,8 @@
 import type { Feature } from './compatibility.ts';
 import { isStateless, type MatrixRevision } from './revisions.ts';
 
-const ASKS: readonly Feature[] = ['sampling', 'form', 'url', 'roots', 'several'];
-
 /** Cells that somebody is still building: by whom, or null. */
 export function awaiting(feature: Feature, client: MatrixRevision, server: MatrixRevision): string | null {
-  if (ASKS.includes(feature) && isStateless(client) && !isStateless(server)) return 'Q';
   if (feature === 'log' && isStateless(client) && !isStateless(server)) return 'N';
   return null;
 }
