@@ -9,6 +9,8 @@ export interface GatewayFlags {
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
   readonly insecure?: boolean;
   readonly json?: boolean;
+  /** Only of commands whose words are no file. */
+  readonly config?: string;
   /** Only of `stdio`: which agent this client is, where a gateway with agents runs already. */
   readonly key?: string;
 }
@@ -31,6 +33,11 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
 /** By the environment rather than on the command line, where every process of the machine could read it. */
 export const KEY_OPTION = new Option('--key <key>', 'key of an agent, for a running gateway that has agents').env(
   'TRUNKLINE_KEY',
+);
+
+/** For commands whose words name something else. */
+export const CONFIG_OPTION = new Option('--config <file>', 'configuration file (default: the nearest one)').env(
+  'TRUNKLINE_CONFIG',
 );
 
 export const JSON_OPTION = new Option('--json', 'print JSON instead of text').env('TRUNKLINE_JSON');

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { App } from '../app/app.ts';
 import { openApp } from '../app/open-app.ts';
 import { controlPlane } from '../app/plane.ts';
@@ -33,10 +34,14 @@ export interface GatewayAccess {
 const SETTLE_MS = 60_000;
 const POLL_MS = 25;
 
-/** The running gateway's control API, or, where none runs, a gateway of our own for as long as the command takes. */
+/**
+ * The running gateway's control API, or, where none runs (none for the file that was named, if one was), a gateway of
+ * our own for as long as the command takes.
+ */
 export async function accessGateway(input: CommandInput): Promise<GatewayAccess> {
-  const { flags, terminal, serverCommand } = input;
-  const running = serverCommand.length > 0 ? null : runningGateway(flags.dataDir, terminal.env);
+  const { file, flags, terminal, serverCommand } = input;
+  const named = file === undefined ? null : [resolve(terminal.cwd, file)];
+  const running = serverCommand.length > 0 ? null : runningGateway(flags.dataDir, terminal.env, named);
   if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load: loadOptions(input), logger, state: 'none', follow: false });
@@ -75,7 +80,7 @@ class RemoteAccess implements GatewayAccess {
 }
 
 class OwnAccess implements GatewayAccess {
-  readonly label = 'no gateway runs; servers were started for this command';
+  readonly label = 'no gateway runs for it; servers were started for this command';
   readonly #app: App;
 
   constructor(app: App) {

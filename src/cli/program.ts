@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
+import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -70,21 +70,23 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await check({ file, serverCommand, flags: merged(flags), terminal }));
     });
 
-  addOptions(program.command('status').description('show the servers of the running gateway')).action(
-    async (flags: GatewayFlags) => {
+  addOptions(program.command('status').description('show the servers of the running gateway'))
+    .argument('[file]', 'configuration file (default: the nearest one)')
+    .action(async (file: string | undefined, flags: GatewayFlags) => {
       const { status } = await import('./status.ts');
-      done(await status({ file: undefined, serverCommand, flags: merged(flags), terminal }));
-    },
-  );
+      done(await status({ file, serverCommand, flags: merged(flags), terminal }));
+    });
 
   addOptions(program.command('tools').description('list tools as TypeScript-like signatures'))
+    .addOption(CONFIG_OPTION)
     .argument('[server]', 'only the tools of this server')
     .action(async (server: string | undefined, flags: GatewayFlags) => {
       const { tools } = await import('./tools.ts');
-      done(await tools({ file: undefined, serverCommand, flags: merged(flags), terminal, server }));
+      done(await tools({ file: flags.config, serverCommand, flags: merged(flags), terminal, server }));
     });
 
   addOptions(program.command('call').description('call a tool and print its result'), false)
+    .addOption(CONFIG_OPTION)
     .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
     .argument('<server.tool>', 'for example memory.read_graph')
     .argument('[key=value...]', 'arguments; key:=json takes JSON')
@@ -92,7 +94,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       const { call } = await import('./call.ts');
       done(
         await call({
-          file: undefined,
+          file: flags.config,
           serverCommand,
           flags: { ...merged(flags), json: flags.json !== undefined },
           terminal,

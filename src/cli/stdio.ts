@@ -19,9 +19,9 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } });
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
-  const wanted = (load.files ?? []).map((file) => resolve(load.cwd, file)).sort();
-  const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env);
-  if (running !== null && running.instance.files.toSorted().join('\n') === wanted.join('\n')) {
+  const wanted = (load.files ?? []).map((file) => resolve(load.cwd, file));
+  const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env, wanted);
+  if (running !== null) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
     await bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });
     return EXIT.ok;

@@ -14,6 +14,9 @@ export interface Instance {
   readonly startedAt: number;
 }
 
+/** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
+const GLANCE_MS = 100;
+
 /** `TRUNKLINE_DATA_DIR` and `--data-dir` come resolved; otherwise the XDG state folder. */
 export function defaultDataDir(env: Readonly<Record<string, string | undefined>>): string {
   const state = env['XDG_STATE_HOME'];
@@ -33,7 +36,6 @@ export class DataFolder {
 
   constructor(path: string) {
     this.path = path;
-    mkdirSync(path, { recursive: true, mode: 0o700 });
   }
 
   /** Whether this process has the folder. */
@@ -48,23 +50,29 @@ export class DataFolder {
   /** Takes the folder; false when another process has it. */
   acquire(): boolean {
     if (this.#lock !== null) return true;
+    mkdirSync(this.path, { recursive: true, mode: 0o700 });
     const lock = new DatabaseSync(this.file('lock.db'));
     try {
-      lock.exec('PRAGMA busy_timeout = 0; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE');
+      lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
     } catch (error) {
       lock.close();
       if (isBusy(error)) return false;
       throw error;
     }
     this.#lock = lock;
+    // Of one that was killed.
+    rmSync(this.file('instance.json'), { force: true });
     return true;
   }
 
-  /** Who runs on this folder; null when nobody does or it has not come up yet. */
+  /**
+   * Who runs on this folder; null when nobody does or it has not come up yet. What a gateway that was killed left
+   * behind is nobody, whoever has its process id now: the lock says whether anybody is there. Touches nothing.
+   */
   instance(): Instance | null {
     try {
-      const instance = JSON.parse(readFileSync(this.file('instance.json'), 'utf8')) as Instance;
-      return isAlive(instance.pid) ? instance : null;
+      if (!this.#taken()) return null;
+      return JSON.parse(readFileSync(this.file('instance.json'), 'utf8')) as Instance;
     } catch {
       return null;
     }
@@ -93,6 +101,21 @@ export class DataFolder {
     return token;
   }
 
+  /** Whether anybody has the folder. Throws where there is none yet. */
+  #taken(): boolean {
+    if (this.#lock !== null) return true;
+    const lock = new DatabaseSync(this.file('lock.db'), { readOnly: true });
+    try {
+      lock.exec('PRAGMA busy_timeout = 0; SELECT 1 FROM sqlite_master');
+      return false;
+    } catch (error) {
+      if (isBusy(error)) return true;
+      throw error;
+    } finally {
+      lock.close();
+    }
+  }
+
   release(): void {
     if (this.#lock === null) return;
     rmSync(this.file('instance.json'), { force: true });
@@ -103,13 +126,4 @@ export class DataFolder {
 
 function isBusy(error: unknown): boolean {
   return error instanceof Error && 'errcode' in error && (error.errcode === 5 || error.errcode === 6);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }

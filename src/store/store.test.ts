@@ -297,6 +297,9 @@ test('one gateway per data folder, by a lock that dies even with kill -9', async
   child.kill('SIGKILL');
   await exited;
   assert.equal(mine.instance(), null, 'a dead instance is none');
+  const left = JSON.parse(readFileSync(mine.file('instance.json'), 'utf8'));
+  writeFileSync(mine.file('instance.json'), JSON.stringify({ ...left, pid: process.pid }));
+  assert.equal(mine.instance(), null, 'and so it is when another process has got its id');
   assert.equal(mine.acquire(), true);
   const token = mine.controlToken(() => 'x'.repeat(40));
   assert.equal(

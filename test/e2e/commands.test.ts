@@ -137,6 +137,20 @@ describe('a gateway from the nearest file, and the commands that talk to it', ()
     }
   });
 
+  test('status, tools and call take a file: the running gateway for its own, another’s servers started for it', async () => {
+    const other = join(folder, 'other.json');
+    writeFileSync(other, JSON.stringify({ mcpServers: { elsewhere: manySided('elsewhere') } }));
+    const own = join(folder, '.mcp.json');
+    assert.match((await run('status', own)).out, /^\d of 4 servers ready \(running at http/);
+    assert.match((await run('status', other)).out, /^1 of 1 servers ready \(no gateway runs for it/);
+    assert.match((await run('tools', 'elsewhere', '--config', other)).out, /^elsewhere \(10 tools\)/);
+    assert.match((await run('tools', 'good', '--config', own)).out, /^good \(10 tools\)/);
+    const called = await run('call', 'elsewhere.echo', 'text=far', '--config', other);
+    assert.deepEqual([called.code, called.out], [0, 'far\n'], called.err);
+    const missing = await run('tools', '--config', join(folder, 'none.json'));
+    assert.deepEqual([missing.code, /none\.json/.test(missing.err)], [1, true], missing.err);
+  });
+
   test('an unknown flag is exit 1, a file without problems exit 0', async () => {
     assert.equal((await run('--nonsense')).code, 1);
     assert.equal((await run('check')).code, 0);
