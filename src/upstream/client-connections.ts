@@ -4,6 +4,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
 import type { Isolation, Server } from '../model/server.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
+import { takesInput } from '../protocol/stateless/input-required.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import type { Connector } from './connector.ts';
@@ -26,6 +27,9 @@ export interface ClientConnectionsDeps {
   readonly nobody: ClientProfile;
   readonly adopted: (connection: Connection, want: Wanted) => void;
 }
+
+/** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
+const MAX_LANES = 4;
 
 /**
  * Which connection of one server a client's messages use: one of the client's own era where the server speaks it, and
@@ -67,15 +71,38 @@ export class ClientConnections {
     return era === null ? null : sessionKey(client, isolationOf(this.#server, era), era);
   }
 
-  /** The client's connection, if calls can be sent on it now. */
-  ready(client: ClientProfile): Connection | null {
+  /** The client's connection, if calls can be sent on it now; for a request of this method, if one is meant. */
+  ready(client: ClientProfile, method = ''): Connection | null {
     const key = this.keyOf(client);
-    return key === null ? null : this.pool.ready(key);
+    if (key === null) return null;
+    const connection = this.pool.ready(key);
+    return connection?.engaged === true && takesInput(method) ? this.pool.ready(this.#lane(key)) : connection;
   }
 
   /** The client's connection, opened if need be. Rejects with GatewayError. */
-  acquire(client: ClientProfile): Promise<Connection> {
-    return this.#inEra(client, (era) => this.pool.acquire(this.#wanted(client, era)));
+  acquire(client: ClientProfile, method = ''): Promise<Connection> {
+    return this.#inEra(client, (era) => {
+      const wanted = this.#wanted(client, era);
+      const first = this.pool.ready(wanted.key);
+      if (first?.engaged !== true || !takesInput(method)) return this.pool.acquire(wanted);
+      const aside = this.pool.acquire({ ...wanted, key: this.#lane(wanted.key) });
+      // Better to share, and to be refused questions, than not to be served.
+      return aside.catch((error) => {
+        if (error instanceof GatewayError && error.code === 'OVERLOADED' && first.ready) return first;
+        throw error;
+      });
+    });
+  }
+
+  /**
+   * The key of a connection beside the one on which a question waits for its client: two calls that could ask must not
+   * share a pipe when it cannot be told which of them does. The last one is shared all the same.
+   */
+  #lane(key: string): string {
+    for (let lane = 2; lane < MAX_LANES; lane++) {
+      if (this.pool.ready(`${key} lane ${lane}`)?.engaged !== true) return `${key} lane ${lane}`;
+    }
+    return `${key} lane ${MAX_LANES}`;
   }
 
   /** Finds out in which era the client is served, where that takes a connection. Rejects with GatewayError. */

@@ -1,6 +1,8 @@
 import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ConnectionChange, UpstreamEvents } from '../model/ports.ts';
+import { declares } from '../protocol/askable.ts';
+import { result } from '../protocol/compose.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ClientConnections } from './client-connections.ts';
 import { closedError } from './closed-error.ts';
@@ -108,7 +110,12 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   }
 
   asked(connection: Connection, message: Message): Promise<Message> {
-    return this.#events.request(this.#server, sessionOf(connection.tenancy), message);
+    const sessionId = sessionOf(connection.tenancy);
+    // No one client to ask, but one capability that was declared: what is the same for all is answered for them.
+    if (sessionId === null && message.method === 'roots/list' && declares(connection.profile.capabilities, message)) {
+      return Promise.resolve(result(message.id, '{"roots":[]}', 'stateful'));
+    }
+    return this.#events.request(this.#server, sessionId, message);
   }
 
   outdated(_connection: Connection, message: Message): void {

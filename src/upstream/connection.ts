@@ -13,7 +13,7 @@ import { ownId } from './identifiers.ts';
 import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts';
 import { type Carrier, OwnRequest, type Pending } from './pending.ts';
 import { ServerMessages } from './server-messages.ts';
-import { SPARE, type Tenancy } from './tenancy.ts';
+import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './transport/transport.ts';
 
 const LISTEN = 'subscriptions/listen';
@@ -151,6 +151,11 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#messages.heldForMs;
   }
 
+  /** A question is before one of the clients that share the connection: no other call of theirs should be on it. */
+  get engaged(): boolean {
+    return !this.transport.streamPerRequest && !isOneClient(this.#tenancy) && this.#messages.engaged;
+  }
+
   /** Sends a client's request. Its end is told to the call. */
   send(call: Call): void {
     if (!this.#open) {
@@ -209,7 +214,9 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
-    if (!this.#pending.has(id) || !this.#open) return false;
+    const pending = this.#pending.get(id);
+    if (pending === undefined || !this.#open) return false;
+    this.#messages.withdrawn(id, pending);
     this.#forget(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
       const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
@@ -324,6 +331,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (message.idStart < 0 && stream !== 0) id = stream;
     const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
     if (pending === undefined) {
+      this.#messages.late(id);
       this.#deps.dropped('unmatched');
       return;
     }

@@ -30,9 +30,9 @@ export interface DispatcherDeps {
   readonly limits: NodeLimits;
   readonly server: () => Server;
   /** The client's connection, if calls can be sent on it now. */
-  readonly ready: (client: ClientProfile) => Connection | null;
+  readonly ready: (client: ClientProfile, method: string) => Connection | null;
   /** The client's connection, waiting for the server to start if need be. Rejects with GatewayError. */
-  readonly connection: (client: ClientProfile) => Promise<Connection>;
+  readonly connection: (client: ClientProfile, method: string) => Promise<Connection>;
   /** The server's definition of a tool, as listed for this client. */
   readonly tool: (client: ClientProfile, name: string) => Buffer | null;
   /** Lists the server's tools anew for this client. */
@@ -121,7 +121,7 @@ export class Dispatcher implements CallOwner {
 
   #dispatch(call: Call): void {
     if (call.done) return;
-    const connection = this.#deps.ready(call.exchange.client);
+    const connection = this.#deps.ready(call.exchange.client, call.method);
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);
   }
@@ -134,7 +134,7 @@ export class Dispatcher implements CallOwner {
 
   async #dispatchLater(call: Call): Promise<void> {
     try {
-      const connection = await this.#deps.connection(call.exchange.client);
+      const connection = await this.#deps.connection(call.exchange.client, call.method);
       if (!call.done) this.#send(connection, call);
     } catch (error) {
       call.fail(asGatewayError(error, call.server));

@@ -7,10 +7,11 @@ import type { Range } from '../protocol/fields.ts';
 import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import { spliceMessage, withId } from '../protocol/splice.ts';
+import { relatedTask } from '../protocol/tasks/related-task.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { bodyField, ownId } from './identifiers.ts';
 import type { Pending } from './pending.ts';
-import { isExclusive, type Tenancy } from './tenancy.ts';
+import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 
 /** Requests of one server that may wait for an answer at once; more are refused. */
 const MAX_ASKS = 64;
@@ -18,6 +19,11 @@ const MAX_ASKS = 64;
 const GRACEFUL_END_MS = 1_000;
 /** Tasks of one connection whose progress is followed. */
 const MAX_LASTING = 256;
+/**
+ * How long a call that was taken back may still run at a server that took no notice, and ask. As long as any call may
+ * take by default; an answer that comes all the same shows its end.
+ */
+const WITHDRAWN_MS = 10 * 60_000;
 const METHOD_NOT_FOUND = -32601;
 
 /** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
@@ -46,8 +52,11 @@ interface Deps<C> {
 /**
  * What a server sends on its own: each message is given to the one exchange it belongs to, or to nobody. On a
  * request's own stream that is clear. On a pipe it is told by the token or subscription it names; the rest goes to
- * the newest call, and only where every call of the connection is of one session or principal. A request that
- * cannot be attributed so is refused: it must never reach another session.
+ * the newest call, and only where every call of the connection is of one session or principal.
+ *
+ * With a request it is stricter, because a question must reach nobody but the client it concerns: where several
+ * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
+ * there are several, or when one was taken back whose end nobody has seen.
  */
 export class ServerMessages<C extends Channel> {
   readonly #connection: C;
@@ -57,6 +66,8 @@ export class ServerMessages<C extends Channel> {
   readonly #asks = new Map<string, Pending | null>();
   /** Progress tokens of clients that outlive the answer, by our id. */
   readonly #lasting = new Map<number, string>();
+  /** Clients' calls that were taken back and may still run, by our id; and when that was. */
+  readonly #withdrawn = new Map<number, number>();
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
@@ -84,7 +95,29 @@ export class ServerMessages<C extends Channel> {
   release(): void {
     const held = this.#held;
     this.#held = [];
-    for (const { message } of held) this.#asked(message, 0);
+    // Asked before there was any call: where the pipe is not one client's, it concerns none.
+    for (const { message } of held) {
+      if (isOneClient(this.#connection.tenancy)) this.#asked(message, 0);
+      else this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+    }
+  }
+
+  /** A question of some call's is before its client: whatever else the server asks now would be as well its. */
+  get engaged(): boolean {
+    for (const pending of this.#asks.values()) if (pending !== null) return true;
+    return false;
+  }
+
+  /** The call was taken back. */
+  withdrawn(id: number, pending: Pending): void {
+    if (pending.exchange !== null && !this.#connection.transport.streamPerRequest) {
+      this.#withdrawn.set(id, this.#deps.clock.now());
+    }
+  }
+
+  /** An answer that nobody waits for. */
+  late(id: number): void {
+    this.#withdrawn.delete(id);
   }
 
   /**
@@ -139,6 +172,24 @@ export class ServerMessages<C extends Channel> {
     if (OF_CONNECTION.has(message.method) || listsChangedBy(message.method).length > 0) return null;
     if (isExclusive(this.#connection.tenancy)) return this.#newest();
     return message.era === 'stateless' ? this.#only() : null;
+  }
+
+  /** Whose question it is; null for none of the calls in flight. */
+  #concerned(message: Message, stream: number): Pending | null | 'nobody knows' {
+    const { transport, tenancy } = this.#connection;
+    // A task names itself.
+    if (relatedTask(message) !== null) return this.#attributed(message, stream);
+    if (stream !== 0 || transport.streamPerRequest || !isExclusive(tenancy) || isOneClient(tenancy)) {
+      return this.#attributed(message, stream);
+    }
+    if (this.#newest() === null && !this.#someWithdrawn()) return null;
+    return (this.#someWithdrawn() ? null : this.#only()) ?? 'nobody knows';
+  }
+
+  #someWithdrawn(): boolean {
+    const before = this.#deps.clock.now() - WITHDRAWN_MS;
+    for (const [id, at] of this.#withdrawn) if (at < before) this.#withdrawn.delete(id);
+    return this.#withdrawn.size > 0;
   }
 
   #newest(): Pending | null {
@@ -200,8 +251,10 @@ export class ServerMessages<C extends Channel> {
 
   /** Finds the one client that may be asked; nobody else ever sees the request. */
   #broker(message: Message, stream: number): void {
-    const pending = this.#attributed(message, stream);
-    if (pending !== null && pending.exchange !== null) {
+    const pending = this.#concerned(message, stream);
+    if (pending === 'nobody knows') {
+      this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
+    } else if (pending !== null && pending.exchange !== null) {
       this.#answerWith(message, pending, pending.exchange.ask(message));
     } else if (isExclusive(this.#connection.tenancy)) {
       this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));

@@ -52,11 +52,11 @@ export class ServerRuns {
   }
 
   /** The client's connection, once the server is up. Rejects with GatewayError. */
-  async connectionFor(client: ClientProfile): Promise<Connection> {
+  async connectionFor(client: ClientProfile, method: string): Promise<Connection> {
     const { server, supervisor, connections } = this.#deps;
     await this.up(client);
     try {
-      return await connections.acquire(client);
+      return await connections.acquire(client, method);
     } catch (cause) {
       const error = asGatewayError(cause, server);
       if (error.code !== 'OVERLOADED' && error.code !== 'CANCELLED') supervisor.crashed(error);

@@ -8,7 +8,7 @@ export type Tenancy =
   | { readonly kind: 'spare' }
   | { readonly kind: 'shared' }
   | { readonly kind: 'session'; readonly sessionId: string }
-  | { readonly kind: 'principal'; readonly principal: string };
+  | { readonly kind: 'principal'; readonly principal: string; readonly handle: boolean };
 
 export const SPARE: Tenancy = { kind: 'spare' };
 export const SHARED: Tenancy = { kind: 'shared' };
@@ -16,6 +16,14 @@ export const SHARED: Tenancy = { kind: 'shared' };
 /** All calls of the connection are of one session or principal. */
 export function isExclusive(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || tenancy.kind === 'principal';
+}
+
+/**
+ * All calls of the connection are of one conversation: what the server asks unasked concerns that, whichever call it
+ * has in mind. A principal alone is none: many clients may call as one. The handle that the operator named makes it one.
+ */
+export function isOneClient(tenancy: Tenancy): boolean {
+  return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle);
 }
 
 /** The one client session it belongs to; null where it is not one session's. */
@@ -27,5 +35,9 @@ export function sessionOf(tenancy: Tenancy): string | null {
 export function tenancyOf(client: ClientProfile, isolation: 'session' | 'principal'): Tenancy {
   return isolation === 'session' && client.sessionId !== null
     ? { kind: 'session', sessionId: client.sessionId }
-    : { kind: 'principal', principal: client.principal.name };
+    : {
+        kind: 'principal',
+        principal: client.principal.name,
+        handle: isolation === 'session' && client.handle !== null,
+      };
 }

@@ -153,8 +153,8 @@ export function assembleUpstream(
     random,
     limits,
     server: () => observer.server,
-    ready: (client) => connections.ready(client),
-    connection: (client) => connections.whileWaiting(client, () => runs.connectionFor(client)),
+    ready: (client, method) => connections.ready(client, method),
+    connection: (client, method) => connections.whileWaiting(client, () => runs.connectionFor(client, method)),
     tool: (client, tool) => shown.tool(client, tool),
     relist: (client) => shown.refresh(client),
     answered: () => {

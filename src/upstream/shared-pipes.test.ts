@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, type ScriptedTransport, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  serverOf,
+  type TestExchange,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import type { Message } from '../model/message.ts';
+import type { Server } from '../model/server.ts';
+import { result } from '../protocol/compose.ts';
+
+const ASKABLE = '{"elicitation":{},"roots":{}}';
+const FORM = { jsonrpc: '2.0', id: 'form', method: 'elicitation/create', params: { message: 'who?' } };
+const ROOTS = { jsonrpc: '2.0', id: 'roots', method: 'roots/list' };
+
+async function bench(
+  changes: Partial<Server> = {},
+  http = false,
+): Promise<{ bench: UpstreamBench; script: ScriptedServer }> {
+  const started = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await started.run([http ? httpServerOf('a', changes) : serverOf('a', changes), script]);
+  return { bench: started, script };
+}
+
+/** A stateless client's call whose questions wait for an answer that never comes. */
+function call(handle: string | null = null): TestExchange {
+  const exchange = toolCall(clientOf(null, ASKABLE, { handle }));
+  exchange.answer = () => new Promise(() => {});
+  return exchange;
+}
+
+const calls = (link: ScriptedTransport) => link.seen.filter(({ method }) => method === 'tools/call');
+const answerTo = (link: ScriptedTransport, id: string) =>
+  link.seen.find((seen) => String(seen.id) === id && seen.method === undefined);
+const codeOf = (seen: { readonly error?: unknown } | undefined) => (seen?.error as { code: number } | undefined)?.code;
+
+describe('proto:S4 check:B8 a stateful server’s question on a pipe that several stateless clients may share', () => {
+  test('is put to the only call in flight', async () => {
+    const { bench: it, script } = await bench();
+    const one = call();
+    one.answer = async (asked: Message) => result(asked.id, '{"action":"accept"}', 'stateful');
+    const outcome = it.call('a', one);
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    assert.deepEqual(answerTo(script.last, 'form')?.result, { action: 'accept' });
+    script.last.respond(calls(script.last)[0]!.id as number, {});
+    answerText(await outcome);
+  });
+
+  test('is refused where two calls are in flight, and reaches neither', async () => {
+    const { bench: it, script } = await bench();
+    const [one, two] = [call(), call()];
+    void it.call('a', one);
+    void it.call('a', two);
+    await settled();
+    assert.equal(script.live.length, 1);
+    script.last.deliver(FORM);
+    await settled();
+    assert.equal(codeOf(answerTo(script.last, 'form')), -32601);
+    assert.equal(one.asked.length + two.asked.length, 0);
+  });
+
+  test('is refused after a call was taken back, until its end was seen or it can run no more', async () => {
+    const { bench: it, script } = await bench();
+    const [gone, one] = [call(), call()];
+    void it.call('a', gone);
+    await settled();
+    gone.cancel('enough');
+    void it.call('a', one);
+    await settled();
+    const link = script.last;
+    link.deliver(FORM);
+    await settled();
+    assert.equal(codeOf(answerTo(link, 'form')), -32601, 'it may be the cancelled call that asks');
+    link.respond(calls(link)[0]!.id as number, {});
+    link.deliver({ ...FORM, id: 'form 2' });
+    await settled();
+    assert.equal(one.asked.length, 1, 'the cancelled call has ended after all');
+
+    const { bench: other, script: late } = await bench();
+    const [lost, next] = [call(), call()];
+    void other.call('a', lost);
+    await settled();
+    lost.cancel('enough');
+    await other.clock.advance(10 * 60_000 + 1);
+    void other.call('a', next);
+    await settled();
+    late.last.deliver(FORM);
+    await settled();
+    assert.equal(next.asked.length, 1);
+  });
+
+  test('a call beside one whose question is open gets a connection of its own, and may ask too', async () => {
+    const { bench: it, script } = await bench();
+    const [first, second, third] = [call(), call(), call()];
+    void it.call('a', first);
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    assert.equal(first.asked.length, 1);
+    void it.call('a', second);
+    await settled();
+    assert.equal(script.live.length, 2);
+    script.last.deliver({ ...FORM, id: 'other' });
+    await settled();
+    assert.equal(second.asked.length, 1);
+    assert.equal(first.asked.length, 1);
+    void it.call('a', third);
+    await settled();
+    assert.equal(script.live.length, 3);
+    script.last.deliver({ ...FORM, id: 'third' });
+    await settled();
+    for (let i = 0; i < 4; i++) {
+      void it.call('a', call());
+      await settled();
+      script.last.deliver({ ...FORM, id: `more ${i}` });
+      await settled();
+    }
+    assert.equal(script.live.length, 4, 'there is an end to it');
+  });
+
+  test('where no more processes may run, calls share and are refused their questions', async () => {
+    const { bench: it, script } = await bench({ limits: { maxMessageBytes: 1 << 20, maxProcesses: 1 } });
+    const [first, second] = [call(), call()];
+    void it.call('a', first);
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    void it.call('a', second);
+    await settled();
+    assert.equal(script.live.length, 1);
+    assert.equal(calls(script.last).length, 2);
+    script.last.deliver({ ...FORM, id: 'second' });
+    await settled();
+    assert.equal(codeOf(answerTo(script.last, 'second')), -32601);
+    assert.equal(second.asked.length, 0);
+  });
+
+  test('where the operator named a header, its calls are one client’s', async () => {
+    const { bench: it, script } = await bench();
+    const [one, two] = [call('h'), call('h')];
+    void it.call('a', one);
+    void it.call('a', two);
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    assert.equal(two.asked.length, 1);
+    assert.equal(script.live.length, 1);
+  });
+
+  test('roots that belong to no call are answered as empty where they were declared, all else is refused', async () => {
+    for (const http of [false, true]) {
+      const { bench: it, script } = await bench({}, http);
+      const outcome = it.call('a', call());
+      await settled();
+      const link = script.links.find((one) => calls(one).length > 0)!;
+      link.respond(calls(link)[0]!.id as number, {});
+      answerText(await outcome);
+      link.deliver(ROOTS);
+      link.deliver(FORM);
+      await settled();
+      assert.deepEqual(answerTo(link, 'roots')?.result, { roots: [] });
+      assert.equal(it.events.requests.length, 1, 'a form is nobody’s to answer');
+    }
+    const { bench: it, script } = await bench();
+    const silent = toolCall(clientOf(null, '{}'));
+    void it.call('a', silent);
+    await settled();
+    script.last.respond(calls(script.last)[0]!.id as number, {});
+    script.last.deliver(ROOTS);
+    await settled();
+    assert.equal(it.events.requests.length, 1);
+  });
+
+  test('what the server wants to know before any call is no client’s, whoever comes first', async () => {
+    const started = new UpstreamBench();
+    const script = new ScriptedServer({
+      ...statefulServer(),
+      initialize: (params, link) => {
+        queueMicrotask(() => queueMicrotask(() => link.deliver(ROOTS)));
+        return statefulServer()['initialize']!(params, link, 0);
+      },
+      'tools/call': () => SILENCE,
+    });
+    await started.run([serverOf('a'), script]);
+    const one = call();
+    void started.call('a', one);
+    await settled();
+    await started.clock.advance(200);
+    assert.deepEqual(answerTo(script.last, 'roots')?.result, { roots: [] });
+    assert.equal(one.asked.length, 0);
+  });
+
+  test('fault:F06 the server’s time stands still while its client is asked', async () => {
+    const { bench: it, script } = await bench();
+    const one = call();
+    let ended = false;
+    void it.call('a', one).then(() => {
+      ended = true;
+    });
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    await it.clock.advance(14 * 60_000);
+    assert.equal(ended, false);
+    await it.clock.advance(60_000);
+    assert.equal(ended, true, 'but not for ever');
+    assert.equal(script.last.count('notifications/cancelled'), 1);
+  });
+
+  test('proto:S5 what the client declared is presented to the server as it is', async () => {
+    const { bench: it, script } = await bench();
+    const capabilities = '{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"x":1.0}';
+    void it.call('a', toolCall(clientOf(null, capabilities)));
+    await settled();
+    const line = script.links.flatMap((link) => link.lines).findLast((text) => text.includes('"initialize"'));
+    assert.ok(line!.includes(`"capabilities":${capabilities}`), line);
+  });
+});
