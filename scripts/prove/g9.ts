@@ -4,10 +4,15 @@ import { inLanes, LeanClient, timedCalls } from './lean-client.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
-const SESSIONS = 10_000;
-const CALLS = 3_000;
+interface Size {
+  readonly sessions: number;
+  readonly calls: number;
+}
 
-async function run({ say }: Run): Promise<Outcome> {
+const FULL: Size = { sessions: 10_000, calls: 3_000 };
+
+/** The scenario at any size; `npm test` runs it small. */
+export async function openSessions({ say }: Pick<Run, 'say'>, { sessions, calls }: Size): Promise<Outcome> {
   const gateway = new ProbedGateway();
   const clients: LeanClient[] = [];
   let closed = 0;
@@ -19,11 +24,11 @@ async function run({ say }: Run): Promise<Outcome> {
     const caller = new LeanClient(gateway.url);
     const socket = new HttpSocket(gateway.url);
     await caller.open(socket);
-    await timedCalls(caller, socket, CALLS);
-    const empty = await timedCalls(caller, socket, CALLS);
+    await timedCalls(caller, socket, calls);
+    const empty = await timedCalls(caller, socket, calls);
     const before = await gateway.probe();
     const sockets = Array.from({ length: 16 }, () => new HttpSocket(gateway.url));
-    await inLanes(SESSIONS, sockets.length, async (i, lane) => {
+    await inLanes(sessions, sockets.length, async (i, lane) => {
       const client = new LeanClient(gateway.url);
       clients.push(client);
       const status = await client.open(sockets[lane]!);
@@ -34,15 +39,15 @@ async function run({ say }: Run): Promise<Outcome> {
     await sleep(3_000);
     const after = await gateway.probe();
     const peakRss = gateway.rssBytes();
-    const loaded = await timedCalls(caller, socket, CALLS);
+    const loaded = await timedCalls(caller, socket, calls);
     const closedMeanwhile = closed;
     socket.close();
     for (const one of sockets) one.close();
     return {
       figures: [
-        figure('open sessions with a stream', SESSIONS, ''),
-        figure('resident memory of each', (peakRss - before.rssBytes) / SESSIONS / 1024, 'KiB', 32),
-        figure('heap of each', (after.heapBytes - before.heapBytes) / SESSIONS / 1024, 'KiB'),
+        figure('open sessions with a stream', sessions, ''),
+        figure('resident memory of each', (peakRss - before.rssBytes) / sessions / 1024, 'KiB', 32),
+        figure('heap of each', (after.heapBytes - before.heapBytes) / sessions / 1024, 'KiB'),
         figure('call on the empty node, p50', percentile(empty, 50), 'ms'),
         figure('call on the empty node, p99', percentile(empty, 99), 'ms'),
         figure('call beside the sessions, p50', percentile(loaded, 50), 'ms'),
@@ -63,5 +68,5 @@ export const G9: Proof = {
   group: 'soak',
   claim: '10 000 open sessions with SSE on one node: ≤ 32 KiB RSS each, p99 of a call ≤ 3 × the empty node’s (F19)',
   shortened: null,
-  run,
+  run: (run) => openSessions(run, FULL),
 };

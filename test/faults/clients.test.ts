@@ -17,7 +17,7 @@ import { LedgerHttpProcess, ledgerStdio } from './ledger/ledger-process.ts';
 
 const MIB = 1024 * 1024;
 
-test('fault:F16 fault:F18 20 clients that never read their streams: little is held for them, they are cut, others do not notice', async (t) => {
+test('fault:F16 fault:F18 goal:G16 50 clients that never read their streams: little is held for them, they are cut, others do not notice', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-faults-'));
   const ledger = join(folder, 'one.jsonl');
   const mark = randomUUID();
@@ -46,12 +46,12 @@ test('fault:F16 fault:F18 20 clients that never read their streams: little is he
   }, 10);
   t.after(() => clearInterval(watch));
   const url = new URL(gateway.url);
-  for (let i = 0; i < 20; i++) {
+  for (let i = 0; i < 50; i++) {
     const { sessionId } = await opened(`stalled${i}`);
     const socket = connect(Number(url.port), url.hostname).on('error', () => {});
     socket.pause();
     stalled.push(socket);
-    const args = { call: `stalled${i}`, times: 128, bytes: 64 * 1024 };
+    const args = { call: `stalled${i}`, times: 64, bytes: 64 * 1024 };
     const params = { name: 'one__chatter', arguments: args, _meta: { progressToken: `t${i}` } };
     const body = JSON.stringify({ jsonrpc: '2.0', id: i, method: 'tools/call', params });
     socket.write(
@@ -65,7 +65,7 @@ test('fault:F16 fault:F18 20 clients that never read their streams: little is he
   }
   await until('all are cut', () => gateway.wheel.open === 0, 30_000);
   assert.equal(gateway.wheel.heldBytes, 0);
-  assert.ok(mostHeld < 30 * MIB, `${mostHeld} bytes were held for them`);
+  assert.ok(mostHeld <= 24 * MIB + 64 * 1024, `${mostHeld} bytes were held for them`);
   // The server they called is as good as before, too.
   assert.equal((await reader.call('one__unsafe')).ending, 'RESULT');
   assert.equal((await reader.call('other__unsafe')).ending, 'RESULT');
