@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Era, Message } from '../model/message.ts';
-import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
+import type { ListKind } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
 import { type CatalogMember, type Declared, filtersAny } from './catalog-member.ts';
 import type { CursorCodec } from './cursor.ts';
@@ -175,8 +175,7 @@ export class Catalog {
   }
 }
 
-/** All list kinds whose content differs between two catalogues. */
-export function changedKinds(before: Catalog, after: Catalog): readonly ListKind[] {
-  if (before.version === after.version) return [];
-  return LIST_KINDS.filter((kind) => before.digest(kind) !== after.digest(kind));
+/** Whether the content of a list differs between two catalogues. */
+export function listDiffers(before: Catalog, after: Catalog, kind: ListKind): boolean {
+  return before.version !== after.version && before.digest(kind) !== after.digest(kind);
 }

@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { type Offer, serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import type { Era, Message } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
-import type { ListKind } from '../model/server-catalog.ts';
+import { LIST_KINDS, type ListKind } from '../model/server-catalog.ts';
 import { aggregateCapabilities, aggregateInstructions } from './aggregate-hello.ts';
-import { type Catalog, changedKinds } from './catalog.ts';
+import { type Catalog, listDiffers } from './catalog.ts';
 import { CursorCodec } from './cursor.ts';
 import { mergeCatalog } from './merge-catalog.ts';
 
@@ -209,6 +209,10 @@ test('tools are shown in the words of the client’s era', () => {
   assert.equal(stateful.length, 3);
 });
 
+function changedKinds(before: Catalog, after: Catalog): readonly ListKind[] {
+  return LIST_KINDS.filter((kind) => listDiffers(before, after, kind));
+}
+
 test('equal members give equal versions; what clients see decides which lists changed', () => {
   const before = merged({ a: { tools: [tool('x')], prompts: ['{"name":"p"}'] }, b: { tools: [tool('y')] } });
   assert.equal(
@@ -242,7 +246,7 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
     tools: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     logging: {},
-    tasks: { cancel: {}, requests: { tools: { call: {} } } },
+    tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } },
   });
   assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateless')), {
     tools: { listChanged: true },

@@ -6,9 +6,11 @@ import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { Catalogs } from './catalogs.ts';
 import { cursorParam } from './params.ts';
+import type { SeenSessions } from './seen-sessions.ts';
 
 export interface AggregateListsDeps {
   readonly catalogs: Catalogs;
+  readonly sessions: SeenSessions;
   readonly cursors: CursorCodec;
   readonly clock: Clock;
   readonly firstListWaitMs: () => number;
@@ -26,12 +28,13 @@ export class AggregateLists {
   }
 
   async list(exchange: Exchange, kind: ListKind): Promise<Outcome> {
-    const { catalogs, clock, firstListWaitMs } = this.#deps;
+    const { catalogs, sessions, clock, firstListWaitMs } = this.#deps;
     const { client, request } = exchange;
     const cursor = cursorParam(request);
     if (cursor instanceof GatewayError) return failure(cursor);
     if (cursor !== null) return this.#continue(exchange, kind, cursor);
     const catalog = await catalogs.fresh(client, kind, firstListWaitMs());
+    sessions.took(client, kind, catalog);
     return answer(catalog.page(kind, request.era, 0, clock.wall())!);
   }
 

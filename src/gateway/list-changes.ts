@@ -1,9 +1,9 @@
-import { type Catalog, changedKinds } from '../catalog/catalog.ts';
+import { type Catalog, listDiffers } from '../catalog/catalog.ts';
 import { parseObject } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { mayUse } from '../model/principal.ts';
-import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
 
@@ -20,6 +20,8 @@ export interface Recipient {
   readonly endpoint: Endpoint;
   /** On the aggregate, the catalogue that was current when it was last told. */
   announced: Catalog | null;
+  /** On the aggregate, by list, a later catalogue from which it was given that list. */
+  readonly taken?: Map<ListKind, Catalog>;
 }
 
 /** The notifications that the changes make due to this recipient: only for lists of its that did change. */
@@ -34,10 +36,16 @@ export function methodsDue(recipient: Recipient, changes: readonly ListChange[],
     );
     return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
   }
-  const before = recipient.announced;
+  const { announced, taken } = recipient;
   const after = catalogs.of(client);
+  const changed = LIST_KINDS.filter((kind) => {
+    const before = taken?.get(kind) ?? announced;
+    if (before === null) return changes.some(({ kinds }) => kinds.has(kind));
+    return listDiffers(before, after, kind);
+  });
   recipient.announced = after;
-  return changedMethods(before === null ? changes.flatMap(({ kinds }) => [...kinds]) : changedKinds(before, after));
+  taken?.clear();
+  return changedMethods(changed);
 }
 
 /** The notifications by which the server says that it tells of changed lists. */

@@ -93,7 +93,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
     aggregate: new Aggregate({
       upstreams,
       catalogs,
-      lists: new AggregateLists({ catalogs, cursors, clock, firstListWaitMs }),
+      lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
       resources,
       tasks: new AggregateTasks(upstreams, tasks),
       logLevels,

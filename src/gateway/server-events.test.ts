@@ -39,6 +39,29 @@ test('S2.6 list_changed goes to the sessions whose merged list did change, once 
   assert.deepEqual(told(bench).slice(2), ['single-a notifications/tools/list_changed']);
 });
 
+test('S2.6 a list that a session was given while a server came up is not told to it as changed', async () => {
+  const bench = new GatewayBench({ ...OFFERS, late: null });
+  const session = client('stateful', { sessionId: 's' });
+  await seen(bench, 's');
+  bench.streams.sessions.push({ sessionId: 's', endpoint: 'aggregate', servers: ['late'] });
+  const listing = bench.run('tools/list', null, { client: session });
+  await settled();
+  const offer = { tools: [tool('z')], prompts: ['{"name":"p"}'] };
+  bench.upstreams.listed('late', offer);
+  bench.gateway.catalogChanged('late', '{}', ['tools', 'prompts']);
+  const listed = await listing;
+  assert.ok(listed.kind === 'answer' && listed.message.body.includes('late__z'));
+  await bench.clock.advance(100);
+  assert.deepEqual(told(bench), ['s notifications/prompts/list_changed']);
+  // What changes after it was given is told, also when it becomes again what was announced before.
+  await bench.run('tools/list', null, { client: session });
+  bench.relist('late', { ...offer, tools: [tool('other')] }, ['tools']);
+  await bench.run('tools/list', null, { client: session });
+  bench.relist('late', offer, ['tools']);
+  await bench.clock.advance(100);
+  assert.deepEqual(told(bench).slice(1), ['s notifications/tools/list_changed']);
+});
+
 test('a list of other clients’ capabilities is no matter of a session’s on a server’s own endpoint', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 's', endpointOf('a'));
