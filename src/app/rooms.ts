@@ -12,6 +12,7 @@ import { SqliteKnownCatalogs } from '../store/known-catalogs.ts';
 import { SqliteEraVerdicts, SqliteUpstreamSessions } from '../store/remembered.ts';
 import { SqliteSessionRecords } from '../store/session-records.ts';
 import { StateFile } from '../store/state-file.ts';
+import { SqliteTaskRecords } from '../store/task-records.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
@@ -80,6 +81,9 @@ export async function buildRooms(
     info,
     key,
     firstListWaitMs: () => registry.state.firstListWaitMs,
+    random,
+    taskRecords: new SqliteTaskRecords(stateFile),
+    maxTimeoutMs: () => registry.state.maxTimeoutMs,
   });
   const upstreams = new UpstreamSet({
     clock,

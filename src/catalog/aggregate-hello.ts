@@ -1,9 +1,9 @@
 import type { Era } from '../model/message.ts';
+import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks/extension.ts';
 import type { Catalog } from './catalog.ts';
 import { type Declared, parseObject } from './catalog-member.ts';
 
 /** Extensions that an aggregate can deliver: their methods are routed, or they have none. */
-const TASKS = 'io.modelcontextprotocol/tasks';
 const UI = 'io.modelcontextprotocol/ui';
 
 /**
@@ -22,7 +22,7 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   if (any('completions')) capabilities['completions'] = {};
   if (any('logging')) capabilities['logging'] = {};
   if (era === 'stateful') {
-    if (hasTasks(catalog, era)) capabilities['tasks'] = { cancel: {}, requests: { tools: { call: {} } } };
+    if (hasTasks(catalog)) capabilities['tasks'] = JSON.parse(STATEFUL_TASKS);
   } else {
     const extensions = aggregateExtensions(catalog);
     if (Object.keys(extensions).length > 0) capabilities['extensions'] = extensions;
@@ -39,16 +39,14 @@ export function aggregateInstructions(catalog: Catalog): string | null {
   return parts.length === 0 ? null : parts.join('\n\n');
 }
 
-/** Whether a member of the client's own era answers with tasks; across eras they are not offered. */
-function hasTasks(catalog: Catalog, era: Era): boolean {
-  return catalog.members.some(
-    ({ server }) => catalog.eraOf(server) === era && catalog.declared.get(server)?.tasks === true,
-  );
+/** Whether a member has tasks, in the words of whichever era: between the two the gateway translates. */
+function hasTasks(catalog: Catalog): boolean {
+  return catalog.members.some(({ server }) => catalog.declared.get(server)?.tasks === true);
 }
 
 function aggregateExtensions(catalog: Catalog): Record<string, unknown> {
   const extensions: Record<string, unknown> = {};
-  if (hasTasks(catalog, 'stateless')) extensions[TASKS] = {};
+  if (hasTasks(catalog)) extensions[TASKS_EXTENSION] = {};
   for (const { catalog: known } of catalog.members) {
     if (known === null) continue;
     const declared = parseObject(known.hello.capabilities)?.['extensions'];

@@ -1,6 +1,7 @@
 import type { Era } from '../model/message.ts';
 import type { ToolFilter } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import { declaresTasks } from '../protocol/tasks/extension.ts';
 
 /** One server as a part of an aggregate. */
 export interface CatalogMember {
@@ -22,7 +23,6 @@ export interface Declared {
   readonly tasks: boolean;
 }
 
-const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 const NOTHING: Declared = {
   tools: false,
   prompts: false,
@@ -38,7 +38,6 @@ export function declaredBy(capabilities: string, era: Era): Declared {
   const parsed = parseObject(capabilities);
   if (parsed === null) return NOTHING;
   const resources = parsed['resources'];
-  const tasks = era === 'stateful' ? parsed['tasks'] : objectOf(parsed['extensions'])?.[TASKS_EXTENSION];
   return {
     tools: isObject(parsed['tools']),
     prompts: isObject(parsed['prompts']),
@@ -46,14 +45,8 @@ export function declaredBy(capabilities: string, era: Era): Declared {
     subscribe: isObject(resources) && resources['subscribe'] === true,
     logging: isObject(parsed['logging']),
     completions: isObject(parsed['completions']),
-    tasks: isObject(tasks),
+    tasks: declaresTasks({ era, capabilities }),
   };
-}
-
-/** Whether a client's capabilities declare that it understands task results (2026-07-28, SEP-2663). */
-export function takesTasks(capabilities: string): boolean {
-  // The name can stand nowhere else in a capabilities object; a false alarm costs a look at the result.
-  return capabilities.includes(TASKS_EXTENSION);
 }
 
 export function parseObject(json: string): Record<string, unknown> | null {

@@ -3,7 +3,7 @@ import type { Capability, ListKind } from '../model/server-catalog.ts';
 import { field } from '../protocol/fields.ts';
 import { listOf } from '../protocol/methods.ts';
 import { envelope, splice } from '../protocol/splice.ts';
-import type { CatalogMember } from './catalog-member.ts';
+import { type CatalogMember, declaredBy } from './catalog-member.ts';
 import { toolFor } from './tool-facts.ts';
 
 export interface ExposedItem {
@@ -21,11 +21,16 @@ export function writeItems(
 ): readonly Buffer[] {
   const { itemKey } = listOf(kind);
   const eras = new Map(members.map(({ server, catalog }) => [server, catalog?.hello.era ?? era]));
+  const tasks = new Set(members.flatMap(({ server, catalog }) => (hasTasks(catalog) ? [server] : [])));
   return items.flatMap(({ server, exposed, item }) => {
-    const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era) : item.bytes;
+    const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era, tasks.has(server)) : item.bytes;
     if (bytes === null) return [];
     return [exposed === item.key ? bytes : rename(bytes, itemKey, exposed)];
   });
+}
+
+function hasTasks(catalog: CatalogMember['catalog']): boolean {
+  return catalog !== null && declaredBy(catalog.hello.capabilities, catalog.hello.era).tasks;
 }
 
 function rename(bytes: Buffer, key: string, exposed: string): Buffer {

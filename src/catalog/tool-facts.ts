@@ -3,6 +3,7 @@ import type { Capability } from '../model/server-catalog.ts';
 import { type HeaderParams, scanHeaderParams } from '../protocol/param-headers.ts';
 import { toolToStateful, wrapsOutput } from '../protocol/stateful/tool-to-stateful.ts';
 import { toolToStateless } from '../protocol/stateless/tool-to-stateless.ts';
+import { toolWithTasks } from '../protocol/tasks/extension.ts';
 
 /** What a tool's definition says that calls of it depend on. */
 export interface ToolFacts {
@@ -24,10 +25,14 @@ export function toolFacts(tool: Capability): ToolFacts {
   return facts;
 }
 
-/** The definition in the words of the client's era; null where clients of that era could not use it. */
-export function toolFor(era: Era, tool: Capability, serverEra: Era): Buffer | null {
+/**
+ * The definition in the words of the client's era; null where clients of that era could not use it. `tasks` says that
+ * the server answers with tasks: in 2026-07-28 any of its tools may, which a stateful client is told tool by tool.
+ */
+export function toolFor(era: Era, tool: Capability, serverEra: Era, tasks: boolean): Buffer | null {
   // A client must drop such a tool (streamable-http §Custom Headers), so it is not shown in the first place.
   if (era === 'stateless' && !toolFacts(tool).headers.ok) return null;
   if (era === serverEra) return tool.bytes;
-  return era === 'stateful' ? toolToStateful(tool.bytes) : toolToStateless(tool.bytes);
+  if (era === 'stateless') return toolToStateless(tool.bytes);
+  return tasks ? toolWithTasks(toolToStateful(tool.bytes)) : toolToStateful(tool.bytes);
 }

@@ -1,20 +1,21 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Target } from '../catalog/name-table.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Exchange } from '../model/exchange.ts';
+import { AGGREGATE, type Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Capability } from '../model/server-catalog.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { listMethod } from '../protocol/methods.ts';
 import type { AggregateLists } from './aggregate-lists.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
-import type { AggregateTasks } from './aggregate-tasks.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { LogLevels } from './log-levels.ts';
 import { noCompletion, ownAnswer } from './own-results.ts';
 import { type NamedParam, namedParam, withParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
+import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 import { unknownTool, unlistedServer } from './unknown-tool.ts';
 
@@ -23,7 +24,7 @@ export interface AggregateDeps {
   readonly catalogs: Catalogs;
   readonly lists: AggregateLists;
   readonly resources: AggregateResources;
-  readonly tasks: AggregateTasks;
+  readonly tasks: Tasks;
   readonly logLevels: LogLevels;
   readonly firstListWaitMs: () => number;
 }
@@ -61,7 +62,8 @@ export class Aggregate {
       case 'tasks/result':
       case 'tasks/update':
       case 'tasks/cancel':
-        return this.#deps.tasks.run(exchange);
+      case 'tasks/list':
+        return this.#deps.tasks.run(exchange, AGGREGATE);
       default: {
         const list = listMethod(method);
         if (list !== null) return this.#deps.lists.list(exchange, list.kind);
@@ -82,7 +84,13 @@ export class Aggregate {
   #callTarget(exchange: Exchange, catalog: Catalog, target: Target, name: NamedParam): Promise<Outcome> {
     const refused = refuseParamHeaders(target.item, exchange);
     if (refused !== null) return Promise.resolve(failure(refused));
-    const outcome = this.#send(exchange, catalog, target.server, withParam(exchange.request, name, target.name));
+    const outcome = this.#send(
+      exchange,
+      catalog,
+      target.server,
+      withParam(exchange.request, name, target.name),
+      target.item,
+    );
     return toolResult(outcome, exchange.request, catalog.eraOf(target.server), target.item);
   }
 
@@ -101,17 +109,26 @@ export class Aggregate {
       // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
       const still = unlistedServer(name, catalog, client.principal);
       if (still !== null && !(still instanceof GatewayError)) {
-        return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool));
+        return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
       }
     }
     return failure(unknownTool(name, catalog));
   }
 
-  #send(exchange: Exchange, catalog: Catalog, server: string, request: Exchange['request']): Promise<Outcome> {
+  #send(
+    exchange: Exchange,
+    catalog: Catalog,
+    server: string,
+    request: Exchange['request'],
+    tool: Capability | null,
+  ): Promise<Outcome> {
     const { logLevels } = this.#deps;
     logLevels.beforeCall(server, exchange);
-    request = logLevels.withLevel(request, catalog.eraOf(server), exchange.client);
-    if (catalog.declared.get(server)?.tasks === true) return this.#deps.tasks.call(server, request, exchange);
+    const era = catalog.eraOf(server);
+    request = logLevels.withLevel(request, era, exchange.client);
+    if (era !== undefined && catalog.declared.get(server)?.tasks === true) {
+      return this.#deps.tasks.call({ server, request, exchange, endpoint: AGGREGATE, era, tool });
+    }
     return this.#deps.upstreams.call(server, request, exchange);
   }
 

@@ -3,14 +3,16 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failureAnswer, toolFailure } from '../protocol/compose.ts';
 import { namedParam } from './params.ts';
+import { asksForTask } from './task-ids.ts';
 
 /**
  * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`
- * results in the seeds' words (S2.31), which a model can read; everything else is a JSON-RPC error of its era.
+ * results in the seeds' words (S2.31), which a model can read; everything else is a JSON-RPC error of its era, also
+ * where the call asked for a task: a result would be taken for one.
  */
 export function shapeFailure(request: Message, endpoint: Endpoint, error: GatewayError): Message {
   if (request.era === 'stateful') {
-    if (endpoint.kind === 'aggregate' && request.method === 'tools/call') {
+    if (endpoint.kind === 'aggregate' && request.method === 'tools/call' && !asksForTask(request)) {
       return toolFailure(request.id, error, toolFailureText(error));
     }
     return failureAnswer(request.id, error, 'stateful', dataOf(request, error));

@@ -6,6 +6,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { notification, request } from '../protocol/compose.ts';
 import { field, stringValue } from '../protocol/fields.ts';
+import { withTasksExtension } from '../protocol/tasks/extension.ts';
 import { updatedUri } from './exposed-update.ts';
 import { FeedListen } from './feed-listen.ts';
 import { ServerListen } from './server-listen.ts';
@@ -119,7 +120,9 @@ export class Feed {
   #open(wanted: Wanted): void {
     const { clock } = this.#deps;
     const [newest] = this.#waiting.size > 0 ? this.#waiting : this.#subscribers;
-    const listen = new FeedListen(`feed:${this.#server}:${++this.#opened}`, newest!.client, wanted);
+    // Whoever wants to hear of tasks says that it takes them (SEP-2663 §Task Status Notifications).
+    const client = wanted.taskIds.size === 0 ? newest!.client : takingTasks(newest!.client);
+    const listen = new FeedListen(`feed:${this.#server}:${++this.#opened}`, client, wanted);
     this.#next = listen;
     const params = `{"notifications":${filterOf(wanted)}}`;
     listen.onEnd(
@@ -233,6 +236,10 @@ export class Feed {
     if (taskId === null) return;
     for (const subscriber of this.#subscribers) if (subscriber.wanted.taskIds.has(taskId)) subscriber.received(message);
   }
+}
+
+function takingTasks(client: ClientProfile): ClientProfile {
+  return { ...client, capabilities: withTasksExtension(client.capabilities) };
 }
 
 function notTaken(): GatewayError {

@@ -102,8 +102,9 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
-    const { sessions, subscriptions, logLevels, upstreams } = this.#parts;
+    const { sessions, subscriptions, logLevels, tasks, upstreams } = this.#parts;
     sessions.delete(sessionId);
+    tasks.sessionEnded(sessionId);
     subscriptions.deleteSession(sessionId);
     logLevels.forget(sessionId);
     upstreams.releaseSession(sessionId);
@@ -129,6 +130,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   close(): void {
     this.#parts.announcer.close();
+    this.#parts.tasks.close();
     this.#parts.watches.close();
     this.#parts.feeds.close();
     this.#parts.listens.drain();

@@ -13,6 +13,7 @@ import { LIST_FLAGS, type ListenFilter } from './listen-filter.ts';
 import { OwnExchange } from './own-exchange.ts';
 import type { ResourceWatches } from './resource-watches.ts';
 import type { TaskIds } from './task-ids.ts';
+import type { ListenedTasks, TaskListens } from './tasks/task-listens.ts';
 
 /** How long a server of which nothing is known is waited for. */
 const CATALOG_WAIT_MS = 2_000;
@@ -23,6 +24,7 @@ export interface ListenRelaysDeps {
   readonly watches: ResourceWatches;
   readonly feeds: Feeds;
   readonly tasks: TaskIds;
+  readonly listened: TaskListens;
 }
 
 /** What of one listen is of one server: by the server's own name, what the client calls it. */
@@ -57,19 +59,21 @@ export class ListenRelays {
 
   /** Resolves with what is honoured, when the servers have said so or have had their time. */
   async open(listen: Listen, filter: ListenFilter): Promise<Honoured> {
-    const shares = await this.#shares(listen, filter);
+    const tasks = this.#deps.listened.open(listen, filter.taskIds);
+    const shares = await this.#shares(listen, filter, tasks);
     const honoured = await Promise.all(Array.from(shares, ([server, share]) => this.#relay(listen, server, share)));
-    return { uris: honoured.flatMap(({ uris }) => uris), taskIds: honoured.flatMap(({ taskIds }) => taskIds) };
+    const relayed = honoured.flatMap(({ taskIds }) => taskIds);
+    return { uris: honoured.flatMap(({ uris }) => uris), taskIds: [...tasks.here, ...relayed] };
   }
 
-  async #shares(listen: Listen, filter: ListenFilter): Promise<Map<string, Share>> {
+  async #shares(listen: Listen, filter: ListenFilter, tasks: ListenedTasks): Promise<Map<string, Share>> {
     const shares = new Map<string, Share>();
     const shareOf = (server: string): Share => {
       let share = shares.get(server);
       if (share === undefined) shares.set(server, (share = { uris: new Map(), taskIds: new Map() }));
       return share;
     };
-    const { endpoint, exchange, client } = listen;
+    const { endpoint, exchange } = listen;
     for (const uri of filter.uris) {
       if (endpoint.kind === 'server') {
         shareOf(endpoint.server).uris.set(uri, uri);
@@ -80,13 +84,8 @@ export class ListenRelays {
       if ('server' in found) shareOf(found.server).uris.set(found.uri, uri);
       else if (found.length === 1) shareOf(found[0]!).uris.set(uri, uri);
     }
-    for (const taskId of filter.taskIds) {
-      if (endpoint.kind === 'server') {
-        shareOf(endpoint.server).taskIds.set(taskId, taskId);
-        continue;
-      }
-      const route = this.#deps.tasks.route(client.principal, taskId);
-      if (!(route instanceof GatewayError)) shareOf(route.server).taskIds.set(route.taskId, taskId);
+    for (const [server, taskIds] of tasks.there) {
+      for (const [own, taskId] of taskIds) shareOf(server).taskIds.set(own, taskId);
     }
     return shares;
   }

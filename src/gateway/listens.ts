@@ -5,12 +5,14 @@ import type { Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
+import { declaresTasksExtension } from '../protocol/tasks/extension.ts';
 import type { Catalogs } from './catalogs.ts';
 import { type ListChange, methodsDue } from './list-changes.ts';
 import { Listen } from './listen.ts';
 import { LIST_FLAGS, type ListenFilter, listenFilter } from './listen-filter.ts';
 import type { ListenMirror } from './listen-mirror.ts';
 import type { ListenRelays } from './listen-relays.ts';
+import { missingExtension } from './tasks/task-answers.ts';
 
 /** Resources one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
 const MAX_URIS = 1_000;
@@ -53,6 +55,9 @@ export class Listens {
   async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const filter = listenFilter(exchange.request);
     if (filter instanceof GatewayError) return failure(filter);
+    // SEP-2663 §Task Status Notifications.
+    const undeclared = filter.taskIds.length > 0 && !declaresTasksExtension(exchange.client.capabilities);
+    if (undeclared) return missingExtension();
     const refused = this.#admit(exchange, filter);
     if (refused !== null) return failure(refused);
     const { catalogs, relays } = this.#deps;

@@ -1,12 +1,12 @@
 import { CursorCodec } from '../catalog/cursor.ts';
 import type { Clock } from '../model/clock.ts';
-import type { ClientStreams, Upstreams } from '../model/ports.ts';
+import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
+import { type Random, systemRandom } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Aggregate } from './aggregate.ts';
 import { AggregateLists } from './aggregate-lists.ts';
 import { AggregateResources } from './aggregate-resources.ts';
-import { AggregateTasks } from './aggregate-tasks.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Catalogs } from './catalogs.ts';
@@ -23,6 +23,8 @@ import { ServerEvents } from './server-events.ts';
 import { ServerIndex } from './server-index.ts';
 import { Subscriptions } from './subscriptions.ts';
 import { TaskIds } from './task-ids.ts';
+import { NO_RECORDS } from './tasks/task-table.ts';
+import { Tasks } from './tasks/tasks.ts';
 
 export interface GatewayDeps {
   readonly clock: Clock;
@@ -35,7 +37,14 @@ export interface GatewayDeps {
   readonly key: Buffer;
   /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
   readonly firstListWaitMs: () => number;
+  /** Where tasks outlive the process. Without it they do not. */
+  readonly taskRecords?: TaskRecords;
+  readonly random?: Random;
+  /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
+  readonly maxTimeoutMs?: () => number;
 }
+
+const MAX_TIMEOUT_MS = 600_000;
 
 /** What the gateway is made of, between the rooms on its two sides. */
 export interface Parts {
@@ -49,6 +58,7 @@ export interface Parts {
   readonly feeds: Feeds;
   readonly listens: Listens;
   readonly announcer: Announcer;
+  readonly tasks: Tasks;
   readonly events: ServerEvents;
   readonly aggregate: Aggregate;
   readonly single: ServerEndpoint;
@@ -57,7 +67,8 @@ export interface Parts {
 export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstreams, streams: ClientStreams): Parts {
   const { clock, key, firstListWaitMs } = deps;
   const cursors = new CursorCodec(key);
-  const tasks = new TaskIds(new Sealer(key));
+  const sealer = new Sealer(key);
+  const ids = new TaskIds(sealer);
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, catalogs);
   const sessions = new SeenSessions(catalogs);
@@ -67,7 +78,22 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
   const feeds = new Feeds({ upstreams, clock });
   const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
-  const relays = new ListenRelays({ upstreams, resources, watches, feeds, tasks });
+  const tasks = new Tasks({
+    upstreams,
+    streams,
+    feeds,
+    clock,
+    ids,
+    sealer,
+    random: deps.random ?? systemRandom,
+    records: deps.taskRecords ?? NO_RECORDS,
+    maxTimeoutMs: deps.maxTimeoutMs ?? (() => MAX_TIMEOUT_MS),
+    seen: (sessionId) => {
+      const seen = sessions.get(sessionId);
+      return seen === null ? null : { endpoint: seen.endpoint, principal: seen.client.principal };
+    },
+  });
+  const relays = new ListenRelays({ upstreams, resources, watches, feeds, tasks: ids, listened: tasks.listens });
   const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock) });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   return {
@@ -81,6 +107,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
     feeds,
     listens,
     announcer,
+    tasks,
     events: new ServerEvents({
       streams,
       catalogs,
@@ -88,6 +115,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       watches,
       announcer,
       logLevels,
+      ids,
       tasks,
     }),
     aggregate: new Aggregate({
@@ -95,10 +123,10 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       catalogs,
       lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
       resources,
-      tasks: new AggregateTasks(upstreams, tasks),
+      tasks,
       logLevels,
       firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, logLevels, clock }),
+    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, tasks, logLevels, clock }),
   };
 }

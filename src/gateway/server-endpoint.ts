@@ -1,7 +1,7 @@
 import { filterAllows, filtersAny } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Exchange } from '../model/exchange.ts';
+import { type Exchange, serverEndpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
@@ -22,6 +22,8 @@ import { refuseParamHeaders } from './policy/param-headers.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
+import { mayBeTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
+import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 
 export interface ServerEndpointDeps {
@@ -29,6 +31,7 @@ export interface ServerEndpointDeps {
   readonly cache: AnswerCache;
   readonly servers: ServerIndex;
   readonly subscriptions: Subscriptions;
+  readonly tasks: Tasks;
   readonly logLevels: LogLevels;
   readonly clock: Clock;
 }
@@ -61,6 +64,12 @@ export class ServerEndpoint {
         return this.#subscribe(exchange, name);
       case 'logging/setLevel':
         return this.#setLevel(exchange, name);
+      case 'tasks/get':
+      case 'tasks/result':
+      case 'tasks/update':
+      case 'tasks/cancel':
+      case 'tasks/list':
+        return this.#deps.tasks.run(exchange, serverEndpoint(name));
       case 'ping':
         // The server's health is its supervisor's matter.
         return Promise.resolve(ownAnswer(era, ''));
@@ -114,14 +123,17 @@ export class ServerEndpoint {
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
     if (known !== null) {
-      const plain = request.era === 'stateful' && known.hello.era === 'stateful';
+      const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
       return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
     }
-    const checked = request.era === 'stateless' && exchange.paramHeaders != null;
+    const checked = (request.era === 'stateless' && exchange.paramHeaders != null) || mayBeTask(exchange);
     return checked ? this.#callChecked(exchange, server) : upstreams.call(server.name, request, exchange);
   }
 
-  /** A call whose headers could disagree with its body is not let through before the tool's declaration is known. */
+  /**
+   * A call whose headers could disagree with its body, or that may become a task, is not let through before the tool's
+   * declaration is known.
+   */
   async #callChecked(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
     const catalog = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
@@ -130,13 +142,16 @@ export class ServerEndpoint {
   }
 
   #callKnown(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {
-    const { upstreams, logLevels } = this.#deps;
+    const { upstreams, logLevels, tasks } = this.#deps;
     const { request, client } = exchange;
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
     if (fault !== null) return Promise.resolve(failure(fault));
     const leveled = logLevels.withLevel(request, known.hello.era, client);
-    const outcome = upstreams.call(server, leveled, exchange);
+    const { era } = known.hello;
+    const outcome = offersTasks(known)
+      ? tasks.call({ server, request: leveled, exchange, endpoint: serverEndpoint(server), era, tool })
+      : upstreams.call(server, leveled, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 
@@ -148,12 +163,12 @@ export class ServerEndpoint {
     if (this.#mayAskLive(server, known, client) && !(known !== null && isDown(upstreams, name))) {
       const outcome = await this.#deps.cache.call(name, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
-        return shown(outcome, server, list, known, client);
+        return shown(outcome, server, list, known, exchange);
       }
     }
     known ??= await upstreams.catalog(name, client, server.timeoutMs);
     if (known === null) return failure(servers.unavailable(name));
-    return shown(knownPage(known, list, request), server, list, known, client);
+    return shown(knownPage(known, list, request), server, list, known, exchange);
   }
 
   /** A connection that is there anyway, or one that is no process. */
@@ -202,8 +217,10 @@ function shown(
   server: Server,
   list: ListMethod,
   known: ServerCatalog | null,
-  { principal }: ClientProfile,
+  { request, client: { principal } }: Exchange,
 ): Outcome {
+  const tasks = list.kind === 'tools' && request.era === 'stateful' && known !== null && offersTasks(known);
+  if (tasks) outcome = withTaskSupport(outcome);
   const cut = list.kind === 'tools' && filtersAny(server.tools);
   const page = cut ? filterTools(outcome, server.tools) : outcome;
   const pages = known === null ? [] : known.lists[list.kind].pages;

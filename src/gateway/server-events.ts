@@ -11,6 +11,7 @@ import type { LogLevels } from './log-levels.ts';
 import type { ResourceWatches } from './resource-watches.ts';
 import type { SeenSession, SeenSessions } from './seen-sessions.ts';
 import type { TaskIds } from './task-ids.ts';
+import type { Tasks } from './tasks/tasks.ts';
 
 export interface ServerEventsDeps {
   readonly streams: ClientStreams;
@@ -19,7 +20,8 @@ export interface ServerEventsDeps {
   readonly watches: ResourceWatches;
   readonly announcer: Announcer;
   readonly logLevels: LogLevels;
-  readonly tasks: TaskIds;
+  readonly ids: TaskIds;
+  readonly tasks: Tasks;
 }
 
 const METHOD_NOT_FOUND = -32601;
@@ -41,6 +43,7 @@ export class ServerEvents {
       this.#updated(server, sessionId, message, key);
       return;
     }
+    if (message.method.startsWith('notifications/tasks')) this.#deps.tasks.heard(server, sessionId, key, message);
     if (sessionId === null || !this.#mayHear(sessionId, server)) return;
     const seen = this.#deps.sessions.get(sessionId);
     if (listsChangedBy(message.method).length > 0) this.#listChanged(sessionId, seen, message);
@@ -48,15 +51,17 @@ export class ServerEvents {
   }
 
   async request(server: string, sessionId: string | null, message: Message): Promise<Message> {
-    if (sessionId === null) return refusal(message, 'this connection belongs to no single client that could be asked');
+    if (sessionId === null) {
+      const answered = this.#deps.tasks.asked(server, message);
+      if (answered !== null) return answered;
+      return refusal(message, 'this connection belongs to no single client that could be asked');
+    }
     const seen = this.#deps.sessions.get(sessionId);
     if (seen !== null && !mayUse(seen.client.principal, server))
       return refusal(message, 'the client may not use this server');
     try {
       const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message));
-      return seen === null || !isAggregate(seen)
-        ? reply
-        : this.#deps.tasks.inward(reply, server, seen.client.principal);
+      return seen === null || !isAggregate(seen) ? reply : this.#deps.ids.inward(reply, server, seen.client.principal);
     } catch (cause) {
       if (!(cause instanceof GatewayError)) return refusal(message, 'the client could not be asked');
       if (cause.code === 'MISSING_CAPABILITY') return refusal(message, cause.message);
@@ -113,7 +118,7 @@ export class ServerEvents {
 
   #outward(server: string, seen: SeenSession | null, message: Message): Message {
     if (seen === null || !isAggregate(seen)) return message;
-    return this.#deps.tasks.outward(message, server, seen.client.principal);
+    return this.#deps.ids.outward(message, server, seen.client.principal);
   }
 }
 

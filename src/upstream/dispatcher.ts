@@ -22,6 +22,8 @@ const HEADER_MISMATCH = -32020;
 /** F22: a call refused with its session gets one more. */
 const MAX_SESSIONS = 2;
 const LISTEN = 'subscriptions/listen';
+/** Blocks till the task has ended, by its definition. */
+const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };
 
 export interface DispatcherDeps {
@@ -109,6 +111,7 @@ export class Dispatcher implements CallOwner {
   #timing(server: Server, request: Message): CallTiming {
     if (request.method === LISTEN) return NO_DEADLINE;
     const { maxTimeoutMs } = this.#deps.limits;
+    if (request.method === TASK_RESULT) return { timeoutMs: maxTimeoutMs, maxTimeoutMs };
     let { timeoutMs } = server;
     if (server.toolTimeoutMs.size > 0 && request.method === 'tools/call') {
       timeoutMs = server.toolTimeoutMs.get(nameIn(request) ?? '') ?? timeoutMs;

@@ -1,5 +1,5 @@
 import type { Clock } from '../model/clock.ts';
-import type { Flow } from '../model/exchange.ts';
+import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { errorAnswer, failureAnswer, result } from '../protocol/compose.ts';
@@ -12,6 +12,7 @@ import type { ConnectionOwner } from './connection-owner.ts';
 import { bodyField, ownId } from './identifiers.ts';
 import type { Pending } from './pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
+import { waitingForTask } from './waiting-for-task.ts';
 
 /** Requests of one server that may wait for an answer at once; more are refused. */
 const MAX_ASKS = 64;
@@ -65,7 +66,7 @@ export class ServerMessages<C extends Channel> {
   /** The server's requests that wait for an answer, by id lexeme; the call each belongs to, if any. */
   readonly #asks = new Map<string, Pending | null>();
   /** Progress tokens of clients that outlive the answer, by our id. */
-  readonly #lasting = new Map<number, string>();
+  readonly #lasting = new Map<number, { readonly token: string; readonly exchange: Exchange | null }>();
   /** Clients' calls that were taken back and may still run, by our id; and when that was. */
   readonly #withdrawn = new Map<number, number>();
   /** Requests that wait for the connection to get an owner. */
@@ -126,7 +127,8 @@ export class ServerMessages<C extends Channel> {
    */
   answered(id: number, pending: Pending): void {
     if (pending.token === null || pending.request === null || bodyField(pending.request, 'task') === null) return;
-    this.#lasting.set(id, pending.token);
+    const exchange = pending.exchange?.waitsForTask === true ? pending.exchange : null;
+    this.#lasting.set(id, { token: pending.token, exchange });
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
@@ -168,6 +170,12 @@ export class ServerMessages<C extends Channel> {
   /** Whose message it is; null for nobody in particular. */
   #attributed(message: Message, stream: number): Pending | null {
     if (stream !== 0) return this.#pending.get(stream) ?? null;
+    const taskId = message.era === 'stateful' ? relatedTask(message) : null;
+    if (taskId !== null) {
+      const waiting = waitingForTask(this.#pending.values(), taskId);
+      // Without a session there is only the task itself to be asked through.
+      if (waiting !== null || this.#connection.tenancy.kind === 'principal') return waiting;
+    }
     if (this.#connection.transport.streamPerRequest) return null;
     if (OF_CONNECTION.has(message.method) || listsChangedBy(message.method).length > 0) return null;
     if (isExclusive(this.#connection.tenancy)) return this.#newest();
@@ -219,7 +227,9 @@ export class ServerMessages<C extends Channel> {
       pending.progressed();
       emitFor(pending, message, range, pending.token, this.#flow(stream));
     } else if (range !== null && lasting !== undefined) {
-      this.#deps.owner.notified(this.#connection, replaced(message, range, lasting));
+      const told = replaced(message, range, lasting.token);
+      if (lasting.exchange === null) this.#deps.owner.notified(this.#connection, told);
+      else lasting.exchange.emit(told);
     } else this.#deps.dropped('unmatched');
   }
 

@@ -6,6 +6,9 @@ export interface WireClientOptions {
   readonly revision?: string;
 }
 
+/** Methods whose requests name something in `Mcp-Name`. */
+const NAMED = ['tools/call', 'prompts/get', 'resources/read', 'tasks/get', 'tasks/update', 'tasks/cancel'];
+
 /** What a request came to: the message with its id, what came on its stream before, and the HTTP status. */
 export interface WireAnswer {
   readonly status: number;
@@ -157,8 +160,8 @@ export class WireClient {
   }
 
   #headers(method: string, params: Json): Record<string, string> {
-    const name = params.name ?? params.uri;
-    const named = this.era === 'stateless' && ['tools/call', 'prompts/get', 'resources/read'].includes(method);
+    const name = params.name ?? params.uri ?? params.taskId;
+    const named = this.era === 'stateless' && NAMED.includes(method);
     return {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',

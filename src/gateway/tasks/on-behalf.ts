@@ -36,7 +36,10 @@ export class OnBehalf {
     const { server, exchange } = call;
     const asked = askingForTask(call.request);
     if (asked instanceof GatewayError) return failure(asked);
-    const outcome = await calls.begin(server, exchange, asked, {});
+    const outcome = await calls.beginAndWait(server, exchange, asked, {
+      emitted: (notification) => withRelatedTask(notification, null),
+      asked: (question) => withRelatedTask(question, null),
+    });
     const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
     if (created === null) return outcome;
     const record = creation.unlisted(call, 'stateful', created);

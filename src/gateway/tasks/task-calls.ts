@@ -12,7 +12,7 @@ import { type Mappings, RelayedExchange } from '../relayed-exchange.ts';
 
 /** The client that a task was started by, as its server knows it: its calls find the connection that the task is on. */
 export function starterOf(record: TaskRecord, principal: Principal): ClientProfile {
-  return { ...record.client, principal, sessionId: record.sessionId };
+  return { logLevel: null, ...record.client, principal, sessionId: record.sessionId };
 }
 
 /** Requests about a task to the server that runs it, over the connection on which it was started. */
@@ -26,6 +26,11 @@ export class TaskCalls {
   /** The call that may begin a task, as its server gets it. */
   begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
     return this.#upstreams.call(server, asked, new RelayedExchange(exchange, asked, mappings));
+  }
+
+  /** The same where the client waits for the end of the task. */
+  beginAndWait(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    return this.#upstreams.call(server, asked, new WaitingExchange(exchange, asked, mappings));
   }
 
   /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
@@ -56,6 +61,10 @@ export class TaskCalls {
     const client = record.era === 'stateless' ? exchange.client : starter;
     return this.#upstreams.call(record.server, asked, new RelayedExchange(exchange, asked, mappings, client));
   }
+}
+
+class WaitingExchange extends RelayedExchange {
+  readonly waitsForTask = true;
 }
 
 /** The request as the server of the task gets it. */

@@ -1,3 +1,4 @@
+import { toolFacts } from '../../catalog/tool-facts.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -6,14 +7,16 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
 import { mayUse, type Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
+import type { Capability } from '../../model/server-catalog.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
-import { declaresTasks, declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
+import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import type { Feeds } from '../feeds.ts';
 import { namedParam } from '../params.ts';
 import type { Sealer } from '../sealer.ts';
 import { asksForTask, type TaskIds } from '../task-ids.ts';
+import { offersTasks } from './offers-tasks.ts';
 import { OnBehalf } from './on-behalf.ts';
 import { ResultStreams } from './result-streams.ts';
 import { StatefulRequests } from './stateful-requests.ts';
@@ -46,10 +49,10 @@ export interface TasksDeps {
 }
 
 /** A call to a server with tasks, and what is known of its tool; null for nothing. */
-export interface TaskableCall extends ToolCall {
+export interface TaskableCall extends Omit<ToolCall, 'wraps'> {
   /** The era in which the server serves this client. */
   readonly era: Era;
-  readonly tool: { readonly bytes: Buffer } | null;
+  readonly tool: Capability | null;
 }
 
 /**
@@ -94,8 +97,9 @@ export class Tasks {
   }
 
   /** A tool call to a server that declares tasks. */
-  call(call: TaskableCall): Promise<Outcome> {
-    const { server, request, exchange, era, tool } = call;
+  call(taskable: TaskableCall): Promise<Outcome> {
+    const { server, request, exchange, era, tool } = taskable;
+    const call = { ...taskable, wraps: tool !== null && toolFacts(tool).wrapped };
     const { upstreams } = this.#deps;
     const required = tool !== null && taskSupport(tool.bytes) === 'required';
     if (exchange.request.era === 'stateful') {
@@ -117,6 +121,10 @@ export class Tasks {
   /** `tasks/get`, `tasks/result`, `tasks/update`, `tasks/cancel` and `tasks/list`. */
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request, client } = exchange;
+    const { upstreams } = this.#deps;
+    const known = endpoint.kind === 'server' ? upstreams.knownCatalog(endpoint.server, client) : null;
+    // On its own endpoint a server without tasks says so itself.
+    if (known !== null && !offersTasks(known)) return upstreams.call(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
     if (stateful && request.method === 'tasks/list') {
       return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealer));
@@ -126,7 +134,9 @@ export class Tasks {
     if (!stateful && !declaresTasksExtension(client.capabilities)) return Promise.resolve(missingExtension());
     const record = this.#names.find(taskId.value, client, endpoint);
     if (record instanceof GatewayError) return Promise.resolve(failure(record));
-    if (record === null) return this.#unheardOf(exchange, endpoint);
+    if (record === null) {
+      return known === null ? upstreams.call(endpoint.server, request, exchange) : Promise.resolve(failure(unknown()));
+    }
     this.#following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
     if (!stateful) return this.#stateless.run(asked);
@@ -155,7 +165,7 @@ export class Tasks {
     // Two of one id on connections that cannot be told apart: neither is asked.
     if (records.length !== 1) return null;
     const [record] = records;
-    return this.#streams.of(record!)?.ask(message) ?? null;
+    return this.#streams.open(record!, ownerOf(record!))?.ask(message) ?? null;
   }
 
   sessionEnded(sessionId: string): void {
@@ -179,13 +189,6 @@ export class Tasks {
     if (outcome.kind === 'failure' || exchange.cancelled !== null) return outcome;
     if (missesTasks(outcome.message)) return this.#onBehalf.atStateless(call);
     return this.#onBehalf.ended(call, outcome);
-  }
-
-  /** No task of anybody's: on a server's own endpoint it is for the server to say so, where tasks are not its matter. */
-  #unheardOf(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
-    const known = this.#deps.upstreams.knownCatalog(endpoint.server, exchange.client);
-    if (known === null || declaresTasks(known.hello)) return Promise.resolve(failure(unknown()));
-    return this.#deps.upstreams.call(endpoint.server, exchange.request, exchange);
   }
 
   /** A process of this machine takes its tasks along when it ends: their answers are fetched while it is there. */
@@ -212,8 +215,12 @@ export class Tasks {
   }
 
   #isOn(record: TaskRecord, key: string): boolean {
-    const principal = { id: record.principal, name: '', servers: null };
     if (record.sessionId !== null) return true;
-    return this.#deps.upstreams.connectionKey(record.server, starterOf(record, principal)) === key;
+    return this.#deps.upstreams.connectionKey(record.server, starterOf(record, ownerOf(record))) === key;
   }
+}
+
+/** Whoever started the task, as far as connections are found by it; of rights this says nothing. */
+function ownerOf({ principal }: TaskRecord): Principal {
+  return { id: principal, name: principal.replace(/^agent:/, ''), servers: null };
 }

@@ -7,17 +7,19 @@ import { type Change, editObject, metaChange } from '../edit-object.ts';
 import { field, stringValue } from '../fields.ts';
 import { type HelloOverrides, helloOf, overridden, UNNAMED } from '../hello-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
+import { tasksToStateful, withoutTasks } from '../tasks/extension.ts';
 
-const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
-
-/** `initialize` towards a server, in the client's own words. `id` is a lexeme. */
+/**
+ * `initialize` towards a server, in the client's own words, but for tasks: those that a client runs for servers are not
+ * brought to it, and those of the extension mean nothing here. `id` is a lexeme.
+ */
 export function initializeRequest(
   id: string,
   client: Pick<ClientProfile, 'capabilities' | 'info'>,
   revision: Revision,
 ): Message {
   const info = client.info ?? UNNAMED;
-  const params = `{"protocolVersion":"${revision}","capabilities":${client.capabilities},"clientInfo":${info}}`;
+  const params = `{"protocolVersion":"${revision}","capabilities":${withoutTasks(client.capabilities)},"clientInfo":${info}}`;
   return request('initialize', id, params, 'stateful');
 }
 
@@ -44,17 +46,8 @@ export function initializeResult(hello: Hello, revision: Revision, overrides: He
     changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
     const meta = metaChange(result, whole, [[SERVER_INFO_KEY, null]]);
     if (meta !== null) changes.push(meta);
-    if (overrides.capabilities === undefined) changes.push(['capabilities', withoutTasksExtension(hello.capabilities)]);
+    if (overrides.capabilities === undefined) changes.push(['capabilities', tasksToStateful(hello.capabilities)]);
   }
   changes.push(...overridden(overrides));
   return editObject(result, whole, changes);
-}
-
-/** Tasks of the extension are not the tasks of 2025-11-25: what is not translated is not promised. */
-function withoutTasksExtension(capabilities: string): Buffer {
-  const bytes = Buffer.from(capabilities);
-  const extensions = field(bytes, 0, bytes.length, 'extensions');
-  if (extensions === null) return bytes;
-  const rest = editObject(bytes, extensions, [[TASKS_EXTENSION, null]]);
-  return editObject(bytes, { start: 0, end: bytes.length }, [['extensions', rest]]);
 }

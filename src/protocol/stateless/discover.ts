@@ -7,6 +7,7 @@ import { type Change, editObject, metaChange } from '../edit-object.ts';
 import { elements, field, fieldAt, stringValue } from '../fields.ts';
 import { type HelloOverrides, helloOf, overridden } from '../hello-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
+import { tasksToStateless } from '../tasks/extension.ts';
 import { clientMeta } from './client-meta.ts';
 
 export interface DiscoverOverrides extends HelloOverrides {
@@ -46,8 +47,7 @@ export function discoverResult(hello: Hello, overrides: DiscoverOverrides = {}):
     serverInfo ??= hello.serverInfo;
     changes.push(['resultType', '"complete"'], ['supportedVersions', JSON.stringify(STATELESS_REVISIONS)]);
     changes.push(['ttlMs', '0'], ['cacheScope', '"private"'], ['protocolVersion', null], ['serverInfo', null]);
-    const capabilities = Buffer.from(hello.capabilities);
-    changes.push(['capabilities', editObject(capabilities, { start: 0, end: capabilities.length }, [['tasks', null]])]);
+    changes.push(['capabilities', tasksToStateless(hello.capabilities)]);
   }
   const meta = serverInfo === null ? null : metaChange(result, whole, [[SERVER_INFO_KEY, serverInfo]]);
   if (meta !== null) changes.push(meta);

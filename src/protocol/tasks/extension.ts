@@ -56,6 +56,11 @@ export function withoutTasks(capabilities: string): string {
   return edited(capabilities, (bytes) => [['tasks', null], ...withoutExtension(bytes)]);
 }
 
+/** A client's capabilities, the extension among them. */
+export function withTasksExtension(capabilities: string): string {
+  return declaresTasksExtension(capabilities) ? capabilities : edited(capabilities, withExtension);
+}
+
 /** The stateless request, its client declaring that it takes tasks. */
 export function declaringTasks(request: Message): Message {
   const { bytes, bodyStart, bodyEnd } = request;

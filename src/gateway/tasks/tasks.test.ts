@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { agent, type Call, client, ended, GatewayBench } from '../../test/support/gateway-bench.ts';
-import { tool } from '../../test/support/server-catalogs.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import { notification, request, result } from '../protocol/compose.ts';
-import { Sealer } from './sealer.ts';
+import { agent, type Call, client, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { tool } from '../../../test/support/server-catalogs.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import { notification, request, result } from '../../protocol/compose.ts';
+import { Sealer } from '../sealer.ts';
 
-const TASKS = { capabilities: 'io.modelcontextprotocol/tasks' };
+const TASKS = { capabilities: '{"extensions":{"io.modelcontextprotocol/tasks":{}}}' };
 const OFFERS = {
   jobs: { tools: [tool('run')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } },
   young: {
@@ -37,16 +37,16 @@ test('a task’s id leads back to its server, whichever request names it', async
     answer(
       result(
         '1',
-        `{"taskId":${JSON.stringify(JSON.parse(sent.body.toString()).taskId)},"status":"completed"}`,
+        `{"taskId":${JSON.stringify(JSON.parse(sent.body.toString()).taskId)},"status":"working"}`,
         'stateful',
       ),
     );
-  for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {
+  for (const method of ['tasks/get', 'tasks/cancel', 'tasks/result']) {
     const outcome = await bench.run(method, JSON.stringify({ taskId }));
     const call = bench.upstreams.calls.at(-1)!;
     assert.equal(call.server, 'jobs');
     assert.equal(call.request.body.toString(), '{"taskId":"t-1"}');
-    assert.deepEqual(ended(outcome), { taskId, status: 'completed' });
+    assert.deepEqual(ended(outcome), { taskId, status: 'working' });
   }
 });
 

@@ -1,0 +1,16 @@
+import { stringValue } from '../protocol/fields.ts';
+import { bodyField } from './identifiers.ts';
+import type { Pending } from './pending.ts';
+
+/**
+ * The `tasks/result` in flight for this task: what its server says and asks while the task runs belongs there
+ * (2025-11-25 utilities/tasks §Input Required Status), whatever else is under way. null for none.
+ */
+export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pending | null {
+  for (const waiting of pending) {
+    const { method, request, exchange } = waiting;
+    if (method !== 'tasks/result' || request === null || exchange === null) continue;
+    if (stringValue(request.bytes, bodyField(request, 'taskId')) === taskId) return waiting;
+  }
+  return null;
+}
