@@ -5,6 +5,23 @@ interface ServerTools {
   readonly timeoutMs?: number | undefined;
 }
 
+interface ServerSsh {
+  /** Name, alias of the ssh configuration, or address. */
+  readonly host: string;
+  /** User there; ssh's own configuration decides where it is missing. */
+  readonly user?: string | undefined;
+  /** Port of the ssh server. */
+  readonly port?: number | undefined;
+  /** File of the private key. */
+  readonly identityFile?: string | undefined;
+  /** File of known host keys instead of the user's own. */
+  readonly knownHostsFile?: string | undefined;
+  /** Keys of unknown hosts are taken and kept, or (`yes`) refused. A changed key is always refused. */
+  readonly hostKeys?: 'accept-new' | 'yes' | undefined;
+  /** Connections to one host share one, which stays for a minute after the last. */
+  readonly controlMaster?: boolean | undefined;
+}
+
 interface ServerLimits {
   /** Longest message taken from the server. */
   readonly maxMessageBytes?: number | undefined;
@@ -41,7 +58,7 @@ export interface ServerInput {
   readonly env_vars?: readonly string[] | undefined;
   /** A file of NAME=value lines; `env` wins over it (VS Code). */
   readonly envFile?: string | undefined;
-  /** Working directory; the configuration file's folder by default. */
+  /** Working directory; the configuration file's folder by default, with `ssh` the home folder there. */
   readonly cwd?: string | undefined;
   /** Address of a remote server, http or https. */
   readonly url?: string | undefined;
@@ -99,6 +116,8 @@ export interface ServerInput {
   readonly cache?: boolean | undefined;
   /** Start with the gateway, or when the server is first needed. */
   readonly start?: 'eager' | 'lazy' | undefined;
+  /** The host that `command` runs on, as `user@host:port` or as an object. Reached by the ssh program of this machine, without prompts; `env` and `cwd` are those of the remote process. */
+  readonly ssh?: string | ServerSsh | undefined;
   /** Variables a local server inherits beyond the usual few: true for all, or a list of names. */
   readonly inheritEnv?: boolean | readonly string[] | undefined;
   /** Limits of this server. */

@@ -17,9 +17,9 @@ export function connectionDigest({ transport, isolation, isolationHeader, maxMes
 function transportFacts(transport: TransportSpec): unknown {
   if (transport.type === 'memory') return ['memory', transport.key];
   if (transport.type === 'stdio') {
-    const { command, args, env, inheritEnv, cwd } = transport;
+    const { command, args, env, inheritEnv, cwd, ssh = null } = transport;
     const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
-    return ['stdio', command, args, sorted(revealed(env)), inherited, cwd];
+    return ['stdio', command, args, sorted(revealed(env)), inherited, cwd, ...(ssh === null ? [] : [ssh])];
   }
   const { type, url, sseFallback = false, headers, tls } = transport;
   const lowered = Object.fromEntries(

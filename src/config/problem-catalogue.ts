@@ -54,6 +54,7 @@ export const PROBLEMS = {
   TL1409: entry('The server has neither a command nor a url, so its type is unknown.', 'add "command" or "url"'),
   TL1410: entry('A header cannot be sent.', 'use a header name of letters, digits and "-", and a value of one line'),
   TL1411: entry('A certificate or key file of a server cannot be read.', 'check the path and its permissions'),
+  TL1412: entry('A server cannot be reached over ssh as it is written.', 'write "ssh": "user@host:port"'),
   TL1501: entry('The key of an agent is too short.', 'use at least 16 characters, as from: openssl rand -hex 32'),
   TL1502: entry('Two agents have the same key.', 'give each agent a key of its own'),
   TL1503: entry('An agent may use a server that does not exist.', 'name a configured server'),

@@ -1,21 +1,22 @@
-import { homedir } from 'node:os';
-import { isAbsolute, resolve } from 'node:path';
 import { Secret } from '../model/secret.ts';
 import type { StdioSpec } from '../model/server.ts';
 import { readEnvFile } from './env-file.ts';
 import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
 import { isString } from './node.ts';
+import { type PlaceContext, placed, placedCommand } from './placed.ts';
+import { readSsh } from './read-ssh.ts';
 import { looksSecret, namesSecret, secretForms } from './secret-words.ts';
 
-export interface StdioContext {
-  /** Folder that relative commands and `cwd` start from. */
-  readonly folder: string;
-  readonly home: string | undefined;
+export interface StdioContext extends PlaceContext {
   /** Gets the files whose change is a change of the configuration. */
   readonly files: Set<string>;
 }
 
-/** The local process a definition describes; null after a problem. */
+const ENVIRONMENT_NAME = /^[^=\u0000]+$/;
+/** What a shell on another host takes as the name of a variable. */
+const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** The process a definition describes; null after a problem. */
 export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec | null {
   for (const key of ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls']) {
     const useless = fields.first(key);
@@ -26,8 +27,9 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   const program = readProgram(fields);
   const args = fields.has('args') ? fields.words('args') : [];
   const env = readEnv(fields, context);
-  const cwd = fields.has('cwd') ? fields.text('cwd') : context.folder;
-  if (program === null || args === null || env === null || cwd === null) return null;
+  const ssh = readSsh(fields, context);
+  const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
+  if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
   const all = [...program.slice(1), ...args];
   for (const text of [program[0]!, ...all, cwd]) {
     if (!text.includes('\u0000')) continue;
@@ -37,11 +39,13 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   for (const secret of secretArguments(all)) fields.secrets.add(secret);
   return {
     type: 'stdio',
-    command: placed(program[0]!, context, false),
+    // Paths on another host are that host's.
+    command: ssh === null ? placedCommand(program[0]!, context) : program[0]!,
     args: all,
     env,
     inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv') ?? fields.names('env_vars') ?? false,
-    cwd: placed(cwd, context, true),
+    cwd: ssh === null ? placed(cwd, context) : cwd,
+    ...(ssh === null ? {} : { ssh }),
   };
 }
 
@@ -81,7 +85,7 @@ function readEnv(fields: FieldReader, context: StdioContext): Record<string, Sec
   const envFile = fields.first('envFile');
   if (envFile !== null) {
     const path = fields.text('envFile');
-    const file = path === null ? null : placed(path, context, true);
+    const file = path === null ? null : placed(path, context);
     if (file !== null) context.files.add(file);
     const named = { source: fields.source, span: envFile.node.span, user: `${fields.path}.envFile` };
     const values = file === null ? null : readEnvFile(file, named, fields.problems);
@@ -92,7 +96,8 @@ function readEnv(fields: FieldReader, context: StdioContext): Record<string, Sec
   for (const { key, keySpan, value } of found?.node.kind === 'object' ? found.node.members : []) {
     if (!isWord(value)) continue;
     const text = fields.word(value, `${found!.key}.${key}`, true);
-    if (key === '' || /[=\u0000]/.test(key)) {
+    const names = fields.has('ssh') ? SHELL_NAME : ENVIRONMENT_NAME;
+    if (!names.test(key)) {
       fields.problems.error(
         'TL1303',
         fields.source,
@@ -107,11 +112,4 @@ function readEnv(fields: FieldReader, context: StdioContext): Record<string, Sec
     else set(key, text);
   }
   return good ? env : null;
-}
-
-/** `~/x` from home, and relative paths from the configuration's folder; a bare program name is left to the PATH. */
-function placed(path: string, { folder, home }: StdioContext, isFolder: boolean): string {
-  if (path === '~' || path.startsWith('~/')) return resolve(home ?? homedir(), path.slice(2));
-  if (isAbsolute(path) || (!isFolder && !/[/\\]/.test(path))) return path;
-  return resolve(folder, path);
 }

@@ -30,7 +30,11 @@ export const serverSchema = z
     envs: words.optional().describe('The same as `env` (Goose).'),
     env_vars: names.optional().describe('Names of variables to inherit (Codex); like a list in `inheritEnv`.'),
     envFile: z.string().min(1).optional().describe('A file of NAME=value lines; `env` wins over it (VS Code).'),
-    cwd: z.string().min(1).optional().describe("Working directory; the configuration file's folder by default."),
+    cwd: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Working directory; the configuration file's folder by default, with `ssh` the home folder there."),
     url: z.string().min(1).optional().describe('Address of a remote server, http or https.'),
     httpUrl: z.string().min(1).optional().describe('The same as `url` with type http (Gemini).'),
     serverUrl: z.string().min(1).optional().describe('The same as `url` (Windsurf).'),
@@ -111,6 +115,35 @@ export const serverSchema = z
       .default(DEFAULTS.start)
       .optional()
       .describe('Start with the gateway, or when the server is first needed.'),
+    ssh: z
+      .union([
+        z.string().min(1),
+        z.strictObject({
+          host: z.string().min(1).describe('Name, alias of the ssh configuration, or address.'),
+          user: z
+            .string()
+            .min(1)
+            .optional()
+            .describe("User there; ssh's own configuration decides where it is missing."),
+          port: z.int().min(1).max(65_535).default(22).optional().describe('Port of the ssh server.'),
+          identityFile: z.string().min(1).optional().describe('File of the private key.'),
+          knownHostsFile: z.string().min(1).optional().describe("File of known host keys instead of the user's own."),
+          hostKeys: z
+            .enum(['accept-new', 'yes'])
+            .default('accept-new')
+            .optional()
+            .describe('Keys of unknown hosts are taken and kept, or (`yes`) refused. A changed key is always refused.'),
+          controlMaster: z
+            .boolean()
+            .default(false)
+            .optional()
+            .describe('Connections to one host share one, which stays for a minute after the last.'),
+        }),
+      ])
+      .optional()
+      .describe(
+        'The host that `command` runs on, as `user@host:port` or as an object. Reached by the ssh program of this machine, without prompts; `env` and `cwd` are those of the remote process.',
+      ),
     inheritEnv: z
       .union([z.boolean(), names])
       .optional()

@@ -6,20 +6,18 @@ export interface StatusView extends ServerStatus {
   readonly external: boolean;
   /** A process of this machine. */
   readonly localProcess: boolean;
-  /** Reached through a remote shell, and on which host; so far no transport is. */
+  /** Reached through a remote shell; `sshHost` says where. */
   readonly ssh: boolean;
-  readonly sshHost: string | null;
   readonly containerId: string | null;
 }
 
 export function statusView(status: ServerStatus): StatusView {
-  const { transport } = status;
+  const { transport, sshHost } = status;
   return {
     ...status,
     external: transport === 'http' || transport === 'sse' || transport === 'json',
-    localProcess: transport === 'stdio',
-    ssh: false,
-    sshHost: null,
+    localProcess: transport === 'stdio' && sshHost === null,
+    ssh: sshHost !== null,
     containerId: null,
   };
 }

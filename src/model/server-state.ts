@@ -24,6 +24,8 @@ export interface ServerStatus {
   readonly reason: string | null;
   readonly transport: 'stdio' | 'http' | 'sse' | 'json' | 'memory';
   readonly endpoint: string | null;
+  /** The host it runs on, where that is reached through ssh; null elsewhere. */
+  readonly sshHost: string | null;
   readonly era: 'stateful' | 'stateless' | null;
   readonly revision: string | null;
   readonly initialized: boolean;

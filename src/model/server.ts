@@ -7,7 +7,22 @@ export interface Origin {
   readonly column: number;
 }
 
-/** A local process that speaks newline-framed JSON-RPC on its standard streams. */
+/** The host a process runs on, as the system's `ssh` is told (S2.22, S2.23). */
+export interface SshSpec {
+  readonly host: string;
+  /** null: whatever ssh's own configuration says. */
+  readonly user: string | null;
+  readonly port: number;
+  /** Absolute, on this machine. */
+  readonly identityFile: string | null;
+  readonly knownHostsFile: string | null;
+  /** What becomes of a host whose key is not known: taken and kept, or refused. A changed key is always refused. */
+  readonly hostKeys: 'accept-new' | 'yes';
+  /** Connections to one host share a master connection, which lives a minute longer. */
+  readonly controlMaster: boolean;
+}
+
+/** A process, of this machine or another, that speaks newline-framed JSON-RPC on its standard streams. */
 export interface StdioSpec {
   readonly type: 'stdio';
   readonly command: string;
@@ -16,8 +31,10 @@ export interface StdioSpec {
   readonly env: Readonly<Record<string, Secret>>;
   /** true: everything of ours; a list: these names beside the minimal set (architecture.md §6). */
   readonly inheritEnv: boolean | readonly string[];
-  /** Absolute. */
+  /** Absolute; on another host as its shell takes it, and empty for the home folder. */
   readonly cwd: string;
+  /** Where it runs; null or absent: here. */
+  readonly ssh?: SshSpec | null;
 }
 
 export interface TlsSpec {

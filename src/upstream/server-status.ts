@@ -27,6 +27,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     reason: supervisor.reason ?? adviceOn(state, server),
     transport: server.transport.type,
     endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
+    sshHost: 'ssh' in server.transport ? (server.transport.ssh?.host ?? null) : null,
     era: catalog?.hello.era ?? null,
     revision: catalog?.hello.revision ?? null,
     initialized: isUp(state),

@@ -68,7 +68,7 @@ S2.19 A ToolCallParams, ToolCallResult{content,isError}, ToolsListResult{tools,n
 S2.20 A InitializeParams, InitializeResult
 S2.21 A Transport http / stdio / sse
 S2.22 A MCPServerConfig (Name, Transport, Endpoint, ContainerID, External, LocalProcess, SSH, Command, WorkDir, Env, SSHHost, SSHUser, SSHPort, SSHIdentityFile)
-S2.23 - SSH transport
+S2.23 C SSH transport
 S2.24 - MCPServerStatus (name, transport, endpoint, containerId, initialized, toolCount, tools, external, localProcess, ssh, sshHost)
 S2.25 A Gateway/NewGateway, ServerInfo, Router, Sessions, SetLogger (nil ignored), SetDockerClient
 S2.26 A RegisterMCPServer
@@ -140,7 +140,7 @@ check:A13 - replica sets, autoscale, scale to zero
 check:A14 - session-scoped temporary servers
 check:B1 A local process stdio, graceful ladder, process group, stderr tail
 check:B2 - Docker container attach
-check:B3 - SSH stdio
+check:B3 C SSH stdio
 check:B4 A streamable HTTP client, sessions, SSE bodies, 404 re-init; initialize/call on every transport
 check:B5 A 2024-11-05 SSE client and server
 check:B6 A plain JSON-RPC POST fallback

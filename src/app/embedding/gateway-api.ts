@@ -53,6 +53,8 @@ export type GatewayServerStatus = ServerStatus & {
   readonly external: boolean;
   /** A process of this machine. */
   readonly localProcess: boolean;
+  /** Reached through a remote shell; `sshHost` says where. */
+  readonly ssh: boolean;
 };
 
 export interface GatewayEvents {

@@ -64,11 +64,12 @@ export class ServerWatch implements ServerObserver {
 }
 
 export function publicStatus(status: ServerStatus): GatewayServerStatus {
-  const { transport } = status;
+  const { transport, sshHost } = status;
   return {
     ...status,
     external: transport === 'http' || transport === 'sse' || transport === 'json',
-    localProcess: transport === 'stdio',
+    localProcess: transport === 'stdio' && sshHost === null,
+    ssh: sshHost !== null,
   };
 }
 

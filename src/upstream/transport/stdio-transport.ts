@@ -7,6 +7,7 @@ import type { ProcessLog } from '../process/log-limit.ts';
 import { MessageReader } from '../process/message-reader.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
+import { type Launch, overSsh } from '../process/ssh-command.ts';
 import { StderrTail } from '../process/stderr-tail.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
 import { WriteQueue } from '../process/write-queue.ts';
@@ -48,7 +49,7 @@ const TAIL_CHARACTERS = 4096;
 const LF = 0x0a;
 
 /**
- * A local process that speaks newline-framed JSON-RPC on its standard streams.
+ * A process that speaks newline-framed JSON-RPC on its standard streams: a local one, or ssh with one behind it.
  *
  * Guarantees: every request gets its answer or one `lost`, whatever the process does: within 100 ms of its exit, at once
  * when it takes nothing more. A request no byte of which was taken by the pipe is NOT_SENT, every other one UNKNOWN. Junk
@@ -150,10 +151,12 @@ export class StdioTransport implements Transport {
   }
 
   async #open(): Promise<void> {
+    const { spec, environment = process.env } = this.#deps;
+    const launch: Launch = spec.ssh == null ? { spec, preamble: null } : overSsh(spec, spec.ssh, environment);
     try {
-      this.#child = await spawnChild(this.#deps.server, this.#deps.spec, {
+      this.#child = await spawnChild(this.#deps.server, launch.spec, {
         guard: this.#deps.guard,
-        environment: this.#deps.environment ?? process.env,
+        environment,
         unwanted: () => this.#state !== 'opening',
       });
     } catch (error) {
@@ -161,9 +164,17 @@ export class StdioTransport implements Transport {
       throw error;
     }
     // What was run with the user's rights is on record; secrets among the arguments are masked by the logger.
-    const { command, args } = this.#deps.spec;
-    this.#deps.logger.info('process_started', { server: this.#deps.server, pid: this.#child.pid, command, args });
+    const { command, args, ssh } = spec;
+    const host = ssh == null ? {} : { host: ssh.host };
+    this.#deps.logger.info('process_started', {
+      server: this.#deps.server,
+      pid: this.#child.pid,
+      command,
+      args,
+      ...host,
+    });
     this.#attach(this.#child);
+    if (launch.preamble !== null) this.#queue?.push([launch.preamble], 0);
     if (this.#state !== 'opening') throw startFailure(this.#deps.server, 'it was stopped before it had started');
     this.#state = 'open';
   }

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { MARK, processCount, survivors } from '../../../test/support/processes.ts';
+import { relayBench } from '../../../test/support/relay-bench.ts';
+import { SshServer } from '../../../test/support/ssh-server.ts';
+import { shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
+import type { SshSpec } from '../../model/server.ts';
+import { RecordingReceiver } from './recording-receiver.contract.ts';
+import { transportContract } from './transport.contract.ts';
+
+let sshd: SshServer;
+before(async () => {
+  sshd = await SshServer.start();
+});
+after(() => sshd[Symbol.asyncDispose]());
+
+transportContract({
+  name: 'ssh',
+  pushes: true,
+  emits: true,
+  endsWithServer: true,
+  start: (receiver) => relayBench(receiver, (spec) => ({ ...spec, ssh: sshd.spec() })),
+});
+
+const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;
+const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';
+
+test('S2.23 check:B3 arguments, environment and folder reach the far side as they are, secrets not as arguments', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-far-'));
+  try {
+    const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${HELLO}\\n'; exec cat`;
+    const env = { ODD, SECRET_KEY: 'k-5d1a90' };
+    const spec = stdioSpec('sh', ['-c', script, 'sh', ODD, ''], { env, cwd: folder, ssh: sshd.spec() });
+    const bench = stdioBench(spec);
+    const receiver = new RecordingReceiver();
+    await bench.transport.open(receiver);
+    await receiver.until(() => receiver.messages.length === 1);
+    const processes = execFileSync('ps', ['-eo', 'args='], { encoding: 'utf8' });
+    assert.ok(processes.includes('BatchMode=yes'), 'ssh is running');
+    assert.ok(!processes.includes('k-5d1a90'), 'no secret among the arguments of any process');
+    await bench.transport.close('remove');
+    const told = ['1', '2', '3', '4'].map((name) => readFileSync(join(folder, name), 'utf8'));
+    assert.deepEqual(told, [ODD, ODD, '2', `${folder}\n`]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('S2.23 the argument list of ssh, and no way to smuggle an option into it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-argv-'));
+  try {
+    writeFileSync(join(folder, 'ssh'), `#!/bin/sh\nfor a in "$@"; do echo "$a" >> ${folder}/argv; done\n`, {
+      mode: 0o755,
+    });
+    const argv = async (change: Partial<SshSpec>): Promise<string[]> => {
+      const plain: SshSpec = {
+        host: 'h',
+        user: 'u',
+        port: 22,
+        identityFile: null,
+        knownHostsFile: null,
+        hostKeys: 'accept-new',
+        controlMaster: false,
+      };
+      rmSync(join(folder, 'argv'), { force: true });
+      const spec = stdioSpec('server', ['a b'], { ssh: { ...plain, ...change }, cwd: '' });
+      const bench = stdioBench(spec, { environment: { PATH: `${folder}:/usr/bin:/bin` } });
+      const receiver = new RecordingReceiver();
+      await bench.transport.open(receiver);
+      await receiver.until(() => receiver.closedReasons.length > 0);
+      await bench.transport.close('remove');
+      return execFileSync('cat', [join(folder, 'argv')], { encoding: 'utf8' })
+        .trimEnd()
+        .split('\n');
+    };
+    const standard = ['-o', 'BatchMode=yes', '-o', 'StrictHostKeyChecking=accept-new'];
+    const plain = await argv({});
+    assert.deepEqual(plain.slice(0, -1), [...standard, 'u@h']);
+    assert.match(plain.at(-1)!, /^exec 'sh' '-c' '.*' 'trunkline' '' 'server' 'a b'$/);
+    const full = await argv({ identityFile: '/k', port: 2222, user: null });
+    assert.deepEqual(full.slice(0, -1), [...standard, '-i', '/k', '-p', '2222', 'h']);
+    const strict = await argv({ hostKeys: 'yes', knownHostsFile: '/a b%', controlMaster: true });
+    assert.deepEqual(strict.slice(2, 6), ['-o', 'StrictHostKeyChecking=yes', '-o', 'UserKnownHostsFile="/a b%%"']);
+    assert.ok(strict.includes('ControlMaster=auto'));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('S2.23 a stranger is refused and the reason kept; an unknown host too where keys must be known', async () => {
+  for (const [change, reason] of [
+    [{ identityFile: join(sshd.folder, 'stranger') }, /Permission denied/],
+    [{ knownHostsFile: join(sshd.folder, 'nobody'), hostKeys: 'yes' }, /Host key verification failed/],
+  ] as const) {
+    const bench = stdioBench(stdioSpec('cat', [], { ssh: sshd.spec(change) }));
+    const receiver = new RecordingReceiver();
+    await bench.transport.open(receiver);
+    await receiver.until(() => receiver.closedReasons.length > 0);
+    assert.deepEqual(receiver.closedReasons[0], { kind: 'exited', code: 255, signal: null });
+    assert.match(bench.transport.stderrTail(), reason);
+    await bench.transport.close('remove');
+  }
+});
+
+test('S2.23 fault:F15 a server that ignores everything does not survive its removal, nor do its children', async () => {
+  const mark = 'ssh-removed';
+  const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${HELLO}\\n'; while :; do sleep 300; done`;
+  const bench = stdioBench(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
+  const receiver = new RecordingReceiver();
+  await bench.transport.open(receiver);
+  await receiver.until(() => receiver.messages.length === 1);
+  assert.ok((await processCount(mark, 3, 20_000)) >= 3);
+  await bench.transport.close('remove');
+  assert.deepEqual(await survivors(mark, 30_000), []);
+});
+
+test('S2.23 a connection that breaks is the end of the server behind it, on both sides', async () => {
+  const mark = 'ssh-broken';
+  const script = `sleep 300 & printf '${HELLO}\\n'; exec sleep 301`;
+  const bench = stdioBench(shellSpec(script, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
+  const receiver = new RecordingReceiver();
+  await bench.transport.open(receiver);
+  await receiver.until(() => receiver.messages.length === 1);
+  sshd.breakConnections();
+  await receiver.until(() => receiver.closedReasons.length > 0);
+  await bench.transport.close('remove');
+  assert.deepEqual(await survivors(mark, 30_000), []);
+});
