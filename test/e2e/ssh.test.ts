@@ -6,7 +6,8 @@ import { SshServer } from '../support/ssh-server.ts';
 
 test('S2.22 S2.23 S2.24 check:B3 a server on another host is called like any other, and its status says where it is', async () => {
   await using sshd = await SshServer.start();
-  const { hostKeys: _default, controlMaster: _off, ...ssh } = sshd.spec();
+  const { host, user, port, identityFile, knownHostsFile } = sshd.spec();
+  const ssh = { host, user: user!, port, identityFile: identityFile!, knownHostsFile: knownHostsFile! };
   await using gateway = await createGateway({
     config: { mcpServers: { far: { command: process.execPath, args: [FOUR_SERVERS.mcpServers.memory.command], ssh } } },
   });
