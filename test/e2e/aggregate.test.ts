@@ -96,7 +96,9 @@ describe('S2.30 check:D3 the aggregate in front of servers of both eras, one of 
     assert.deepEqual([list.ttlMs, list.cacheScope], [0, 'private']);
     const alone = new WireClient(gateway.serverUrl('new'), 'stateless');
     const own = await alone.result('tools/list');
-    assert.deepEqual([own.ttlMs, own.cacheScope], [60_000, 'public']);
+    // It may have been asked for before: then this is what is left.
+    assert.ok(own.ttlMs > 0 && own.ttlMs <= 60_000, String(own.ttlMs));
+    assert.equal(own.cacheScope, 'public');
   });
 
   test('subscriptions reach the server and its updates the client; log messages of a call too', async () => {
