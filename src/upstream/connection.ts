@@ -216,12 +216,12 @@ export class Connection implements Carrier, TransportReceiver {
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
     const pending = this.#pending.get(id);
     if (pending === undefined || !this.#open) return false;
-    this.#messages.withdrawn(id, pending);
     this.#forget(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
       const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
       this.notify(notification('notifications/cancelled', params, this.#era));
     }
+    this.#messages.withdrawn(id, pending, this.#era);
     this.transport.abandon(id);
     if (why === 'timeout' && ++this.#timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
     return true;

@@ -1,8 +1,8 @@
 import type { Clock } from '../model/clock.ts';
 import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { errorAnswer, failureAnswer, result } from '../protocol/compose.ts';
+import type { Era, Message } from '../model/message.ts';
+import { errorAnswer, failureAnswer, request, result } from '../protocol/compose.ts';
 import type { Range } from '../protocol/fields.ts';
 import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
@@ -21,11 +21,12 @@ const GRACEFUL_END_MS = 1_000;
 /** Tasks of one connection whose progress is followed. */
 const MAX_LASTING = 256;
 /**
- * How long a call that was taken back may still run at a server that took no notice, and ask. As long as any call may
- * take by default; an answer that comes all the same shows its end.
+ * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As
+ * long as any call may take by default; an answer to it, or to a ping that went after the cancellation, shows its end.
  */
 const WITHDRAWN_MS = 10 * 60_000;
 const METHOD_NOT_FOUND = -32601;
+const PING = request('ping', '0', null, 'stateful');
 
 /** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
 const OF_CONNECTION: ReadonlySet<string> = new Set([
@@ -40,6 +41,7 @@ interface Channel {
   readonly transport: { readonly streamPerRequest: boolean; flow?(request: number): Flow | null };
   readonly tenancy: Tenancy;
   answer(parts: readonly Buffer[]): void;
+  post(message: Message): { readonly pending: { readonly answer: Promise<Message> } };
   lost(id: number, error: GatewayError): void;
 }
 
@@ -57,7 +59,7 @@ interface Deps<C> {
  *
  * With a request it is stricter, because a question must reach nobody but the client it concerns: where several
  * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
- * there are several, or when one was taken back whose end nobody has seen.
+ * there are several, or when one was taken back and the server has not shown that it knows.
  */
 export class ServerMessages<C extends Channel> {
   readonly #connection: C;
@@ -109,14 +111,22 @@ export class ServerMessages<C extends Channel> {
     return false;
   }
 
-  /** The call was taken back. */
-  withdrawn(id: number, pending: Pending): void {
-    if (pending.exchange !== null && !this.#connection.transport.streamPerRequest) {
-      this.#withdrawn.set(id, this.#deps.clock.now());
-    }
+  /**
+   * The call was taken back, and the server told. A pipe is read in order: what answers a ping has read the
+   * cancellation before it.
+   */
+  withdrawn(id: number, pending: Pending, era: Era): void {
+    const { transport, tenancy } = this.#connection;
+    if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
+    this.#withdrawn.set(id, this.#deps.clock.now());
+    const ping = this.#connection.post(PING);
+    ping.pending.answer.then(
+      () => this.late(id),
+      () => {},
+    );
   }
 
-  /** An answer that nobody waits for. */
+  /** The call that was taken back is over for the server: it answered all the same, or knows. */
   late(id: number): void {
     this.#withdrawn.delete(id);
   }

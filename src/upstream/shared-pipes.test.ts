@@ -68,8 +68,25 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(one.asked.length + two.asked.length, 0);
   });
 
+  test('is put to the next call after one was taken back and the server has read that', async () => {
+    const { bench: it, script } = await bench();
+    const [gone, one] = [call(), call()];
+    void it.call('a', gone);
+    await settled();
+    gone.cancel('enough');
+    void it.call('a', one);
+    await settled();
+    const sent = script.last.seen.map(({ method }) => method);
+    assert.ok(sent.indexOf('notifications/cancelled') < sent.lastIndexOf('ping'));
+    script.last.deliver(FORM);
+    await settled();
+    assert.equal(one.asked.length, 1);
+    assert.equal(gone.asked.length, 0);
+  });
+
   test('is refused after a call was taken back, until its end was seen or it can run no more', async () => {
     const { bench: it, script } = await bench();
+    script.handlers['ping'] = () => SILENCE;
     const [gone, one] = [call(), call()];
     void it.call('a', gone);
     await settled();
@@ -86,6 +103,7 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(one.asked.length, 1, 'the cancelled call has ended after all');
 
     const { bench: other, script: late } = await bench();
+    late.handlers['ping'] = () => SILENCE;
     const [lost, next] = [call(), call()];
     void other.call('a', lost);
     await settled();
