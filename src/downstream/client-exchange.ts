@@ -35,6 +35,8 @@ export class ClientExchange implements Exchange {
   reply: Reply;
   readonly #headers: IncomingHttpHeaders | null;
   readonly #number = ++count;
+  /** Set by whoever knows which endpoint it came on. */
+  sealsInput = false;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
   /** Links of the `ExchangeList` it is in. */

@@ -1,4 +1,5 @@
-import type { Principal } from '../model/principal.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import { ANONYMOUS, type Principal } from '../model/principal.ts';
 
 /** Whether the caller may still do exactly what it might before; null stands for a caller that is none any more. */
 export function sameRights(before: Principal, now: Principal | null): boolean {
@@ -6,4 +7,12 @@ export function sameRights(before: Principal, now: Principal | null): boolean {
   const [had, has] = [before.servers, now.servers];
   if (had === null || has === null) return had === has;
   return had.size === has.size && [...had].every((server) => has.has(server));
+}
+
+/**
+ * Whether servers' states are bound to this caller here (protocol.md S6). Only the anonymous user of one server's own
+ * endpoint gets them as they are: there is nobody to bind them to, and one server to come back to.
+ */
+export function sealsInput(endpoint: Endpoint, principal: Principal): boolean {
+  return endpoint.kind === 'aggregate' || principal.id !== ANONYMOUS.id;
 }

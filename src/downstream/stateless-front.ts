@@ -11,7 +11,7 @@ import type { Endpoints } from './endpoints.ts';
 import { ExchangeList } from './exchange-list.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { discoverAnswer, listenCompletion } from './hello-answer.ts';
-import { sameRights } from './rights.ts';
+import { sameRights, sealsInput } from './rights.ts';
 import { sendError } from './send.ts';
 import { settle } from './session-intake.ts';
 import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
@@ -80,6 +80,7 @@ export class StatelessFront {
     const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);
     const exchange = new ClientExchange(request, client, reply, headers);
     reply.exchange = exchange;
+    exchange.sealsInput = sealsInput(endpoint, principal);
     this.exchanges.add(exchange);
     if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);

@@ -15,6 +15,7 @@ import type { Fingerprints } from './fingerprints.ts';
 import { discoverAnswer, listenCompletion } from './hello-answer.ts';
 import { withPages } from './page-required.ts';
 import type { ParkingLot } from './parking-lot.ts';
+import { sealsInput } from './rights.ts';
 import { MAX_IN_FLIGHT, settle } from './session-intake.ts';
 import type { SharedWire } from './shared-channel.ts';
 
@@ -65,6 +66,7 @@ export class StatelessWire implements Reply {
     const returning = this.#deps.lot.returning(message, this.#principal, this.#endpoint, null);
     const request = returning?.kind === 'again' ? returning.request : message;
     const exchange = new ClientExchange(request, client, this);
+    exchange.sealsInput = sealsInput(this.#endpoint, this.#principal);
     this.exchanges.add(exchange);
     if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);

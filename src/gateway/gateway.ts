@@ -7,15 +7,19 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, ConnectionChange, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
+import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
+import { BoundUpstreams } from './bound-upstreams.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
+import { InputStates } from './input-states.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
+import { StateSealer } from './state-sealer.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -45,7 +49,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams): void {
-    this.#parts = assemble(this.#deps, this.#serverInfo, upstreams, streams);
+    const { clock, key } = this.#deps;
+    const bound = new BoundUpstreams(
+      upstreams,
+      new InputStates(new StateSealer({ key, clock, random: systemRandom }), clock),
+    );
+    this.#parts = assemble(this.#deps, this.#serverInfo, bound, streams);
   }
 
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -35,6 +35,10 @@ export class RelayedExchange implements Exchange {
     return this.#outer.takesInputRequired;
   }
 
+  get sealsInput(): boolean {
+    return this.#outer.sealsInput === true;
+  }
+
   get paramHeaders(): Readonly<Record<string, string>> | null {
     return this.#outer.paramHeaders ?? null;
   }

@@ -16,6 +16,11 @@ export interface Exchange {
   /** Whether the client's vocabulary carries `input_required` results itself. When false, `ask` is the only way. */
   readonly takesInputRequired: boolean;
   /**
+   * Whether the `requestState` of a server's `input_required` result is sealed on its way to the client: where it has to
+   * find its server again, or has a caller to be bound to. Else it passes as it is.
+   */
+  readonly sealsInput?: boolean;
+  /**
    * The `Mcp-Param-*` headers that came with a stateless request, by lower-case name, for whoever knows what the tool
    * declares (streamable-http §Server Behavior for Custom Headers). Absent or null where the wire has no headers.
    */

@@ -298,6 +298,16 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     assert.deepEqual(JSON.parse(text).result, round);
     assert.equal(exchange.asked.length, 0);
   });
+
+  test('proto:S4 a client of the same era is not asked either what it did not declare', async () => {
+    const bench = new UpstreamBench();
+    const round = { resultType: 'input_required', inputRequests: { a: ROOTS, b: PAGE }, requestState: 's' };
+    await bench.run([httpServerOf('one'), new ScriptedServer({ ...statelessServer(), 'tools/call': () => round })]);
+    const exchange = toolCall(clientOf(null, '{"roots":{},"elicitation":{}}'));
+    const { error } = JSON.parse(answerText(await bench.call('one', exchange)));
+    assert.equal(error.code, -32021);
+    assert.deepEqual(error.data, { requiredCapabilities: { elicitation: { url: {} } } });
+  });
 });
 
 async function neverAnswered(): Promise<

@@ -24,10 +24,9 @@ const MAX_ROUNDS = 8;
 const PAUSE_MS = 250;
 const MISSING_CAPABILITY = -32021;
 
-/** Whether the answer is a stateless server's question to a client whose vocabulary has no such answer. */
+/** Whether the answer is a stateless server's question. */
 export function needsInput(call: Call, answer: Message): boolean {
-  if (call.exchange.takesInputRequired || !mayRequireInput(answer) || !takesInput(call.method)) return false;
-  return resultType(answer) === 'input_required';
+  return mayRequireInput(answer) && takesInput(call.method) && resultType(answer) === 'input_required';
 }
 
 /**
@@ -48,8 +47,8 @@ export function refuseInput(call: Call, era: Era): GatewayError | null {
 /**
  * The rounds in which a stateless server gets what it needs of a stateful client (protocol.md §2, L->M): each of its
  * input requests is asked on the client's own call, all of a round at once, and the call is sent again with the
- * answers and the server's state, byte for byte. What the client did not declare is not asked; then nothing of the
- * round is.
+ * answers and the server's state, byte for byte. A client of the server's own era gets the question as it is. What the
+ * client did not declare is not asked in either (S4); then nothing of the round is.
  */
 export class InputRounds {
   readonly #clock: Clock;
@@ -66,7 +65,10 @@ export class InputRounds {
 
   begin(call: Call, answer: Message): void {
     const required = readInputRequired(answer);
-    if (typeof required === 'string') {
+    if (call.exchange.takesInputRequired) {
+      const asked = typeof required === 'string' ? [] : required.requests;
+      call.succeed(refusal(call, answer.bytes, asked) ?? answer);
+    } else if (typeof required === 'string') {
       this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} needs input, but in no form that is known: ${required}`);
     } else if (++call.rounds > MAX_ROUNDS) {
       this.#fail(call, 'UPSTREAM_PROTOCOL', `${call.server} still needs input after ${MAX_ROUNDS} rounds`);

@@ -106,7 +106,8 @@ export class AnswerCache {
     let first = true;
     for (const { request, exchange, land } of flight.disembark()) {
       // What the server wants to know it asks each caller: its question is good for one of them alone.
-      if (shared || (first && exchange.takesInputRequired)) land(outcome);
+      const passes = exchange.takesInputRequired && exchange.sealsInput !== true;
+      if (shared || (first && passes)) land(outcome);
       else void this.#deps.upstreams.call(key.subject.server, request, exchange).then(land);
       first = false;
     }

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { agent, BenchExchange, client, FakeUpstreams } from '../../test/support/gateway-bench.ts';
+import type { Message } from '../model/message.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
+import { ANONYMOUS, type Principal } from '../model/principal.ts';
+import { systemRandom } from '../model/random.ts';
+import { request, result } from '../protocol/compose.ts';
+import { BoundUpstreams } from './bound-upstreams.ts';
+import { InputStates } from './input-states.ts';
+import { StateSealer } from './state-sealer.ts';
+
+const HOUR = 60 * 60_000;
+/** A state that any rewriting would change: escapes, a number beyond doubles, a surrogate pair. */
+const STATE = '"a\\u002fb\\/\\ud83d\\ude00 12345678901234567890 é"';
+const ASKS = `{"resultType":"input_required","inputRequests":{"k":{"method":"roots/list","x":1.0}},"requestState":${STATE},"v":-0}`;
+
+class Sealing extends BenchExchange {
+  readonly sealsInput = true;
+}
+
+function bench() {
+  const clock = new FakeClock(Date.UTC(2026, 7, 1));
+  const upstreams = new FakeUpstreams(clock);
+  upstreams.respond = () => answer(result('9', ASKS, 'stateless'));
+  const sealer = new StateSealer({ key: Buffer.alloc(32, 3), clock, random: systemRandom });
+  const bound = new BoundUpstreams(upstreams, new InputStates(sealer, clock));
+  const call = (params: string, principal: Principal = ANONYMOUS, server = 'a', method = 'tools/call') => {
+    const message = request(method, '1', params, 'stateless');
+    return bound.call(server, message, new Sealing(message, client('stateless', { principal })));
+  };
+  return { clock, upstreams, bound, call };
+}
+
+function answered(outcome: Outcome): Message {
+  assert.ok(outcome.kind === 'answer', outcome.kind === 'failure' ? outcome.error.message : '');
+  return outcome.message;
+}
+
+const stateIn = (outcome: Outcome): string => JSON.parse(answered(outcome).body.toString()).requestState;
+
+describe('proto:S3 proto:S6 check:D4 the state of a stateless server on its way through clients', () => {
+  test('is sealed, and comes back to its server to the byte; nothing else of the messages changes', async () => {
+    const { upstreams, call } = bench();
+    const first = await call('{"name":"t","arguments":{"n":1.0}}');
+    const sealed = stateIn(first);
+    assert.equal(answered(first).body.toString(), ASKS.replace(STATE, JSON.stringify(sealed)));
+    assert.ok(!Buffer.from(sealed.split('.')[1]!, 'base64url').includes('12345678901234567890'));
+    await call(
+      `{"name":"t","inputResponses":{"k":{"z":-0}},"requestState":"${sealed}","arguments":{"n":1.0},"_meta":{"p":2}}`,
+    );
+    assert.equal(
+      upstreams.calls[1]!.request.body.toString(),
+      `{"name":"t","inputResponses":{"k":{"z":-0}},"requestState":${STATE},"arguments":{"n":1.0},"_meta":{"p":2}}`,
+    );
+    assert.notEqual(stateIn(await call('{"name":"t","arguments":{"n":1.0}}')), sealed);
+  });
+
+  test('may be sent again: whether it is good twice is its server’s to say', async () => {
+    const { call, upstreams } = bench();
+    const sealed = stateIn(await call('{"name":"t"}'));
+    for (let i = 0; i < 2; i++) answered(await call(`{"name":"t","requestState":"${sealed}"}`));
+    assert.equal(upstreams.calls.length, 3);
+  });
+
+  test('tampered, foreign and expired it is -32602, and the server hears nothing', async () => {
+    const { call, upstreams, clock } = bench();
+    const ann = agent('ann');
+    const sealed = stateIn(await call('{"name":"t"}', ann));
+    const flipped = sealed.slice(0, -4) + (sealed.at(-4) === 'A' ? 'B' : 'A') + sealed.slice(-3);
+    const bad: [string, Promise<Outcome>][] = [
+      ['tampered', call(`{"name":"t","requestState":"${flipped}"}`, ann)],
+      ['not sealed', call(`{"name":"t","requestState":"plain"}`, ann)],
+      ['no string', call(`{"name":"t","requestState":5}`, ann)],
+      ['principal', call(`{"name":"t","requestState":"${sealed}"}`, agent('bob'))],
+      ['anonymous', call(`{"name":"t","requestState":"${sealed}"}`)],
+      ['server', call(`{"name":"t","requestState":"${sealed}"}`, ann, 'b')],
+      ['tool', call(`{"name":"u","requestState":"${sealed}"}`, ann)],
+      ['arguments', call(`{"name":"t","arguments":{},"requestState":"${sealed}"}`, ann)],
+      ['method', call(`{"name":"t","requestState":"${sealed}"}`, ann, 'a', 'prompts/get')],
+    ];
+    for (const [what, outcome] of bad) {
+      const ended = await outcome;
+      assert.ok(ended.kind === 'failure' && ended.error.code === 'INVALID_PARAMS', what);
+    }
+    assert.equal(upstreams.calls.length, 1);
+    await clock.advance(HOUR);
+    const late = await call(`{"name":"t","requestState":"${sealed}"}`, ann);
+    assert.ok(late.kind === 'failure' && late.error.code === 'INVALID_PARAMS');
+    assert.equal(upstreams.calls.length, 1);
+  });
+
+  test('passes as it is where the exchange does not ask for more', async () => {
+    const { bound, upstreams } = bench();
+    const message = request('tools/call', '1', `{"name":"t","requestState":${STATE}}`, 'stateless');
+    const outcome = await bound.call('a', message, new BenchExchange(message, client('stateless')));
+    assert.equal(upstreams.calls[0]!.request, message);
+    assert.equal(answered(outcome).body.toString(), ASKS);
+  });
+
+  test('a result that only speaks of input, and one without a state, pass as they are', async () => {
+    const { call, upstreams } = bench();
+    for (const body of [
+      '{"resultType":"complete","content":[],"requestState":"input_required"}',
+      '{"resultType":"input_required","inputRequests":{}}',
+    ]) {
+      upstreams.respond = () => answer(result('9', body, 'stateless'));
+      assert.equal(answered(await call('{"name":"t"}')).body.toString(), body);
+    }
+  });
+});

@@ -1,0 +1,65 @@
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, type Outcome } from '../model/outcome.ts';
+import type { Principal } from '../model/principal.ts';
+import { field, stringValue, text } from '../protocol/fields.ts';
+import { spliceMessage } from '../protocol/splice.ts';
+import { inputOf, mayRequireInput } from '../protocol/stateless/input-required.ts';
+import { resultType } from '../protocol/stateless/result-type.ts';
+import { requestDigest } from './request-digest.ts';
+import type { StateSealer } from './state-sealer.ts';
+
+/** Stands in front of every state that was sealed here. */
+const MARK = 'trunkline-input.';
+/** How long a client may take. The server's own limit counts as well; this one only has to end some time. */
+const TTL_MS = 60 * 60_000;
+
+/**
+ * The `requestState` of stateless servers as clients of the same era carry it: sealed with the server it came from,
+ * for the caller and the request that it was given out for, and unwrapped to the byte for that server. Used again it
+ * is passed on again: whether a state is good for more than once is its server's to say.
+ */
+export class InputStates {
+  readonly #sealer: StateSealer;
+  readonly #clock: Pick<Clock, 'wall'>;
+
+  constructor(sealer: StateSealer, clock: Pick<Clock, 'wall'>) {
+    this.#sealer = sealer;
+    this.#clock = clock;
+  }
+
+  /** The client's request with the server's own state; the same request where it has none. */
+  inward(server: string, principal: Principal, request: Message): Message | GatewayError {
+    const { state } = inputOf(request);
+    if (state === null) return request;
+    const sealed = stringValue(request.bytes, state);
+    const mine = sealed?.startsWith(MARK) === true ? sealed.slice(MARK.length) : null;
+    const opened = mine === null ? null : this.#sealer.open(contextOf(server, principal), mine);
+    const [expiresAt, digest, lexeme] = opened?.split('\0') ?? [];
+    if (lexeme === undefined || digest !== requestDigest(request)) {
+      return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out for this request');
+    }
+    if (this.#clock.wall() >= Number(expiresAt)) {
+      return new GatewayError('INVALID_PARAMS', 'params.requestState has expired');
+    }
+    return spliceMessage(request, [{ ...state, insert: lexeme }]);
+  }
+
+  /** The server's outcome with its state, if it gave one, sealed for the client. */
+  outward(server: string, principal: Principal, request: Message, outcome: Outcome): Outcome {
+    if (outcome.kind === 'failure' || !mayRequireInput(outcome.message)) return outcome;
+    const { message } = outcome;
+    const state = field(message.bytes, message.bodyStart, message.bodyEnd, 'requestState');
+    if (state === null || resultType(message) !== 'input_required') return outcome;
+    const expiresAt = this.#clock.wall() + TTL_MS;
+    // As the server wrote it, quotes and escapes included; JSON text holds no zero byte.
+    const plain = [expiresAt, requestDigest(request), text(message.bytes, state)].join('\0');
+    const sealed = MARK + this.#sealer.seal(contextOf(server, principal), plain);
+    return answer(spliceMessage(message, [{ ...state, insert: `"${sealed}"` }]));
+  }
+}
+
+function contextOf(server: string, principal: Principal): string {
+  return `input\0${principal.id}\0${server}`;
+}
