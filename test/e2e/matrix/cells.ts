@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { DOCUMENT, OWN_ERROR } from '../../fixtures/matrix/behaviour.ts';
 import { type Feature, impossible } from './compatibility.ts';
 import { attempt, type Json, type MatrixClient } from './matrix-client.ts';
@@ -11,6 +13,8 @@ export interface Cell {
   readonly wire: Wire;
   /** On `/mcp`, where the server is one of two and its names are prefixed. */
   readonly aggregate: boolean;
+  /** For what a server can tell in no other way. */
+  readonly folder: string;
 }
 
 let cells = 0;
@@ -102,6 +106,12 @@ function codeOf({ result, error }: { result?: Json; error?: Json }): number | un
   return error?.code ?? result?._meta?.['trunkline/error']?.code;
 }
 
+/** What the server leaves in a file. */
+async function appeared(file: string): Promise<Json> {
+  while (!existsSync(file)) await new Promise((done) => setTimeout(done, 5));
+  return JSON.parse(readFileSync(file, 'utf8'));
+}
+
 /** What is done in each cell. */
 export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
   async call(cell) {
@@ -172,16 +182,17 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
 
   async outside(cell) {
     const { client } = cell;
-    const key = unique();
+    const words = unique();
+    const file = join(cell.folder, words);
     const before = client.asked.length;
-    client.answering = (method) => ANSWERS[method]!(key);
-    assert.equal(await callText(cell, 'ask-later', { key }), 'soon');
-    let came = 'open';
-    while (came === 'open') came = await callText(cell, 'later', { key });
+    client.answering = (method) => ANSWERS[method]!(words);
+    assert.equal(await callText(cell, 'ask-later', { text: words, file }), 'soon');
+    const came = await appeared(file);
     const exception = impossible('outside', client.revision, cell.server);
-    if (exception === null) assert.deepEqual(JSON.parse(came), ANSWERS['roots/list']!(key));
-    else assert.deepEqual(JSON.parse(came), { code: exception.code });
-    assert.equal(client.asked.length - before, exception === null ? 1 : 0);
+    if (exception === null) {
+      assert.deepEqual(came, [ANSWERS['roots/list']!(words), ANSWERS['sampling/createMessage']!(words)]);
+    } else assert.deepEqual(came, [{ roots: [] }, { code: exception.code }]);
+    assert.equal(client.asked.length - before, exception === null ? 2 : 0);
   },
 
   async subscribe(cell) {

@@ -38,7 +38,7 @@ const UNDECLARED_NEW: Impossible = {
 
 const NO_CARRIER: Impossible = {
   code: -32601,
-  why: 'In 2026-07-28 nothing carries a question that belongs to no call. The server is told -32601 in the client’s place, and nobody else is asked.',
+  why: 'In 2026-07-28 nothing carries a question that belongs to no call. Roots are answered as empty where the client declared any; for everything else the server is told -32601 in the client’s place. Nobody else is asked.',
 };
 
 /** Where a server of the revision has no such thing, there is nothing to try. */

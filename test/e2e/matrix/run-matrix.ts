@@ -61,7 +61,7 @@ export function runMatrix(server: MatrixRevision): void {
               test(
                 `${FEATURES[feature]} with a server over ${wire}${works ? '' : ': refused'}`,
                 { timeout: 20_000, ...(builder === null ? {} : { todo: `engineer ${builder}` }) },
-                () => RUNS[feature]({ client, server, wire, aggregate: endpoint === '/mcp' }),
+                () => RUNS[feature]({ client, server, wire, aggregate: endpoint === '/mcp', folder: gateway.folder }),
               );
             }
           }
