@@ -20,16 +20,19 @@ export interface Waiter {
 
 const FLOOR = 64;
 const TURN_MS = 5;
-/** A loop that still waits for anything can take in more. */
+/** A loop that still waits for anything is not overloaded. */
 const SATURATED = 0.9;
+/** Where there is a limit it falls while the loop is busier than this, and rises while it is less busy than that. */
+const BUSY = 0.8;
+const AT_EASE = 0.6;
 const PATIENCE_MS = 1_000;
 /** What waits at the door: its head was read, its body was not, so a socket's 64 KiB bound what each of them holds. */
-const MAX_WAITING = 256;
+const MAX_WAITING = 64;
 /** Longer than this nobody waits for being let in or refused. */
-const WAIT_MS = 5;
+const WAIT_MS = 2;
 /** A call that is in for so long merely waits for its server, and costs nothing while it does. */
 const YOUNG_MS = 500;
-/** The limit falls by a share while turns are too long and rises by a number while they are not. */
+/** By a share, and by a number. */
 const FALL = 0.8;
 const RISE = 8;
 /** The limit ends when for so long nobody had to wait for it. */
@@ -39,8 +42,8 @@ const NEVER = -1;
 /**
  * How many calls may be under way at once when the gateway cannot take in all that come (G20). Ordinarily there is no
  * limit. When the event loop never waits and its turns stay long, more calls under way only make each other slower: a
- * limit is set at what is under way, lowered while that lasts and raised while it does not. What exceeds it waits in line
- * for some milliseconds and is then refused, which is cheap.
+ * limit is set at what is under way, lowered while the loop is busy and raised when it is at ease. What exceeds it waits in line
+ * for a moment and is then refused, which is cheap.
  *
  * Only calls of the last second count as under way: thousands that wait for slow servers are no load. Forgetting them by
  * age also means that a call whose end nobody told costs nothing for long.
@@ -156,8 +159,8 @@ export class Admission {
       this.#calmSince = NEVER;
       return;
     }
-    if (long) this.#limit = Math.max(this.#floor, Math.floor(this.#limit * FALL));
-    else this.#limit += RISE;
+    if (utilization >= BUSY) this.#limit = Math.max(this.#floor, Math.floor(this.#limit * FALL));
+    else if (utilization < AT_EASE) this.#limit += RISE;
     if (this.#calmSince === NEVER) this.#calmSince = now;
     else if (now - this.#calmSince >= CALM_MS) this.#limit = Number.POSITIVE_INFINITY;
   }
