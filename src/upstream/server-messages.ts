@@ -14,8 +14,13 @@ import type { Pending } from './pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 import { waitingForTask } from './waiting-for-task.ts';
 
-/** Requests of one server that may wait for an answer at once; more are refused. */
-const MAX_ASKS = 64;
+/**
+ * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
+ * more are refused. What one client or call may be asked at once is bounded by whoever asks it.
+ */
+const MAX_ASKS = 4_096;
+/** Requests that may wait for the connection to get an owner. */
+const MAX_HELD = 64;
 /** How long a server that tore a subscription down gets for the answer that ends it gracefully. */
 const GRACEFUL_END_MS = 1_000;
 /** Tasks of one connection whose progress is followed. */
@@ -264,7 +269,8 @@ export class ServerMessages<C extends Channel> {
   #asked(message: Message, stream: number): void {
     if (message.method === 'ping') this.#connection.answer([result(message.id, '{}', message.era).bytes]);
     else if (message.era === 'stateless') this.#refuse(message, 'servers send no requests in this revision');
-    else if (this.#asks.size + this.#held.length >= MAX_ASKS) this.#refuse(message, 'too many requests at once');
+    else if (this.#asks.size >= MAX_ASKS || this.#held.length >= MAX_HELD)
+      this.#refuse(message, 'too many requests at once');
     else if (this.#asks.has(message.id)) this.#deps.dropped('unmatched');
     else this.#broker(message, stream);
   }
