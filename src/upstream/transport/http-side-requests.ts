@@ -6,19 +6,30 @@ import { HttpStatusOnly } from './http-status-only.ts';
 
 const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","method":"ping"}');
 
-/** What a transport posts beside its requests: notifications, answers, the session's check and its end. */
+/** A server that says nothing to a notification is not waited for any longer. */
+const VERDICT_MS = 30_000;
+/** Posts without a verdict at once; a server that gives none does not get more of them. */
+const MAX_RUNNING = 256;
+
+/**
+ * What a transport posts beside its requests: notifications, answers, the session's check and its end. Nobody has a
+ * deadline for these, so they have one here.
+ */
 export class HttpSideRequests {
   readonly #client: HttpClientPort;
   readonly #path: string;
   readonly #heads: HttpHeads;
-  readonly #running = new Set<HttpStatusOnly>();
+  readonly #clock: Clock;
+  /** How the time of each is called off. */
+  readonly #running = new Map<HttpStatusOnly, () => void>();
   #whenIdle: (() => void) | null = null;
   #checks: ((alive: boolean) => void)[] | null = null;
 
-  constructor(client: HttpClientPort, path: string, heads: HttpHeads) {
+  constructor(client: HttpClientPort, path: string, heads: HttpHeads, clock: Clock) {
     this.#client = client;
     this.#path = path;
     this.#heads = heads;
+    this.#clock = clock;
   }
 
   /** `done` gets the status, 0 when there was none. */
@@ -28,7 +39,8 @@ export class HttpSideRequests {
     headers: readonly string[],
     done: (status: number, challenge: string | null) => void,
   ): void {
-    this.#run({ method: 'POST', path: this.#path, block, headers, body }, done);
+    if (this.#running.size >= MAX_RUNNING) done(0, null);
+    else this.#run({ method: 'POST', path: this.#path, block, headers, body }, done);
   }
 
   /**
@@ -49,10 +61,10 @@ export class HttpSideRequests {
   }
 
   /** Lets go out what is being posted and ends the session if told to, within `limitMs`. */
-  async finish(endSession: boolean, clock: Clock, limitMs: number): Promise<void> {
+  async finish(endSession: boolean, limitMs: number): Promise<void> {
     if (!endSession && this.#running.size === 0) return;
     await new Promise<void>((resolve) => {
-      const stop = clock.after(limitMs, resolve);
+      const stop = this.#clock.after(limitMs, resolve);
       this.#whenIdle = () => {
         stop();
         resolve();
@@ -66,17 +78,24 @@ export class HttpSideRequests {
   /** Ends what still runs; nobody is told. */
   stop(): void {
     this.#checks = null;
-    for (const running of [...this.#running]) running.abort();
+    for (const [running, disarm] of this.#running) {
+      disarm();
+      running.abort();
+    }
     this.#running.clear();
   }
 
   #run(request: HttpRequest, done?: (status: number, challenge: string | null) => void): void {
     const side = new HttpStatusOnly((status, challenge) => {
+      this.#running.get(side)?.();
       this.#running.delete(side);
       done?.(status, challenge);
       if (this.#running.size === 0) this.#whenIdle?.();
     });
-    this.#running.add(side);
+    this.#running.set(
+      side,
+      this.#clock.after(VERDICT_MS, () => side.giveUp()),
+    );
     side.run(this.#client.request(request, side));
   }
 }

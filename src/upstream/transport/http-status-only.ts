@@ -1,6 +1,9 @@
 import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 
+/** A longer body is not worth the socket that it would save. */
+const MAX_BODY_BYTES = 64 * 1024;
+
 /**
  * A request of which only the verdict counts: notifications, answers, DELETE, the session check. `done` is called
  * once, at the head or at the failure (status 0); the body is read off and dropped so that the socket can be used
@@ -11,6 +14,7 @@ export class HttpStatusOnly implements ResponseHandler {
   #running: ClientRequest | null = null;
   #told = false;
   #cut = false;
+  #bytes = 0;
 
   constructor(done: (status: number, challenge: string | null) => void) {
     this.#done = done;
@@ -27,12 +31,21 @@ export class HttpStatusOnly implements ResponseHandler {
     return 'stream';
   }
 
-  data(): void {}
+  data(chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.#bytes > MAX_BODY_BYTES) this.#running?.abort();
+  }
 
   end(): void {}
 
   error(): void {
     this.#tell(0, null);
+  }
+
+  /** As if it had failed. */
+  giveUp(): void {
+    this.#tell(0, null);
+    this.#running?.abort();
   }
 
   /** Nothing is told. */

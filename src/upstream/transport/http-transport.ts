@@ -84,7 +84,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
     const path = url.pathname + url.search;
     const block = (): HttpHeads['stream'] => this.#heads.stream;
     this.#streams = { client: this.#client, path, block, clock, random, limits: this.#limits, maxMessageBytes };
-    this.#side = new HttpSideRequests(this.#client, path, this.#heads);
+    this.#side = new HttpSideRequests(this.#client, path, this.#heads, clock);
     const resumable = (): boolean => this.#era !== 'stateless';
     this.#replies = new HttpReplies(this, { ...this.#streams, server, takesStreams: true, resumable });
     this.#state = 'open';
@@ -139,7 +139,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
     this.#stop('was closed');
     this.#state = 'closed';
     if (how !== 'interrupt' && !disowned) {
-      await this.#side.finish(how === 'remove' && this.#hasSession, this.#options.clock, this.#limits.closeMs);
+      await this.#side.finish(how === 'remove' && this.#hasSession, this.#limits.closeMs);
     }
     this.#side.stop();
     this.#client.close();

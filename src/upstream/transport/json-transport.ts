@@ -47,7 +47,7 @@ export class JsonTransport implements Transport, RepliesOwner {
     this.#receiver = receiver;
     this.#client = client;
     this.#heads = heads;
-    this.#side = new HttpSideRequests(client, path, heads);
+    this.#side = new HttpSideRequests(client, path, heads, clock);
     this.#replies = new HttpReplies(this, { ...streams, server, takesStreams: false, resumable: () => false });
     this.#state = 'open';
   }
@@ -88,8 +88,8 @@ export class JsonTransport implements Transport, RepliesOwner {
     if (wasOpen) this.#loseAll();
     this.#state = 'closed';
     if (!wasOpen) return;
-    const { clock, limits } = this.#options;
-    if (how !== 'interrupt') await this.#side.finish(false, clock, limits?.closeMs ?? HTTP_LIMITS.closeMs);
+    const { limits } = this.#options;
+    if (how !== 'interrupt') await this.#side.finish(false, limits?.closeMs ?? HTTP_LIMITS.closeMs);
     this.#side.stop();
     this.#client.close();
   }

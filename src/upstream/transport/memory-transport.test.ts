@@ -64,6 +64,24 @@ test('a server in memory gets copies and gives copies', async () => {
   await transport.close('remove');
 });
 
+test('answers in a batch are answers: nothing of them is lost when the server ends', async () => {
+  const receiver = new RecordingReceiver();
+  let link: MemoryLink | null = null;
+  const transport = new MemoryTransport('fake', (own) => {
+    link = own;
+    return { receive: () => {}, close: () => {} };
+  });
+  await transport.open(receiver);
+  for (const request of [1, 2, 3]) transport.send([PING], { ...OUTGOING, request });
+  link!.deliver('[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":3,"result":{}}]');
+  link!.exit();
+  await receiver.until(() => receiver.closedReasons.length > 0);
+  assert.deepEqual(
+    receiver.losses.map(({ request }) => request),
+    [2],
+  );
+});
+
 test('a server in memory that throws has crashed: UNKNOWN, then closed', async () => {
   const receiver = new RecordingReceiver();
   const transport = new MemoryTransport('fake', () => ({

@@ -1,5 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
-import { answeredRequest } from './answered-request.ts';
+import { InFlight } from './in-flight.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -38,7 +38,7 @@ export class MemoryTransport implements Transport {
   readonly streamPerRequest = false;
   readonly #name: string;
   readonly #factory: MemoryServerFactory;
-  readonly #inFlight = new Set<number>();
+  readonly #inFlight = new InFlight();
   #receiver: TransportReceiver | null = null;
   #server: MemoryServer | null = null;
   #state: 'new' | 'open' | 'dead' | 'closed' = 'new';
@@ -69,7 +69,7 @@ export class MemoryTransport implements Transport {
       if (request > 0 && this.#state === 'dead') this.#receiver?.lost(request, this.#error('NOT_SENT', 'has ended'));
       return;
     }
-    if (request > 0) this.#inFlight.add(request);
+    this.#inFlight.add(request);
     const message = Buffer.concat(parts);
     queueMicrotask(() => {
       if (this.#state !== 'open') return;
@@ -102,7 +102,7 @@ export class MemoryTransport implements Transport {
   #deliver(message: Buffer): void {
     queueMicrotask(() => {
       if (this.#state !== 'open') return;
-      this.#inFlight.delete(answeredRequest(message, message));
+      this.#inFlight.settle(message);
       this.#receiver?.received(message, 0);
     });
   }
@@ -119,9 +119,7 @@ export class MemoryTransport implements Transport {
   }
 
   #loseAll(what: string): void {
-    const requests = [...this.#inFlight];
-    this.#inFlight.clear();
-    for (const request of requests) {
+    for (const request of this.#inFlight.takeAll()) {
       this.#receiver?.lost(request, this.#error('UNKNOWN', `${what} before it answered`));
     }
   }

@@ -14,17 +14,17 @@ const EMPTY = Buffer.alloc(0);
 
 /** A message on its way to a 2024-11-05 server. The answer comes on the event stream; here only a refusal counts. */
 export class SsePost implements ResponseHandler {
+  /** 0 for what gets no answer. */
+  readonly request: number;
   readonly #owner: SsePostOwner;
-  readonly #request: number;
   #running: ClientRequest | null = null;
   #status = 0;
   #headers: ResponseHeaders | null = null;
   #body: Buffer = EMPTY;
 
-  /** `request` is 0 for what gets no answer. */
   constructor(owner: SsePostOwner, request: number) {
     this.#owner = owner;
-    this.#request = request;
+    this.request = request;
   }
 
   head(status: number, headers: ResponseHeaders): BodyMode {
@@ -48,7 +48,7 @@ export class SsePost implements ResponseHandler {
 
   end(): void {
     this.#owner.postEnded(this);
-    if (this.#refused) this.#owner.postRefused(this.#request, this.#status, this.#headers!, this.#body);
+    if (this.#refused) this.#owner.postRefused(this.request, this.#status, this.#headers!, this.#body);
   }
 
   error(failure: HttpFailure): void {
@@ -57,7 +57,7 @@ export class SsePost implements ResponseHandler {
       return;
     }
     this.#owner.postEnded(this);
-    this.#owner.postFailed(this.#request, failure);
+    this.#owner.postFailed(this.request, failure);
   }
 
   get #refused(): boolean {

@@ -5,6 +5,7 @@ import {
   type BenchOptions,
   callEcho,
   echoed,
+  eventually,
   HttpReceiver,
   initialize,
   makeTransport,
@@ -12,7 +13,7 @@ import {
 } from '../../../test/fixtures/http/bench.ts';
 import { type LegacySseOptions, LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { parseRpc, resultOf } from '../../../test/fixtures/http/rpc.ts';
-import { eventText, HttpStage, openEvents } from '../../../test/fixtures/http/stage.ts';
+import { eventText, HttpStage, openEvents, type StageRequest } from '../../../test/fixtures/http/stage.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import { refusalOf } from './http-refusal.ts';
 import { parseEndpoint } from './sse-endpoint.ts';
@@ -81,6 +82,25 @@ describe('HTTP+SSE of 2024-11-05', LIMIT, () => {
     assert.equal(await echoed(bench, 1), 'hello');
     await bench.transport.close('remove');
     await server.stop();
+  });
+
+  test('a POST that the server holds open is let go of with its call', LIMIT, async () => {
+    const held: string[] = [];
+    const hold = ({ body, res }: StageRequest): boolean => {
+      const { id } = parseRpc(body);
+      if (id !== 2) return false;
+      held.push('held');
+      res.once('close', () => held.push('closed'));
+      return true;
+    };
+    await legacy({ post: hold }, async (_server, bench) => {
+      callEcho(bench, 2);
+      await eventually(() => held.length === 1);
+      bench.transport.abandon(2);
+      await eventually(() => held.length === 2);
+      callEcho(bench, 3);
+      assert.equal(await echoed(bench, 3), 'hello');
+    });
   });
 
   for (const [text, words] of [

@@ -3,12 +3,12 @@ import { HeaderBlock } from '../../http/header-block.ts';
 import type { HttpFailure } from '../../http/http-failure.ts';
 import type { ResponseHeaders } from '../../http/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { answeredRequest } from './answered-request.ts';
 import { HttpEventStream, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import { newCursor } from './http-events.ts';
 import { HTTP_LIMITS, type HttpLimits } from './http-limits.ts';
 import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
 import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { InFlight } from './in-flight.ts';
 import { parseEndpoint } from './sse-endpoint.ts';
 import { SsePost, type SsePostOwner } from './sse-post.ts';
 import type {
@@ -40,7 +40,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   readonly streamPerRequest = false;
   readonly #options: HttpTransportOptions;
   readonly #limits: HttpLimits;
-  readonly #inFlight = new Set<number>();
+  readonly #inFlight = new InFlight();
   readonly #posts = new Set<SsePost>();
   #secrets: string[];
   #receiver!: TransportReceiver;
@@ -88,7 +88,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
       }
       return;
     }
-    if (request > 0) this.#inFlight.add(request);
+    this.#inFlight.add(request);
     const post = new SsePost(this, request);
     this.#posts.add(post);
     post.run(
@@ -99,8 +99,14 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
     );
   }
 
+  /** A server may answer the POST only with the answer itself: nobody waits for that any more. */
   abandon(request: number): void {
-    this.#inFlight.delete(request);
+    if (!this.#inFlight.delete(request)) return;
+    for (const post of this.#posts) {
+      if (post.request !== request) continue;
+      post.abort();
+      this.#posts.delete(post);
+    }
   }
 
   negotiated(_facts: NegotiatedFacts): void {}
@@ -124,7 +130,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
     if (name === 'endpoint') {
       this.#endpoint(data.toString('utf8').trim());
     } else if (name === 'message' && this.#state === 'open') {
-      this.#inFlight.delete(answeredRequest(data, data));
+      this.#inFlight.settle(data);
       this.#receiver.received(data, 0);
     }
   }
@@ -132,8 +138,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   /** The event is gone, and with it perhaps an answer: only where one request is in flight is it known whose. */
   tooLarge(): void {
     if (this.#state !== 'open' || this.#inFlight.size !== 1) return;
-    const [request] = this.#inFlight;
-    this.#inFlight.clear();
+    const [request] = this.#inFlight.takeAll();
     this.#receiver.lost(request!, tooLargeError(this.#options.server, this.#options.maxMessageBytes));
   }
 
@@ -239,9 +244,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
     this.#stream.abort();
     for (const post of this.#posts) post.abort();
     this.#posts.clear();
-    const requests = [...this.#inFlight];
-    this.#inFlight.clear();
-    for (const request of requests) {
+    for (const request of this.#inFlight.takeAll()) {
       const words = `the connection ${what} before the answer; the request was sent and may have run`;
       this.#receiver.lost(request, this.#error('UNKNOWN', words));
     }

@@ -1,7 +1,6 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec } from '../../model/server.ts';
-import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import { MessageReader } from '../process/message-reader.ts';
@@ -12,6 +11,7 @@ import { StderrTail } from '../process/stderr-tail.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
 import { WriteQueue } from '../process/write-queue.ts';
 import { answeredRequest } from './answered-request.ts';
+import { InFlight } from './in-flight.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -65,7 +65,7 @@ export class StdioTransport implements Transport {
   readonly #stderr: StderrTail;
   readonly #reader: MessageReader;
   /** Requests without an answer so far, waiting ones included. */
-  readonly #inFlight = new Set<number>();
+  readonly #inFlight = new InFlight();
   /** `dying`: exited or unusable, its last output still being read. */
   #state: 'new' | 'opening' | 'open' | 'dying' | 'dead' | 'closed' = 'new';
   #opening: Promise<void> | null = null;
@@ -116,7 +116,7 @@ export class StdioTransport implements Transport {
       this.#refuse(outgoing, this.#error('INTERNAL', 'cannot be sent a message with a line break', 'NOT_SENT'));
       return;
     }
-    if (request > 0) this.#inFlight.add(request);
+    this.#inFlight.add(request);
     if (!this.#queue.push(parts, request)) {
       this.#refuse(outgoing, this.#error('OVERLOADED', 'does not take its messages; too many are waiting'));
     }
@@ -234,18 +234,8 @@ export class StdioTransport implements Transport {
   }
 
   #received(bytes: Buffer): void {
-    if (this.#inFlight.size > 0) this.#settle(bytes);
+    this.#inFlight.settle(bytes);
     this.#receiver?.received(bytes, 0);
-  }
-
-  #settle(bytes: Buffer): void {
-    if (!isBatch(bytes)) {
-      this.#inFlight.delete(answeredRequest(bytes, bytes));
-      return;
-    }
-    const batch = scanBatch(bytes);
-    if (isScanFailure(batch)) return;
-    for (const element of batch) this.#inFlight.delete(answeredRequest(element, element));
   }
 
   #tooLarge(request: number): void {
@@ -281,7 +271,7 @@ export class StdioTransport implements Transport {
     for (const request of this.#queue?.end() ?? []) {
       if (this.#inFlight.has(request)) this.#lose(request, this.#error('NOT_SENT', `${what} before it took the call`));
     }
-    for (const request of [...this.#inFlight]) {
+    for (const request of this.#inFlight.takeAll()) {
       this.#lose(request, this.#error('UNKNOWN', `${what} before it answered; the call may have run`));
     }
   }

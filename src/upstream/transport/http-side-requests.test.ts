@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import type { HttpClientPort, HttpRequest, ResponseHandler } from '../../http/client-port.ts';
+import { ResponseHeaders } from '../../http/response-headers.ts';
+import { HttpHeads } from './http-heads.ts';
+import { HttpSideRequests } from './http-side-requests.ts';
+
+/** A client whose server says nothing; keeps what was asked and what was aborted. */
+class SilentClient implements HttpClientPort {
+  readonly asked: { readonly request: HttpRequest; readonly handler: ResponseHandler }[] = [];
+  aborted = 0;
+
+  request(request: HttpRequest, handler: ResponseHandler) {
+    this.asked.push({ request, handler });
+    return {
+      abort: () => {
+        this.aborted++;
+      },
+      pause: () => {},
+      resume: () => {},
+    };
+  }
+
+  close(): void {}
+}
+
+function bench() {
+  const client = new SilentClient();
+  const clock = new FakeClock();
+  const heads = new HttpHeads([], 'application/json');
+  const side = new HttpSideRequests(client, '/mcp', heads, clock);
+  const statuses: number[] = [];
+  const post = () => side.post([Buffer.from('{}')], heads.post(null), [], (status) => statuses.push(status));
+  return { client, clock, side, statuses, post };
+}
+
+test('a server that says nothing to a notification is not waited for longer than half a minute', async () => {
+  const { client, clock, statuses, post } = bench();
+  post();
+  await clock.advance(29_999);
+  assert.deepEqual([statuses, client.aborted], [[], 0]);
+  await clock.advance(1);
+  assert.deepEqual([statuses, client.aborted], [[0], 1]);
+  await clock.advance(60_000);
+  assert.deepEqual([statuses, client.aborted], [[0], 1]);
+});
+
+test('no more than 256 notifications wait for a word of the server, and the end of the session goes out all the same', async () => {
+  const { client, side, statuses, post } = bench();
+  for (let i = 0; i < 300; i++) post();
+  assert.equal(client.asked.length, 256);
+  assert.deepEqual(statuses, new Array(44).fill(0));
+  void side.finish(true, 1_000);
+  assert.equal(client.asked.at(-1)?.request.method, 'DELETE');
+  for (const { handler } of client.asked) handler.head(202, new ResponseHeaders([]));
+  assert.equal(statuses.length, 300);
+  post();
+  assert.equal(client.asked.length, 258);
+});
+
+test('a body that nobody asked for is not read without end', () => {
+  const { client, post } = bench();
+  post();
+  const { handler } = client.asked[0]!;
+  assert.equal(handler.head(200, new ResponseHeaders([])), 'stream');
+  handler.data(Buffer.alloc(64 * 1024));
+  assert.equal(client.aborted, 0);
+  handler.data(Buffer.alloc(1));
+  assert.equal(client.aborted, 1);
+});
