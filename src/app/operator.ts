@@ -30,6 +30,7 @@ export class Operator {
       capabilities: NO_CAPABILITIES,
       fingerprint: fingerprint(NO_CAPABILITIES),
       info,
+      logLevel: null,
       handle: null,
     };
   }

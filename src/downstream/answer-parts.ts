@@ -1,8 +1,10 @@
 import { shapeFailure } from '../gateway/failure-shape.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import type { Era, Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { field, stringValue } from '../protocol/fields.ts';
+import { isAsSevere, isLogLevel } from '../protocol/meta-keys.ts';
 import { withId } from '../protocol/splice.ts';
 import { errorToStateful } from '../protocol/stateful/error-to-stateful.ts';
 import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
@@ -39,11 +41,19 @@ export function isPassedOn(request: Message, outcome: Outcome): boolean {
   return outcome.kind === 'answer' && PASSED_ON.has(request.method);
 }
 
-/** A notification in the client's vocabulary; null when it has no word for it. */
-export function notificationFor(era: Era, notification: Message): Buffer | null {
+/** A notification in the client's vocabulary; null when it has no word for it, or the client does not want to hear it. */
+export function notificationFor(era: Era, notification: Message, client: ClientProfile): Buffer | null {
+  if (notification.method === 'notifications/message' && !wantsToHear(client, era, notification)) return null;
   if (notification.era === era) return notification.bytes;
   const translated = era === 'stateful' ? notificationToStateful(notification) : notificationToStateless(notification);
   return translated?.bytes ?? null;
+}
+
+/** Log messages reach whoever asked for one as severe, whoever else the server says them for. */
+function wantsToHear({ logLevel }: ClientProfile, era: Era, { bytes, bodyStart, bodyEnd }: Message): boolean {
+  if (logLevel === null) return era === 'stateful';
+  const level = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'level'));
+  return !isLogLevel(level) || !isLogLevel(logLevel) || isAsSevere(level, logLevel);
 }
 
 function uriOf(request: Message): string | null {

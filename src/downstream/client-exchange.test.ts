@@ -13,6 +13,7 @@ const CLIENT: ClientProfile = {
   capabilities: '{}',
   fingerprint: '{}',
   info: null,
+  logLevel: null,
   handle: null,
 };
 

@@ -44,7 +44,6 @@ export class ClientSession {
   /** The client has said who it is. */
   introduced: boolean;
   initialized = false;
-  logLevel: string | null = null;
   /** Clock readings: when the client was last heard of, and the value the stored record knows. */
   lastUsed: number;
   savedUse: number;
@@ -73,6 +72,11 @@ export class ClientSession {
     const { revision, capabilities, info } = client;
     this.client = { ...this.client, revision, capabilities, fingerprint, info };
     this.introduced = true;
+  }
+
+  /** What the client wants to hear of from now on. */
+  set logLevel(logLevel: string) {
+    this.client = { ...this.client, logLevel };
   }
 
   /** Whether the session exists for this caller on this endpoint; for all others it does not. */

@@ -4,6 +4,7 @@ import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import { result } from '../protocol/compose.ts';
 import { field } from '../protocol/fields.ts';
+import { isLogLevel } from '../protocol/meta-keys.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Core } from './core.ts';
@@ -32,9 +33,10 @@ export class SessionIntake {
   }
 
   request(session: ClientSession, request: Message, reply: Reply): void {
+    if (request.method === 'logging/setLevel') this.#setLevel(session, request);
     const exchange = new ClientExchange(request, session.client, reply);
     session.exchanges.add(exchange);
-    const own = this.#answerOurselves(session, request);
+    const own = this.#answerOurselves(request);
     if (own !== null) exchange.finish(own);
     else void settle(exchange, this.#core.run(exchange as Exchange, session.endpoint));
   }
@@ -61,21 +63,21 @@ export class SessionIntake {
     return session.openAsks?.take(message) ?? 'unknown';
   }
 
+  /** It goes on as any request; the session keeps the level, whatever becomes of its servers and of this process. */
+  #setLevel(session: ClientSession, request: Message): void {
+    const level = this.#param(request, 'level')?.slice(1, -1) ?? null;
+    if (!isLogLevel(level)) return;
+    session.logLevel = level;
+    this.#sessions.save(session);
+  }
+
   /** What needs no server: a ping asks whether we are there, and a session is opened but once. */
-  #answerOurselves(session: ClientSession, request: Message): Outcome | null {
+  #answerOurselves(request: Message): Outcome | null {
     switch (request.method) {
       case 'ping':
         return answer(result(request.id, '{}', 'stateful'));
       case 'initialize':
         return failure(new GatewayError('INVALID_REQUEST', 'the session is initialized already'));
-      case 'logging/setLevel': {
-        const level = this.#param(request, 'level');
-        if (level !== null && level.length < 32 && level.startsWith('"')) {
-          session.logLevel = level.slice(1, -1);
-          this.#sessions.save(session);
-        }
-        return null;
-      }
       default:
         return null;
     }

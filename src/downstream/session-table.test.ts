@@ -93,7 +93,7 @@ test('S2.38 a session outlives its process, for its owner on its endpoint', asyn
   assert.equal(owner?.belongsTo(ADA, AGGREGATE), true);
   assert.equal(owner?.client.capabilities, '{"x":1.0}');
   assert.equal(owner?.initialized, true);
-  assert.equal(owner?.logLevel, 'debug');
+  assert.equal(owner?.client.logLevel, 'debug');
   assert.equal(sessions.size, 1);
   assert.equal(await sessions.load('no such id', ADA, AGGREGATE), null);
 });

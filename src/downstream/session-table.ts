@@ -7,6 +7,7 @@ import type { EventLog, SessionRecord, SessionRecords } from '../model/ports.ts'
 import type { Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
 import { isRevision, LATEST_STATEFUL, type Revision } from '../model/revision.ts';
+import { isLogLevel } from '../protocol/meta-keys.ts';
 import { ClientSession } from './client-session.ts';
 import type { Fingerprints } from './fingerprints.ts';
 
@@ -71,9 +72,7 @@ export class SessionTable {
 
   /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have. */
   create(wanted: NewSession): ClientSession {
-    const { max, maxPerPrincipal } = this.#deps.settings();
-    if (this.#countOf(wanted.principal) >= maxPerPrincipal) this.#makeRoom(wanted.principal);
-    if (this.#sessions.size >= max) this.#makeRoom(null);
+    this.#makeRoomFor(wanted.principal);
     const now = this.#deps.clock.now();
     const client: ClientProfile = {
       principal: wanted.principal,
@@ -82,6 +81,7 @@ export class SessionTable {
       capabilities: wanted.capabilities,
       fingerprint: this.#deps.fingerprints.of(wanted.capabilities),
       info: wanted.info,
+      logLevel: null,
       handle: null,
     };
     const session = new ClientSession(client, wanted.endpoint, wanted.lasting, this.#deps.clock.wall(), now);
@@ -95,7 +95,10 @@ export class SessionTable {
     return this.#sessions.get(id);
   }
 
-  /** The session from the shared records; null for an id that is none, or no longer. */
+  /**
+   * The session from the shared records; null for an id that is none, or no longer. Rejects with OVERLOADED as `create`
+   * throws it: what comes back after a restart counts like what is new.
+   */
   load(id: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
     if (!isSessionId(id)) return Promise.resolve(null);
     // One look-up for callers who have the same right to it; a stranger's must not answer for the owner's.
@@ -174,6 +177,7 @@ export class SessionTable {
     }
     // A stranger, or the right caller elsewhere, must not even bring the session to life.
     if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
+    this.#makeRoomFor(principal);
     const client: ClientProfile = {
       principal,
       sessionId: id,
@@ -181,11 +185,11 @@ export class SessionTable {
       capabilities: record.capabilities,
       fingerprint: this.#deps.fingerprints.of(record.capabilities),
       info: record.info,
+      logLevel: isLogLevel(record.logLevel) ? record.logLevel : null,
       handle: null,
     };
     const session = new ClientSession(client, endpoint, true, record.createdAt, this.#deps.clock.now());
     session.initialized = record.initialized;
-    session.logLevel = record.logLevel;
     this.#add(session);
     return session;
   }
@@ -210,7 +214,7 @@ export class SessionTable {
       capabilities: session.client.capabilities,
       info: session.client.info,
       initialized: session.initialized,
-      logLevel: session.logLevel,
+      logLevel: session.client.logLevel,
       createdAt: session.createdAt,
       lastSeenAt: Math.round(clock.wall() - (clock.now() - session.lastUsed)),
     };
@@ -230,6 +234,12 @@ export class SessionTable {
     const count = this.#countOf(principal) + by;
     if (count === 0) this.#perPrincipal.delete(principal.id);
     else this.#perPrincipal.set(principal.id, count);
+  }
+
+  #makeRoomFor(principal: Principal): void {
+    const { max, maxPerPrincipal } = this.#deps.settings();
+    if (this.#countOf(principal) >= maxPerPrincipal) this.#makeRoom(principal);
+    if (this.#sessions.size >= max) this.#makeRoom(null);
   }
 
   /** Ends the session that was unused for longest, of this caller or of all; throws when none is idle enough. */

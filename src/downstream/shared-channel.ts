@@ -76,7 +76,7 @@ export class SharedChannel implements SessionChannel, Reply {
     const bytes =
       notification.method === 'notifications/cancelled'
         ? callOffAsk(this.#session, owner, notification)
-        : notificationFor('stateful', notification);
+        : notificationFor('stateful', notification, this.#session.client);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 

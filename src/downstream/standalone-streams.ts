@@ -51,14 +51,17 @@ export class StandaloneStreams implements SessionChannel {
       else void waiting.resume(sink, missed);
       return;
     }
-    if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
     this.#begin(this.#add(this.#session.nextStream(this.#deps.prefix, 'g')), sink);
   }
 
   /** A stream for a client that goes on after an event of the stream of this name. */
   resume(name: string, sink: EventSink, afterId: string): Promise<void> {
-    const known = this.#streams.find((stream) => stream.name === name);
-    return (known ?? this.#add(name)).resume(sink, afterId);
+    let stream = this.#streams.find((known) => known.name === name);
+    if (stream === undefined) {
+      this.#dropDead();
+      stream = this.#add(name);
+    }
+    return stream.resume(sink, afterId);
   }
 
   deliver(notification: Message): void {
@@ -67,7 +70,7 @@ export class StandaloneStreams implements SessionChannel {
       if (told !== null) this.#send(told);
       return;
     }
-    const bytes = notificationFor('stateful', notification);
+    const bytes = notificationFor('stateful', notification, this.#session.client);
     if (bytes !== null) this.#send(bytes, true);
   }
 
@@ -93,7 +96,9 @@ export class StandaloneStreams implements SessionChannel {
     stream.send(message, droppable);
   }
 
+  /** A further stream; the oldest makes room for it. */
   #add(name: string): LoggedStream {
+    if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
     const stream = new LoggedStream(this.#session.id, name, this.#deps.events);
     this.#streams.push(stream);
     return stream;

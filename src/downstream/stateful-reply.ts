@@ -77,7 +77,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     const bytes =
       notification.method === 'notifications/cancelled'
         ? callOffAsk(this.#session, exchange, notification)
-        : notificationFor('stateful', notification);
+        : notificationFor('stateful', notification, this.#session.client);
     if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 

@@ -57,6 +57,7 @@ export class StatelessFront {
       capabilities: inbound.capabilities,
       fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
       info: inbound.info,
+      logLevel: inbound.logLevel,
       handle: this.#deps.endpoints.handleOf(endpoint, context.request.headers),
     };
     if (message.kind !== 'request') {

@@ -56,7 +56,7 @@ export class StatelessReply implements Reply, Ageing {
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    const bytes = notificationFor('stateless', notification);
+    const bytes = notificationFor('stateless', notification, exchange.client);
     const sink = bytes === null ? null : this.#open();
     if (sink === null) return;
     const droppable = exchange.request.method !== 'subscriptions/listen';

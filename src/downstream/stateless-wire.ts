@@ -53,6 +53,7 @@ export class StatelessWire implements Reply {
       capabilities: inbound.capabilities,
       fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
       info: inbound.info,
+      logLevel: inbound.logLevel,
       handle: null,
     };
     if (message.kind !== 'request') {
@@ -98,8 +99,8 @@ export class StatelessWire implements Reply {
     this.#deps.lot.left(this, reason);
   }
 
-  notify(_exchange: ClientExchange, notification: Message, flow: Flow | null): void {
-    const bytes = notificationFor('stateless', notification);
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    const bytes = notificationFor('stateless', notification, exchange.client);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }
 

@@ -122,10 +122,7 @@ export class Aggregate {
     request: Exchange['request'],
     tool: Capability | null,
   ): Promise<Outcome> {
-    const { logLevels } = this.#deps;
-    logLevels.beforeCall(server, exchange);
     const era = catalog.eraOf(server);
-    request = logLevels.withLevel(request, era, exchange.client);
     if (era !== undefined && catalog.declared.get(server)?.tasks === true) {
       return this.#deps.tasks.call({ server, request, exchange, endpoint: AGGREGATE, era, tool });
     }

@@ -111,11 +111,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
-    const { sessions, subscriptions, logLevels, tasks, upstreams } = this.#parts;
+    const { sessions, subscriptions, tasks, upstreams } = this.#parts;
     sessions.delete(sessionId);
     tasks.sessionEnded(sessionId);
     subscriptions.deleteSession(sessionId);
-    logLevels.forget(sessionId);
     upstreams.releaseSession(sessionId);
   }
 

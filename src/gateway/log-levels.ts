@@ -1,110 +1,74 @@
-import type { Catalog } from '../catalog/catalog.ts';
+import { parseObject } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
-import type { Era, Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { request as composeRequest } from '../protocol/compose.ts';
-import { isLogLevel, LOG_LEVELS, type LogLevel } from '../protocol/meta-keys.ts';
-import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import { isLogLevel, LOG_LEVELS } from '../protocol/meta-keys.ts';
 import type { Catalogs } from './catalogs.ts';
 import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 
-interface Wanted {
-  readonly level: LogLevel;
-  readonly told: Set<string>;
-}
-
 /**
- * `logging/setLevel` of stateful sessions. On the aggregate the level goes to the stateful servers on which the
- * session has a connection already, and to the others together with the session's first call: asking for a level
- * starts no process. Stateless servers are told with each request.
+ * `logging/setLevel` of stateful sessions. The session's profile has the level from then on: whoever sends a call of
+ * the session to a server tells the server with it, and the edge keeps from the session what it did not ask for. Here
+ * only the servers are told with which the session has a connection of its own already: asking for a level starts no
+ * process, and changes nothing for others.
  */
 export class LogLevels {
   readonly #upstreams: Upstreams;
   readonly #catalogs: Catalogs;
-  readonly #wanted = new Map<string, Wanted>();
 
   constructor(upstreams: Upstreams, catalogs: Catalogs) {
     this.#upstreams = upstreams;
     this.#catalogs = catalogs;
   }
 
+  /** On the aggregate. */
   async set(exchange: Exchange): Promise<Outcome> {
-    const { request, client } = exchange;
-    const level = namedParam(request, 'level');
+    const level = levelIn(exchange);
     if (level instanceof GatewayError) return failure(level);
-    if (!isLogLevel(level.value)) {
-      return failure(unknownLevel());
-    }
-    if (client.sessionId === null) return ownAnswer(request.era, '');
-    const wanted = { level: level.value, told: new Set<string>() };
-    this.#wanted.set(client.sessionId, wanted);
+    const { client } = exchange;
     const catalog = this.#catalogs.of(client);
     const connected = catalog.members.filter(
-      ({ server }) => takesLevel(catalog, server) && this.#upstreams.ownsConnection(server, client),
+      ({ server }) => catalog.declared.get(server)?.logging === true && this.#ownsOpen(server, client),
     );
-    await Promise.all(connected.map(({ server }) => this.#tell(server, client, wanted)));
-    return ownAnswer(request.era, '');
-  }
-
-  /** Makes good on what the session asked for before it had a connection to this server. */
-  beforeCall(server: string, { client }: Exchange): void {
-    if (this.#wanted.size === 0 || client.sessionId === null) return;
-    const wanted = this.#wanted.get(client.sessionId);
-    if (wanted === undefined || wanted.told.has(server)) return;
-    if (!takesLevel(this.#catalogs.of(client), server)) return;
-    void this.#tell(server, client, wanted);
-  }
-
-  /** For the endpoint of a stateless server: the level is only remembered. */
-  remember(exchange: Exchange): Outcome {
-    const level = namedParam(exchange.request, 'level');
-    if (level instanceof GatewayError) return failure(level);
-    if (!isLogLevel(level.value)) return failure(unknownLevel());
-    const { sessionId } = exchange.client;
-    if (sessionId !== null) this.#wanted.set(sessionId, { level: level.value, told: new Set() });
+    const params = JSON.stringify({ level });
+    await Promise.all(
+      connected.map(({ server }) => {
+        const request = composeRequest('logging/setLevel', '0', params, 'stateful');
+        const own = new OwnExchange(`level:${exchange.id}`, request, client);
+        return this.#upstreams.call(server, request, own);
+      }),
+    );
     return ownAnswer(exchange.request.era, '');
   }
 
-  /** The request with the session's level in it, where it goes to a stateless server. */
-  withLevel(request: Message, serverEra: Era | undefined, client: ClientProfile): Message {
-    if (this.#wanted.size === 0 || serverEra !== 'stateless' || request.era === 'stateless') return request;
-    const wanted = client.sessionId === null ? undefined : this.#wanted.get(client.sessionId);
-    return wanted === undefined ? request : toStateless(request, client, wanted.level);
+  /** On the endpoint of one server: it is the server's own affair where nobody else is affected. */
+  async setOn(server: string, exchange: Exchange): Promise<Outcome> {
+    const { client, request } = exchange;
+    const known = this.#upstreams.knownCatalog(server, client);
+    const takesIt = known !== null && parseObject(known.hello.capabilities)?.['logging'] !== undefined;
+    const apart = this.#isOwn(server, client) || !takesIt;
+    if (known?.hello.era !== 'stateless' && apart) return this.#upstreams.call(server, request, exchange);
+    const level = levelIn(exchange);
+    return level instanceof GatewayError ? failure(level) : ownAnswer(request.era, '');
   }
 
-  /** Whether the session wants to hear of something this severe. Sessions that asked for nothing hear all. */
-  wants(sessionId: string, level: LogLevel): boolean {
-    const wanted = this.#wanted.get(sessionId);
-    return wanted === undefined || LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(wanted.level);
+  #ownsOpen(server: string, client: ClientProfile): boolean {
+    return this.#isOwn(server, client) && this.#upstreams.ownsConnection(server, client);
   }
 
-  /** The session's connection to the server began anew: it has to be told again. */
-  forgetServer(sessionId: string, server: string): void {
-    this.#wanted.get(sessionId)?.told.delete(server);
-  }
-
-  forget(sessionId: string): void {
-    this.#wanted.delete(sessionId);
-  }
-
-  async #tell(server: string, client: ClientProfile, wanted: Wanted): Promise<void> {
-    wanted.told.add(server);
-    const request = composeRequest('logging/setLevel', '0', JSON.stringify({ level: wanted.level }), 'stateful');
-    const exchange = new OwnExchange(`level:${client.sessionId}`, request, client);
-    const outcome = await this.#upstreams.call(server, request, exchange);
-    if (outcome.kind === 'failure') wanted.told.delete(server);
+  #isOwn(server: string, client: ClientProfile): boolean {
+    return client.sessionId !== null && this.#upstreams.connectionKey(server, client) === client.sessionId;
   }
 }
 
-function takesLevel(catalog: Catalog, server: string): boolean {
-  return catalog.eraOf(server) === 'stateful' && catalog.declared.get(server)?.logging === true;
-}
-
-function unknownLevel(): GatewayError {
+function levelIn({ request }: Exchange): string | GatewayError {
+  const level = namedParam(request, 'level');
+  if (level instanceof GatewayError) return level;
+  if (isLogLevel(level.value)) return level.value;
   return new GatewayError('INVALID_PARAMS', `params.level must be one of ${LOG_LEVELS.join(', ')}`);
 }

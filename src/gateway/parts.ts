@@ -53,7 +53,6 @@ export interface Parts {
   readonly catalogs: Catalogs;
   readonly sessions: SeenSessions;
   readonly subscriptions: Subscriptions;
-  readonly logLevels: LogLevels;
   readonly watches: ResourceWatches;
   readonly feeds: Feeds;
   readonly listens: Listens;
@@ -102,7 +101,6 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
     catalogs,
     sessions,
     subscriptions,
-    logLevels,
     watches,
     feeds,
     listens,
@@ -114,7 +112,6 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       sessions,
       watches,
       announcer,
-      logLevels,
       ids,
       tasks,
     }),

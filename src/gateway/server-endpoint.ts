@@ -63,7 +63,7 @@ export class ServerEndpoint {
       case 'resources/unsubscribe':
         return this.#subscribe(exchange, name);
       case 'logging/setLevel':
-        return this.#setLevel(exchange, name);
+        return this.#deps.logLevels.setOn(name, exchange);
       case 'tasks/get':
       case 'tasks/result':
       case 'tasks/update':
@@ -100,14 +100,6 @@ export class ServerEndpoint {
     return seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
   }
 
-  /** A stateless server has no such request; it is told the level with each call. */
-  #setLevel(exchange: Exchange, server: string): Promise<Outcome> {
-    const { upstreams, logLevels } = this.#deps;
-    const known = upstreams.knownCatalog(server, exchange.client);
-    if (known?.hello.era !== 'stateless') return upstreams.call(server, exchange.request, exchange);
-    return Promise.resolve(logLevels.remember(exchange));
-  }
-
   #subscribe(exchange: Exchange, server: string): Promise<Outcome> {
     const uri = namedParam(exchange.request, 'uri');
     if (uri instanceof GatewayError) return this.#deps.upstreams.call(server, exchange.request, exchange);
@@ -142,16 +134,15 @@ export class ServerEndpoint {
   }
 
   #callKnown(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {
-    const { upstreams, logLevels, tasks } = this.#deps;
-    const { request, client } = exchange;
+    const { upstreams, tasks } = this.#deps;
+    const { request } = exchange;
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
     if (fault !== null) return Promise.resolve(failure(fault));
-    const leveled = logLevels.withLevel(request, known.hello.era, client);
     const { era } = known.hello;
     const outcome = offersTasks(known)
-      ? tasks.call({ server, request: leveled, exchange, endpoint: serverEndpoint(server), era, tool })
-      : upstreams.call(server, leveled, exchange);
+      ? tasks.call({ server, request, exchange, endpoint: serverEndpoint(server), era, tool })
+      : upstreams.call(server, request, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
   }
 

@@ -145,27 +145,35 @@ test('a session is told when a server lost what it kept for it', async () => {
   assert.match(params.data, /'a' was restarted/);
 });
 
-test('a log level goes to servers with a connection at once, to others with the first call, and again after a restart', async () => {
+test('check:B13 a log level goes at once to servers with a connection of the session’s own, and starts no other', async () => {
   const logging = { tools: [tool('x')], capabilities: { tools: {}, logging: {} } };
   const bench = new GatewayBench({ here: logging, later: logging, mute: { tools: [tool('x')] } });
   bench.upstreams.owned.add('here').add('mute');
-  const levels = () =>
-    bench.upstreams.calls
-      .filter(({ request: { method } }) => method === 'logging/setLevel')
-      .map(({ server }) => server);
   const set = await bench.run('logging/setLevel', '{"level":"error"}');
   assert.equal(set.kind === 'answer' ? set.message.body.toString() : '', '{}');
-  assert.deepEqual(levels(), ['here']);
-  assert.equal(bench.upstreams.calls[0]!.request.body.toString(), '{"level":"error"}');
-  await bench.run('tools/call', '{"name":"later__x"}');
-  await bench.run('tools/call', '{"name":"later__x"}');
-  await bench.run('tools/call', '{"name":"mute__x"}');
-  assert.deepEqual(levels(), ['here', 'later']);
-  bench.gateway.stateLost('here', 'session-1');
-  assert.deepEqual(bench.streams.delivered, [], 'a warning is below the level that was asked for');
-  await bench.run('tools/call', '{"name":"here__x"}');
-  assert.deepEqual(levels(), ['here', 'later', 'here']);
+  assert.deepEqual(
+    bench.upstreams.calls.map(({ server, request: { method, body } }) => [server, method, body.toString()]),
+    [['here', 'logging/setLevel', '{"level":"error"}']],
+  );
   const wrong = await bench.run('logging/setLevel', '{"level":"loud"}');
+  assert.ok(wrong.kind === 'failure' && wrong.error.code === 'INVALID_PARAMS');
+});
+
+test('check:B13 on a server’s endpoint the level passes where it concerns nobody else, and is answered here where it does', async () => {
+  const logging = { tools: [tool('x')], capabilities: { tools: {}, logging: {} } };
+  const young = { ...logging, era: 'stateless' } as const;
+  const bench = new GatewayBench({ own: logging, shared: logging, young, mute: { tools: [tool('x')] } });
+  bench.upstreams.owned.add('own');
+  for (const server of ['own', 'shared', 'young', 'mute']) {
+    const outcome = await bench.run('logging/setLevel', '{"level":"debug"}', { endpoint: endpointOf(server) });
+    assert.equal(outcome.kind, 'answer', server);
+  }
+  // A server without logging says so itself.
+  assert.deepEqual(
+    bench.upstreams.calls.map(({ server }) => server),
+    ['own', 'mute'],
+  );
+  const wrong = await bench.run('logging/setLevel', '{"level":"loud"}', { endpoint: endpointOf('shared') });
   assert.ok(wrong.kind === 'failure' && wrong.error.code === 'INVALID_PARAMS');
 });
 
@@ -245,24 +253,6 @@ test('a stateful session’s subscription at a stateless server is a listen of o
   bench.gateway.sessionEnded('session-1');
   assert.equal(bench.upstreams.calls[1]!.exchange.cancelled, 'the subscription has ended');
   assert.equal(bench.clock.pending, 0);
-});
-
-test('a stateless server is told the session’s log level with each call', async () => {
-  const young = { era: 'stateless', tools: [tool('t')], capabilities: { tools: {}, logging: {} } } as const;
-  const bench = new GatewayBench({ young });
-  const level = () => {
-    const { request: sent } = bench.upstreams.calls.at(-1)!;
-    return JSON.parse(sent.body.toString())._meta?.['io.modelcontextprotocol/logLevel'];
-  };
-  await bench.run('tools/call', '{"name":"young__t"}');
-  assert.equal(level(), undefined);
-  await bench.run('logging/setLevel', '{"level":"error"}');
-  await bench.run('tools/call', '{"name":"young__t"}');
-  assert.equal(level(), 'error');
-  await bench.run('logging/setLevel', '{"level":"debug"}', { endpoint: endpointOf('young') });
-  await bench.run('tools/call', '{"name":"t"}', { endpoint: endpointOf('young') });
-  assert.equal(level(), 'debug');
-  assert.equal(bench.upstreams.calls.length, 3);
 });
 
 test('what clients ask is measured by method and kind of end; methods of their own making share one series', async () => {

@@ -7,7 +7,6 @@ import { listsChangedBy } from '../protocol/methods.ts';
 import type { Announcer } from './announcer.ts';
 import type { Catalogs } from './catalogs.ts';
 import { exposedUpdate, updatedUri } from './exposed-update.ts';
-import type { LogLevels } from './log-levels.ts';
 import type { ResourceWatches } from './resource-watches.ts';
 import type { SeenSession, SeenSessions } from './seen-sessions.ts';
 import type { TaskIds } from './task-ids.ts';
@@ -19,7 +18,6 @@ export interface ServerEventsDeps {
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
   readonly announcer: Announcer;
-  readonly logLevels: LogLevels;
   readonly ids: TaskIds;
   readonly tasks: Tasks;
 }
@@ -71,12 +69,9 @@ export class ServerEvents {
 
   /** The session's server began anew: what the session had built up in it is gone. */
   stateLost(server: string, sessionId: string): void {
-    const { logLevels, streams } = this.#deps;
-    logLevels.forgetServer(sessionId, server);
-    if (!logLevels.wants(sessionId, 'warning')) return;
     const data = `The server '${server}' was restarted; what it kept for this session is lost.`;
     const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data });
-    streams.deliver(sessionId, notification('notifications/message', params, 'stateful'));
+    this.#deps.streams.deliver(sessionId, notification('notifications/message', params, 'stateful'));
   }
 
   /**

@@ -16,6 +16,11 @@ export interface ClientProfile {
   readonly fingerprint: string;
   /** The declared `clientInfo`, as written; null where the client sent none. */
   readonly info: string | null;
+  /**
+   * The least severe log message it wants to hear of: a session by its last `logging/setLevel`, a stateless request by
+   * its `_meta`. null where it asked for none: then a session hears what the server chooses, a stateless client nothing.
+   */
+  readonly logLevel: string | null;
   /** Value of the header that the operator named as isolation handle for stateless clients; null without one. */
   readonly handle: string | null;
 }

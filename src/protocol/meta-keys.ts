@@ -14,3 +14,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export function isLogLevel(text: string | null): text is LogLevel {
   return (LOG_LEVELS as readonly (string | null)[]).includes(text);
 }
+
+/** Whether a message of the one level is for somebody who wants to hear of the other and what is graver. */
+export function isAsSevere(level: LogLevel, wanted: LogLevel): boolean {
+  return LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(wanted);
+}

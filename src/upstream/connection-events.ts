@@ -70,9 +70,9 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
       connections.forgetSession(want.key);
       if (connection.era === 'stateful') this.stateLost(want);
     }
-    if (reason.kind === 'session_lost') this.#reinitialize(want);
+    if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
     else {
-      if (want.tenancy.kind !== 'spare') lost.add(want);
+      if (want.tenancy.kind !== 'spare') lost.add(withLevel(want, connection));
       supervisor.crashed(error);
     }
   }
@@ -170,4 +170,9 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
       if (!(error instanceof EraUnspoken)) supervisor.crashed(asGatewayError(error, this.#server));
     });
   }
+}
+
+/** The session's next connection begins with the log level that it asked for on this one. */
+function withLevel(want: Wanted, { logLevel }: Connection): Wanted {
+  return want.tenancy.kind === 'session' ? { ...want, profile: { ...want.profile, logLevel } } : want;
 }

@@ -14,6 +14,7 @@ import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts
 import { type Carrier, OwnRequest, type Pending } from './pending.ts';
 import { ServerMessages } from './server-messages.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
+import { ToldLevel, takesLevel } from './told-level.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from './transport/transport.ts';
 
 const LISTEN = 'subscriptions/listen';
@@ -50,7 +51,10 @@ export class Connection implements Carrier, TransportReceiver {
   readonly createdAt: number;
   hello: Hello | null = null;
   #tenancy: Tenancy = SPARE;
-  #key = '';
+  /** The session key it is pooled under; empty while it is nobody's. */
+  key = '';
+  /** null where the server takes none. */
+  #level: ToldLevel | null = null;
   /** The server's session id (HTTP, stateful era); null where it gave none. */
   mcpSessionId: string | null = null;
   /** Why it ended by itself; null while it lives or was closed by us. */
@@ -69,7 +73,8 @@ export class Connection implements Carrier, TransportReceiver {
   #errors = 0;
   #lastError: string | null = null;
   #lastUsedAt: number;
-  #idle: (() => void) | null = null;
+  /** Who waits for the end of what is in flight. */
+  readonly #idle = new Set<() => void>();
 
   constructor(transport: Transport, deps: ConnectionDeps) {
     this.transport = transport;
@@ -124,6 +129,9 @@ export class Connection implements Carrier, TransportReceiver {
     this.mcpSessionId = resumeSessionId ?? this.mcpSessionId;
     const facts = { era: hello.era, revision: hello.revision };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
+    if (hello.era === 'stateful' && takesLevel(hello.capabilities)) {
+      this.#level = new ToldLevel(this, this.#pending, this.#oneLine);
+    }
     if (hello.era === 'stateful' && resumeSessionId === undefined) {
       this.notify(notification('notifications/initialized', null, 'stateful'));
     }
@@ -133,15 +141,16 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#tenancy;
   }
 
-  /** The session key it is pooled under; empty while it is nobody's. */
-  get key(): string {
-    return this.#key;
+  /** The log level that the server was told last; null for none. */
+  get logLevel(): string | null {
+    return this.#level?.told ?? null;
   }
 
   /** Says whose the connection is, and asks them what the server wanted to know before there was anybody to ask. */
-  adopt(tenancy: Tenancy, key: string): void {
+  adopt(tenancy: Tenancy, key: string, logLevel: string | null = null): void {
     this.#tenancy = tenancy;
-    this.#key = key;
+    this.key = key;
+    if (tenancy.kind === 'session' && logLevel !== null) void this.#level?.before(logLevel);
     // On the first call they can be asked on its stream; not every client has another one open.
     if (this.#messages.holding) this.#deps.clock.after(HELD_MS, () => this.#messages.release());
   }
@@ -158,6 +167,11 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** Sends a client's request. Its end is told to the call. */
   send(call: Call): void {
+    const level = call.exchange.client.logLevel === null ? null : this.#level;
+    if (level === null || !level.holdsBack(call, () => this.#send(call))) this.#send(call);
+  }
+
+  #send(call: Call): void {
     if (!this.#open) {
       call.lost(this.#gone('NOT_SENT'));
       return;
@@ -279,13 +293,14 @@ export class Connection implements Carrier, TransportReceiver {
   async drained(deadlineMs: number): Promise<void> {
     if (!this.#open || !this.#busy()) return;
     await new Promise<void>((resolve) => {
-      const disarm = this.#deps.clock.after(deadlineMs, resolve);
-      this.#idle = () => {
+      const idle = (): void => {
+        this.#idle.delete(idle);
         disarm();
         resolve();
       };
+      const disarm = this.#deps.clock.after(deadlineMs, idle);
+      this.#idle.add(idle);
     });
-    this.#idle = null;
   }
 
   /** Ends it; what is in flight gets UNKNOWN. Resolves when nothing is left of it. */
@@ -351,7 +366,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   #forget(id: number): void {
     this.#pending.delete(id);
-    if (this.#idle !== null && !this.#busy()) this.#idle();
+    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
   }
 
   #busy(): boolean {
@@ -369,7 +384,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.#pending.clear();
     this.#messages.close();
     for (const pending of lost) pending.lost(this.#gone('UNKNOWN'));
-    this.#idle?.();
+    for (const idle of this.#idle) idle();
   }
 
   #gone(code: 'NOT_SENT' | 'UNKNOWN'): GatewayError {

@@ -47,7 +47,9 @@ export function restoredAnswer(message: Message, pending: Pending): Message {
 
 function translated(call: Call, era: Era): Message {
   if (call.request.era === era) return call.request;
-  return era === 'stateless' ? toStateless(call.request, call.exchange.client) : toStateful(call.request);
+  if (era === 'stateful') return toStateful(call.request);
+  const { client } = call.exchange;
+  return toStateless(call.request, client, client.logLevel);
 }
 
 /** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */

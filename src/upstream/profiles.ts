@@ -17,6 +17,7 @@ export function standIn(info: string | null, capabilities: string = NO_CAPABILIT
     capabilities,
     fingerprint: fingerprint(capabilities),
     info,
+    logLevel: null,
     handle: null,
   };
 }

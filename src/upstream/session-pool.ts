@@ -267,7 +267,7 @@ export class SessionPool {
   }
 
   #give(connection: Connection, slot: Slot): void {
-    connection.adopt(slot.tenancy, slot.key);
+    connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
     this.#deps.adopted(connection, slot);
   }
 

@@ -133,12 +133,13 @@ const JSON_HEADERS = { 'content-type': 'application/json', accept: STREAM };
 export function stateless(
   method: string,
   params: Readonly<Record<string, unknown>> = {},
-  options: { readonly id?: string | number; readonly capabilities?: object } = {},
+  options: { readonly id?: string | number; readonly capabilities?: object; readonly meta?: object } = {},
 ): { readonly body: string; readonly headers: Record<string, string> } {
   const meta = {
     'io.modelcontextprotocol/protocolVersion': '2026-07-28',
     'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
     'io.modelcontextprotocol/clientCapabilities': options.capabilities ?? {},
+    ...options.meta,
   };
   const name = params['name'] ?? params['uri'];
   return {

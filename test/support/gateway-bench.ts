@@ -33,6 +33,7 @@ export function client(era: Era, more: Partial<ClientProfile> = {}): ClientProfi
     capabilities: '{}',
     fingerprint: '{}',
     info: null,
+    logLevel: null,
     handle: null,
     ...more,
   };

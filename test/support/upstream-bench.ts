@@ -67,6 +67,7 @@ export function clientOf(
     capabilities,
     fingerprint: fingerprint(capabilities),
     info: '{"name":"test client","version":"1"}',
+    logLevel: null,
     handle: null,
     ...changes,
   };

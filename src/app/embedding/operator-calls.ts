@@ -1,4 +1,5 @@
 import { answerMessage, notificationFor } from '../../downstream/answer-parts.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -51,7 +52,7 @@ async function send(
   { signal, timeoutMs, onProgress }: CallOptions,
 ): Promise<Outcome> {
   signal?.throwIfAborted();
-  const emitted = onProgress === undefined ? undefined : progressTo(onProgress);
+  const emitted = onProgress === undefined ? undefined : progressTo(onProgress, operator.profile);
   const { exchange, outcome } = operator.send(endpoint, method, params, emitted);
   let expired = false;
   const expire = (): void => {
@@ -76,10 +77,10 @@ function inClientWords(method: string, params: string, endpoint: Endpoint, outco
   return answerMessage(request(method, '1', params, 'stateful'), endpoint, outcome);
 }
 
-function progressTo(onProgress: (progress: Progress) => void): (notification: Message) => void {
+function progressTo(onProgress: (progress: Progress) => void, profile: ClientProfile): (notification: Message) => void {
   return (notification) => {
     if (notification.method !== 'notifications/progress') return;
-    const bytes = notificationFor('stateful', notification);
+    const bytes = notificationFor('stateful', notification, profile);
     if (bytes === null) return;
     const { params } = JSON.parse(bytes.toString()) as { params: Progress };
     queueMicrotask(() => onProgress(params));
