@@ -19,6 +19,8 @@ import { productVersion } from './version.ts';
 const NOT_READY_LEAD_MS = 2_000;
 const DRAIN_MS = 30_000;
 const DRAIN_POLL_MS = 20;
+/** How long answers already under way get to leave at the end of a drain. */
+const LAST_WORDS_MS = 1_000;
 
 export interface Addresses {
   readonly mcpUrl: string;
@@ -38,6 +40,9 @@ export class App {
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
+  #drained: Promise<void> | null = null;
+  #leadEnd = 0;
+  #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
 
   constructor(rooms: Rooms) {
@@ -153,19 +158,33 @@ export class App {
 
   /**
    * The end in good order (F33): not ready, no new sessions, calls in flight finish within `drainMs`, listening streams
-   * get their completion, servers stop, state is written.
+   * get their completion, servers stop, state is written. Once begun it is not begun again: a second call can only make it
+   * shorter.
    */
-  async drain(drainMs = DRAIN_MS): Promise<void> {
+  drain(drainMs = DRAIN_MS): Promise<void> {
+    // On loopback nobody balances load: there is nobody to wait for.
+    const leadMs = this.#mcp === null || isLoopbackHost(this.state.listen.host) ? 0 : NOT_READY_LEAD_MS;
+    const now = performance.now();
+    if (this.#drained === null) this.#leadEnd = now + leadMs;
+    this.#drainEnd = Math.min(this.#drainEnd, Math.max(now, this.#leadEnd) + drainMs);
+    this.#drained ??= this.#drain();
+    return this.#drained;
+  }
+
+  async #drain(): Promise<void> {
     this.failReadiness('draining');
     const { downstream } = this.rooms;
-    // On loopback nobody balances load: there is nobody to wait for.
-    if (this.#mcp !== null && !isLoopbackHost(this.state.listen.host)) await pause(NOT_READY_LEAD_MS);
+    while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
     this.#mcp?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
-    const end = performance.now() + drainMs;
-    while (downstream.inFlight > 0 && performance.now() < end) await pause(DRAIN_POLL_MS);
-    await this.close('shutdown', 1_000);
+    while (downstream.inFlight > 0 && performance.now() < this.#drainEnd) await pause(DRAIN_POLL_MS);
+    await this.close('shutdown', LAST_WORDS_MS);
+  }
+
+  /** Whoever asked for a drain does not want to wait for it any longer: it ends now. */
+  hurry(): Promise<void> {
+    return this.close('shutdown', LAST_WORDS_MS);
   }
 
   /** Calls in flight are cancelled; answers already under way get `graceMs` to leave. */

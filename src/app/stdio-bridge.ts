@@ -17,10 +17,10 @@ export interface BridgeOptions {
 /** What a local client may send in one line; the gateway has a limit of its own. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** Connects a client on a pair of streams with a gateway that runs already; resolves when the client has gone. */
-export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Promise<void> {
+/** Connects a client on a pair of streams with a gateway that runs already. */
+export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Pick<StdioBridge, 'closed' | 'drain'> {
   const url = new URL(options.url);
-  const bridge = new StdioBridge(streams, {
+  return new StdioBridge(streams, {
     client: openHttpClient(url, { env: options.env }),
     path: url.pathname,
     headers: options.key === undefined ? [] : ['Authorization', `Bearer ${options.key}`],
@@ -28,5 +28,4 @@ export function bridgeStdio(streams: StdioStreams, options: BridgeOptions): Prom
     logger: options.logger,
     maxMessageBytes: MAX_MESSAGE_BYTES,
   });
-  return bridge.closed;
 }

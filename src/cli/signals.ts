@@ -5,7 +5,7 @@ import { EXIT, type ExitCode } from './exit-code.ts';
 const CRASH_DRAIN_MS = 5_000;
 
 /**
- * Resolves with the exit code when the gateway has ended. SIGTERM drains (F33). Ctrl-C ends at once when nothing is in
+ * Resolves with the exit code when the gateway has ended. SIGTERM drains (F33); a second one cuts that short. Ctrl-C ends at once when nothing is in
  * flight and drains otherwise; a second one does not wait. A defect that nobody caught is logged, readiness fails, calls get
  * five seconds, and the process ends with 70: it cannot know what state it is in.
  */
@@ -13,6 +13,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
   const { logger } = app.rooms;
   return new Promise((resolve) => {
     let interrupts = 0;
+    let terms = 0;
     const end = (work: Promise<void>, code: ExitCode): void => {
       work.then(
         () => resolve(code),
@@ -22,7 +23,7 @@ export function untilStopped(app: App): Promise<ExitCode> {
         },
       );
     };
-    process.on('SIGTERM', () => end(app.drain(), EXIT.ok));
+    process.on('SIGTERM', () => end(terms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
     process.on('SIGINT', () => {
       interrupts++;
       if (interrupts === 1 && app.rooms.downstream.inFlight > 0) end(app.drain(), EXIT.ok);

@@ -6,6 +6,7 @@ import { bridgeStdio } from '../app/stdio-bridge.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { openProblemText } from './open-problem-text.ts';
+import { untilStopped } from './signals.ts';
 import { loadOptions } from './sources.ts';
 
 /**
@@ -23,7 +24,11 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env, wanted);
   if (running !== null) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
-    await bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });
+    const bridge = bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });
+    // Once: a second one ends the process.
+    process.once('SIGTERM', () => bridge.drain());
+    await bridge.closed;
+    process.stdin.destroy();
     return EXIT.ok;
   }
   const opened = await openApp({ load, logger, state: 'instance', follow: true });
@@ -31,10 +36,12 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   const { app } = opened;
   app.startServers();
   const front = app.rooms.downstream.stdio(streams);
-  const stop = (): void => void app.close('shutdown').then(() => process.exit(EXIT.ok));
-  process.once('SIGTERM', stop);
-  process.once('SIGINT', stop);
-  await front.closed;
-  await app.close('shutdown');
-  return EXIT.ok;
+  const gone = front.closed.then(async (): Promise<ExitCode> => {
+    await app.close('shutdown');
+    return EXIT.ok;
+  });
+  const code = await Promise.race([untilStopped(app), gone]);
+  // The client may hold its end open for ever.
+  process.stdin.destroy();
+  return code;
 }

@@ -68,6 +68,7 @@ export class Downstream implements ClientStreams {
   readonly #stateless: StatelessFront;
   readonly #http: StreamableHttp;
   readonly #sse: LegacySse;
+  readonly #pipes = new Set<StdioFront>();
   #draining = false;
 
   constructor(deps: DownstreamDeps) {
@@ -124,6 +125,7 @@ export class Downstream implements ClientStreams {
   /** Calls in flight of all clients. */
   get inFlight(): number {
     let count = this.#stateless.exchanges.size;
+    for (const front of this.#pipes) count += front.inFlight;
     for (const session of this.sessions.values()) count += session.exchanges.size;
     return count;
   }
@@ -159,7 +161,7 @@ export class Downstream implements ClientStreams {
 
   /** Serves a client on a pair of streams, as the local server it started. */
   stdio(streams: StdioStreams): StdioFront {
-    return new StdioFront(streams, {
+    const front = new StdioFront(streams, {
       clock: this.#deps.clock,
       core: this.#deps.core,
       sessions: this.sessions,
@@ -170,6 +172,9 @@ export class Downstream implements ClientStreams {
       maxMessageBytes: this.#deps.state().listen.maxBodyBytes,
       prefix: this.#prefix,
     });
+    this.#pipes.add(front);
+    void front.closed.then(() => this.#pipes.delete(front));
+    return front;
   }
 
   deliver(sessionId: string, notification: Message): void {
@@ -218,6 +223,7 @@ export class Downstream implements ClientStreams {
     if (this.#draining) return;
     this.#draining = true;
     this.#stateless.completeListens('the gateway is stopping');
+    for (const front of this.#pipes) front.drain('the gateway is stopping');
     for (const session of this.sessions.values()) {
       // One-wire sessions have their answers still to come on that wire.
       if (session.lasting) session.channel?.close();
@@ -228,6 +234,7 @@ export class Downstream implements ClientStreams {
   close(): void {
     this.drain();
     for (const exchange of this.#stateless.exchanges.all()) cutShort(exchange);
+    for (const front of this.#pipes) front.cutShort(cutShort);
     this.#lot.close();
     for (const session of [...this.sessions.values()]) {
       for (const exchange of session.exchanges.all()) cutShort(exchange);

@@ -176,7 +176,14 @@ export class StatefulFront {
     principal: Principal,
     requestId: string,
   ): Promise<ClientSession | null> {
-    const session = await this.#deps.sessions.load(claim.sessionId!, principal, endpoint);
+    let session: ClientSession | null;
+    try {
+      session = await this.#deps.sessions.load(claim.sessionId!, principal, endpoint);
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      sendFull(context, error, requestId);
+      return null;
+    }
     return this.#admit(context, session, claim, endpoint, principal, requestId);
   }
 
@@ -221,8 +228,7 @@ export class StatefulFront {
       session = sessions.create({ principal, endpoint, ...introduction, lasting: true });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
-      return sendMessage(context, 429, failureAnswer(request.id, error, 'stateful'), ['retry-after', seconds]);
+      return sendFull(context, error, request.id);
     }
     const answer = await initializeAnswer(core, request, endpoint, session.client, this.#deps.firstListWaitMs());
     if (answer.kind === 'error') {
@@ -259,6 +265,12 @@ export class StatefulFront {
     replay(sink, found.events, lastEventId);
     sink.end();
   }
+}
+
+/** There are as many sessions as there may be. */
+function sendFull(context: RequestContext, error: GatewayError, id: string): void {
+  const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
+  sendMessage(context, 429, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
 }
 
 /** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */

@@ -12,7 +12,7 @@ import { BridgeHeaders } from './bridge-headers.ts';
 import { type Talk, talk } from './bridge-talk.ts';
 import { classifyHeaderless } from './classify-headerless.ts';
 import { LineReader } from './line-reader.ts';
-import { MAX_UNREAD, type StdioStreams } from './stdio.ts';
+import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
 
 export interface StdioBridgeDeps {
   readonly client: HttpClientPort;
@@ -89,6 +89,13 @@ export class StdioBridge {
     this.#streams.input.pause();
     this.#deps.client.close();
     this.#resolveClosed();
+  }
+
+  /** Nothing more is taken from the client; calls in flight still answer, then `closed` resolves. */
+  drain(): void {
+    this.#streams.input.pause();
+    this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
+    void this.#finish();
   }
 
   /** The client has closed its end: calls in flight still answer, then the session is ended. */

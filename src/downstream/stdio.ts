@@ -7,6 +7,7 @@ import { isRejection, rejectScan } from '../protocol/classify.ts';
 import { errorAnswer } from '../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../protocol/scan.ts';
 import { classifyHeaderless } from './classify-headerless.ts';
+import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Core } from './core.ts';
 import type { Fingerprints } from './fingerprints.ts';
@@ -43,7 +44,7 @@ export interface StdioFrontDeps {
 }
 
 /** How long calls in flight may go on after the client has closed its end. */
-const LAST_WORDS_MS = 30_000;
+export const LAST_WORDS_MS = 30_000;
 /** What may wait for a client that does not read. Beyond it the client is given up. */
 export const MAX_UNREAD = 64 * 1024 * 1024;
 
@@ -65,6 +66,7 @@ export class StdioFront implements SharedWire {
   onDrain: (() => void) | null = null;
   #resolveClosed!: () => void;
   #ended = false;
+  #draining = false;
   #inputEnded = false;
 
   constructor(streams: StdioStreams, deps: StdioFrontDeps) {
@@ -117,6 +119,22 @@ export class StdioFront implements SharedWire {
     else if (this.#inputEnded) setImmediate(() => this.#closeIfIdle());
   }
 
+  /** Requests in flight that belong to no session. */
+  get inFlight(): number {
+    return this.#stateless.exchanges.size;
+  }
+
+  /** Takes no new requests; what is in flight is still answered, also by the client where it was asked. */
+  drain(reason: string): void {
+    this.#draining = true;
+    this.#stateless.completeListens(reason);
+  }
+
+  /** Ends what is in flight without a session, whose outcome nobody will know. */
+  cutShort(end: (exchange: ClientExchange) => void): void {
+    for (const exchange of this.#stateless.exchanges.all()) end(exchange);
+  }
+
   /** The session has ended: nothing is written any more. */
   end(): void {
     this.#ended = true;
@@ -139,6 +157,10 @@ export class StdioFront implements SharedWire {
     const message = scanMessage(line, 'stateful', 'strict');
     if (isScanFailure(message)) {
       this.write(rejectScan({}, message).answer.bytes);
+      return;
+    }
+    if (this.#draining && message.kind === 'request') {
+      this.#refuse(-32600, 'The gateway is stopping', message.id);
       return;
     }
     this.#session.lastUsed = this.#deps.clock.now();
