@@ -23,6 +23,12 @@ export async function runConformance(url: string, revision: SuiteRevision): Prom
   return { scenarios, unscored, output };
 }
 
+/** The ids of the checks that fail in one scenario of the suite in server role. */
+export async function failingChecks(url: string, scenario: string, revision: SuiteRevision): Promise<string[]> {
+  const { output } = await run(['server', '--url', url, '--scenario', scenario, '--spec-version', revision]);
+  return [...output.matchAll(/\[([\w-]+) *\] \S*FAILURE/g)].map(([, id]) => id!);
+}
+
 /** Runs one scenario of the suite in client role with this command, to which the suite adds the URL of its server. */
 export async function runClientScenario(
   scenario: string,

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { failing, failingChecks, runConformance, scored } from '../support/conformance-suite.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
+
+/** What a server of the other era cannot do for the suite of 2026-07-28, and why it is neither the gateway's to mend. */
+const MISSES = {
+  /** Wants its question under the key `user_name`. A stateful server's request has no key; the gateway makes one up. */
+  'input-required-result-basic-elicitation': ['sep-2322-elicitation-incomplete'],
+  /**
+   * Wants -32021 for a tool that cannot do without an undeclared capability. A stateful server that asks all the same
+   * is told -32601, and may have another way; what it answers in the end is its own (here a result that says so).
+   */
+  'server-stateless': ['sep-2575-server-rejects-undeclared-capability', 'sep-2575-missing-capability-http-400'],
+} as const;
+
+for (const { era, suite, total, misses } of [
+  { era: 'stateless', suite: '2025-11-25', total: 30, misses: [] },
+  { era: 'stateful', suite: '2026-07-28', total: 37, misses: Object.keys(MISSES).sort() },
+] as const) {
+  describe(`the official suite at ${suite} in front of a server that is ${era} only`, () => {
+    let http: RunningFixture;
+    let gateway: RunningGateway;
+    before(async () => {
+      http = await startConformanceServer(era);
+      gateway = await RunningGateway.start({
+        config: {
+          mcpServers: {
+            http: { type: 'http', url: http.url },
+            stdio: { command: process.execPath, args: [STDIO_FIXTURE, era] },
+          },
+        },
+      });
+      await gateway.ready();
+    });
+    after(async () => {
+      await gateway.dispose();
+      await http.close();
+    });
+
+    for (const wire of ['http', 'stdio'] as const) {
+      test(`check:B8 check:D4 ${total - misses.length} of ${total}, with the server over ${wire}`, {
+        timeout: 150_000,
+      }, async () => {
+        const result = await runConformance(gateway.serverUrl(wire), suite);
+        assert.equal(scored(result), total);
+        assert.deepEqual(failing(result).sort(), misses, result.output.slice(-8000));
+      });
+    }
+
+    for (const scenario of misses as readonly (keyof typeof MISSES)[]) {
+      test(`of ${scenario} nothing fails but what no such server can do`, { timeout: 60_000 }, async () => {
+        assert.deepEqual(await failingChecks(gateway.serverUrl('http'), scenario, suite), MISSES[scenario]);
+      });
+    }
+  });
+
+  test(`check:B8 the same on /mcp: the suite at ${suite} in front of a server that is ${era} only`, {
+    timeout: 150_000,
+  }, async () => {
+    const server = await startConformanceServer(era);
+    const gateway = await RunningGateway.start({ config: { mcpServers: { http: { type: 'http', url: server.url } } } });
+    try {
+      await gateway.ready();
+      const result = await runConformance(gateway.mcpUrl, suite);
+      assert.equal(scored(result), total);
+      assert.deepEqual(failing(result).sort(), misses, result.output.slice(-8000));
+    } finally {
+      await gateway.dispose();
+      await server.close();
+    }
+  });
+}
