@@ -20,13 +20,14 @@ export class HeaderBlock {
 }
 
 export function encodeHeaders(pairs: readonly string[]): string {
-  let text = '';
+  // One flat string in the end: what is added up piece by piece stays a tree of all its pieces.
+  const lines: string[] = [];
   for (let i = 0; i + 1 < pairs.length; i += 2) {
     const name = pairs[i]!;
     const value = pairs[i + 1]!;
     if (!TOKEN.test(name)) throw new TypeError(`not a header name: ${JSON.stringify(name.slice(0, 64))}`);
     if (!VALUE.test(value)) throw new TypeError(`the value of header ${name} has characters HTTP does not allow`);
-    text += `${name}: ${value}\r\n`;
+    lines.push(name, ': ', value, '\r\n');
   }
-  return text;
+  return lines.join('');
 }

@@ -12,6 +12,8 @@ import type { StreamWheel } from './stream-wheel.ts';
 const EMPTY = Buffer.alloc(0);
 /** A body up to this size is not worth ending the connection for: Node reads it to nobody, in `requestTimeout`. */
 const SMALL_REST_BYTES = 64 * 1024;
+/** Up to here a copy is cheaper than one more buffer to write. */
+const MAX_STRING = 4096;
 /** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
 const LINGER_MS = 1_000;
 const LINGER_BYTES = 1024 * 1024;
@@ -151,7 +153,9 @@ export class RequestContext {
     const { response } = this;
     if (Buffer.isBuffer(body)) {
       response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(body.length), ...headers]);
-      response.end(body);
+      // As one string with its head, a short body is one buffer to write; the bytes are the same.
+      if (body.length <= MAX_STRING) response.end(body.toString('latin1'), 'latin1');
+      else response.end(body);
     } else {
       let length = 0;
       for (const part of body) length += part.length;

@@ -62,7 +62,7 @@ export class Connection implements Carrier, TransportReceiver {
   readonly #deps: ConnectionDeps;
   readonly #pending = new Map<number, Pending>();
   /** Requests the pipe did not take any more, till it has ended. */
-  readonly #unsent = new Set<() => void>();
+  #unsent: Set<() => void> | null = null;
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
@@ -264,11 +264,12 @@ export class Connection implements Carrier, TransportReceiver {
    */
   #hold(pending: Pending, error: GatewayError): void {
     const release = () => {
-      this.#unsent.delete(release);
+      this.#unsent?.delete(release);
       disarm();
       pending.lost(error);
     };
     const disarm = this.#deps.clock.after(END_FOLLOWS_MS, release);
+    this.#unsent ??= new Set();
     this.#unsent.add(release);
   }
 
@@ -286,7 +287,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.ended = reason;
     this.#loseAll();
     this.#deps.owner.closed(this, reason);
-    for (const release of this.#unsent) release();
+    for (const release of this.#unsent ?? []) release();
   }
 
   /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
@@ -308,7 +309,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (this.#open) {
       this.#open = false;
       this.#loseAll();
-      for (const release of this.#unsent) release();
+      for (const release of this.#unsent ?? []) release();
     }
     await this.transport.close(how);
   }

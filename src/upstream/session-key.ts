@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Era } from '../model/message.ts';
 import type { Isolation, Server } from '../model/server.ts';
@@ -35,7 +35,7 @@ function ownKey(client: ClientProfile, isolation: 'session' | 'principal'): stri
 
 /** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */
 export function digestOfKey(key: string): string {
-  return createHash('sha256').update(key).digest('hex').slice(0, 16);
+  return hash('sha256', key, 'hex').slice(0, 16);
 }
 
 /** How the status names a connection. */

@@ -2,6 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 import type { ClosedReason } from './transport.ts';
 
+const NONE: ReadonlyMap<number, GatewayError> = new Map();
+
 /**
  * The short time between the server's word that it does not know the session or the credentials and the end of the
  * connection. Requests under way at that moment most likely get the same word, which makes them safe to retry: so
@@ -12,7 +14,8 @@ export class HttpDisowned {
   readonly #clock: Clock;
   readonly #settleMs: number;
   readonly #end: (reason: ClosedReason) => void;
-  readonly #held = new Map<number, GatewayError>();
+  /** Null while there is nothing: of most connections there never is. */
+  #held: Map<number, GatewayError> | null = null;
   #reason: ClosedReason | null = null;
   #stop: (() => void) | null = null;
 
@@ -28,11 +31,12 @@ export class HttpDisowned {
   }
 
   hold(request: number, error: GatewayError): void {
+    this.#held ??= new Map();
     this.#held.set(request, error);
   }
 
   forget(request: number): void {
-    this.#held.delete(request);
+    this.#held?.delete(request);
   }
 
   /** The first reason counts. `waiting`: whether requests are still without any word of the server. */
@@ -55,8 +59,8 @@ export class HttpDisowned {
   take(): ReadonlyMap<number, GatewayError> {
     this.#stop?.();
     this.#stop = null;
-    const held = new Map(this.#held);
-    this.#held.clear();
+    const held = this.#held ?? NONE;
+    this.#held = null;
     return held;
   }
 }

@@ -8,8 +8,9 @@ import type { HttpPost } from './http-post.ts';
 export class HttpLingering {
   readonly #clock: Clock;
   readonly #lingerMs: number;
-  #young = new Set<HttpPost>();
-  #old = new Set<HttpPost>();
+  /** Null while there are none: of most connections there never are. */
+  #young: Set<HttpPost> | null = null;
+  #old: Set<HttpPost> | null = null;
   #stop: (() => void) | null = null;
 
   constructor(clock: Clock, lingerMs: number) {
@@ -18,29 +19,30 @@ export class HttpLingering {
   }
 
   add(post: HttpPost): void {
+    this.#young ??= new Set();
     this.#young.add(post);
     if (this.#stop === null) this.#arm();
   }
 
   delete(post: HttpPost): void {
-    if (!this.#young.delete(post)) this.#old.delete(post);
+    if (this.#young?.delete(post) !== true) this.#old?.delete(post);
   }
 
   close(): void {
     this.#stop?.();
-    for (const post of this.#old) post.abort();
-    for (const post of this.#young) post.abort();
-    this.#old.clear();
-    this.#young.clear();
+    for (const post of this.#old ?? []) post.abort();
+    for (const post of this.#young ?? []) post.abort();
+    this.#old = null;
+    this.#young = null;
   }
 
   #arm(): void {
     this.#stop = this.#clock.after(this.#lingerMs, () => {
       this.#stop = null;
-      for (const post of this.#old) post.abort();
+      for (const post of this.#old ?? []) post.abort();
       this.#old = this.#young;
-      this.#young = new Set();
-      if (this.#old.size > 0) this.#arm();
+      this.#young = null;
+      if (this.#old !== null && this.#old.size > 0) this.#arm();
     });
   }
 }

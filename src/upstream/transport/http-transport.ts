@@ -50,7 +50,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   readonly streamPerRequest = true;
   readonly #options: HttpTransportOptions;
   readonly #limits: HttpLimits;
-  readonly #secrets: string[];
+  readonly #secrets: readonly string[];
   readonly #disowned: HttpDisowned;
   #receiver!: TransportReceiver;
   #client!: HttpClientPort;
@@ -69,7 +69,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
 
   constructor(options: HttpTransportOptions) {
     this.#options = options;
-    this.#limits = { ...HTTP_LIMITS, ...options.limits };
+    this.#limits = options.limits === undefined ? HTTP_LIMITS : { ...HTTP_LIMITS, ...options.limits };
     this.#secrets = secretsOf(options.spec);
     this.#disowned = new HttpDisowned(options.clock, this.#limits.settleMs, (reason) => this.#end(reason));
   }

@@ -37,8 +37,18 @@ const OWN_HEADERS = new Set([
   'transfer-encoding',
 ]);
 
+/** Definitions do not change: what is read of one is read once, however many sessions it is connected for. */
+const DECLARED = new WeakMap<HttpSpec, readonly string[]>();
+const SECRETS = new WeakMap<HttpSpec, readonly string[]>();
+
 /** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
-export function declaredHeaders(server: string, spec: HttpSpec): string[] {
+export function declaredHeaders(server: string, spec: HttpSpec): readonly string[] {
+  let declared = DECLARED.get(spec);
+  if (declared === undefined) DECLARED.set(spec, (declared = headersOf(server, spec)));
+  return declared;
+}
+
+function headersOf(server: string, spec: HttpSpec): string[] {
   const pairs: string[] = [];
   let agent = false;
   for (const [name, value] of Object.entries(revealed(spec.headers))) {
@@ -84,7 +94,13 @@ export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPo
 }
 
 /** Everything of a definition that must not show in an error: header values, credentials and query of the URL. */
-export function secretsOf(spec: HttpSpec): string[] {
+export function secretsOf(spec: HttpSpec): readonly string[] {
+  let secrets = SECRETS.get(spec);
+  if (secrets === undefined) SECRETS.set(spec, (secrets = secretsIn(spec)));
+  return secrets;
+}
+
+function secretsIn(spec: HttpSpec): string[] {
   const secrets: string[] = [];
   for (const value of Object.values(revealed(spec.headers))) {
     secrets.push(value, ...value.split(' '));

@@ -21,7 +21,7 @@ export class JsonTransport implements Transport, RepliesOwner {
   readonly pid = null;
   readonly streamPerRequest = true;
   readonly #options: HttpTransportOptions;
-  readonly #secrets: string[];
+  readonly #secrets: readonly string[];
   #receiver!: TransportReceiver;
   #client!: HttpClientPort;
   #heads!: HttpHeads;

@@ -42,7 +42,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   readonly #limits: HttpLimits;
   readonly #inFlight = new InFlight();
   readonly #posts = new Set<SsePost>();
-  #secrets: string[];
+  #secrets: readonly string[];
   #receiver!: TransportReceiver;
   #client!: HttpClientPort;
   #stream!: HttpEventStream;
