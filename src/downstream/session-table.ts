@@ -178,7 +178,6 @@ export class SessionTable {
     // A stranger, or the right caller elsewhere, must not even bring the session to life.
     if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
     this.#makeRoomFor(principal);
-    this.#makeRoomFor(principal);
     const client: ClientProfile = {
       principal,
       sessionId: id,
@@ -235,12 +234,6 @@ export class SessionTable {
     const count = this.#countOf(principal) + by;
     if (count === 0) this.#perPrincipal.delete(principal.id);
     else this.#perPrincipal.set(principal.id, count);
-  }
-
-  #makeRoomFor(principal: Principal): void {
-    const { max, maxPerPrincipal } = this.#deps.settings();
-    if (this.#countOf(principal) >= maxPerPrincipal) this.#makeRoom(principal);
-    if (this.#sessions.size >= max) this.#makeRoom(null);
   }
 
   #makeRoomFor(principal: Principal): void {

@@ -97,9 +97,7 @@ export class StandaloneStreams implements SessionChannel {
   }
 
   /** A further stream; the oldest makes room for it. */
-  /** A further stream; the oldest makes room for it. */
   #add(name: string): LoggedStream {
-    if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
     if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
     const stream = new LoggedStream(this.#session.id, name, this.#deps.events);
     this.#streams.push(stream);
