@@ -2,7 +2,8 @@ import type { Problems } from './problem.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
 import { Source, type Span } from './source.ts';
 
-const LINE = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*?)\s*$/;
+/** Of a line without white space at its ends. Every part of it can match in one way only: linear on any line. */
+const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)$/s;
 const MAX_ENV_FILE_BYTES = 1024 * 1024;
 
 /**
@@ -26,8 +27,8 @@ export function readEnvFile(
   for (const line of text.split('\n')) {
     const span = { start: offset, end: offset + line.replace(/\r$/, '').length };
     offset += line.length + 1;
-    if (/^\s*(?:#.*)?$/.test(line)) continue;
-    const [, name, written] = LINE.exec(line) ?? [];
+    if (/^(?:#|$)/.test(line.trim())) continue;
+    const [, name, written] = LINE.exec(line.trim()) ?? [];
     if (name === undefined || written === undefined) {
       source.mask(span);
       problems.error('TL1206', source, span, `this line is not NAME=value (used by ${named.user})`);
@@ -36,11 +37,18 @@ export function readEnvFile(
   return values;
 }
 
+/** In quotes as it should be, a comment behind it or not; the quote itself only behind a backslash. */
+const QUOTED = /^(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?$/s;
+/** With quotes inside that nobody escaped. */
+const WRAPPED = /^(?:"(.*)"|'(.*)')$/s;
+
 function unquoted(written: string): string {
-  const quoted = /^(["'])(.*)\1\s*(?:#.*)?$/.exec(written);
-  if (quoted === null) return written.replace(/\s+#.*$/, '');
-  const [, quote, inner = ''] = quoted;
-  return quote === "'" ? inner : inner.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
+  const [, double, single] = QUOTED.exec(written) ?? WRAPPED.exec(written) ?? [];
+  if (single !== undefined) return single;
+  if (double !== undefined) return double.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
+  // A comment begins with the first number sign that white space stands before.
+  const comment = /\s#/.exec(written);
+  return comment === null ? written : written.slice(0, comment.index).trimEnd();
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };
