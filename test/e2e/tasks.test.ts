@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { TaskServer } from '../fixtures/tasks/http.ts';
+import type { EventReader, Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { type Era, TaskClient } from '../support/task-client.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -66,7 +68,10 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
           const { taskId } = await client.start(named('ask'), { message: 'your name?' });
           if (era === 'stateless') {
             const waiting = await client.until(taskId, 'input_required');
-            const [question] = Object.values(waiting.inputRequests) as { method: string; params: { message: string } }[];
+            const [question] = Object.values(waiting.inputRequests) as {
+              method: string;
+              params: { message: string };
+            }[];
             assert.deepEqual([question!.method, question!.params.message], ['elicitation/create', 'your name?']);
             assert.equal((question!.params as { _meta?: object })._meta, undefined);
           }
@@ -138,4 +143,298 @@ describe('tasks between both eras, over HTTP and stdio, on both endpoints', () =
       }
     }
   }
+});
+
+/** One server of the era over HTTP, named `s`, behind a gateway of its own. */
+async function alone(t: TestContext, era: Era, more: object = {}): Promise<[RunningGateway, TaskServer]> {
+  const server = await TaskServer.start(era);
+  t.after(() => server.stop());
+  const config = { mcpServers: { s: { type: 'http', url: server.url }, ...more }, agents };
+  const gateway = await RunningGateway.start({ config });
+  t.after(() => gateway.dispose());
+  await gateway.ready();
+  return [gateway, server];
+}
+
+/** The same gateway after a crash, on its state. */
+async function restarted(t: TestContext, gateway: RunningGateway, servers: object): Promise<RunningGateway> {
+  const { port } = new URL(gateway.mcpUrl);
+  // What was written behind is on disk after at most 100 ms.
+  await sleep(200);
+  await gateway.stop('SIGKILL');
+  const config = { mcpServers: servers, agents };
+  const again = await RunningGateway.start({ config, folder: gateway.folder, args: ['--port', port] });
+  t.after(() => again.dispose());
+  return again;
+}
+
+async function gone(client: TaskClient, taskId: string): Promise<Json> {
+  for (;;) {
+    const { message } = await client.wire.request('tasks/get', { taskId });
+    if (message.error !== undefined) return message.error;
+    await sleep(20);
+  }
+}
+
+for (const era of ERAS) {
+  for (const serverEra of ERAS) {
+    test(`S2.29 a ${era} client’s tasks at a ${serverEra} server go on after a kill -9 of the gateway`, async (t) => {
+      const [gateway, server] = await alone(t, serverEra);
+      const client = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
+      const running = await client.start('s__ask');
+      const ended = await client.start('s__must');
+      await client.outcome(ended.taskId);
+      const again = await restarted(t, gateway, { s: { type: 'http', url: server.url } });
+      const looks = server.peer.jobs.ledger.length;
+      const { result: kept } = await client.outcome(ended.taskId);
+      assert.equal(kept.content[0].text, 'must done');
+      assert.equal(server.peer.jobs.ledger.length, looks, 'what was seen is kept and not asked for again');
+      const { result } = await client.outcome(running.taskId, { action: 'accept', content: { name: 'Ada' } });
+      assert.match(result.content[0].text, /Ada/);
+      const eve = await TaskClient.open(again.mcpUrl, era, { headers: keyOf('bob') });
+      assert.equal((await eve.refusal('tasks/get', { taskId: running.taskId })).code, -32602);
+      if (era === 'stateless') return;
+      const { tasks } = await client.wire.result('tasks/list');
+      assert.deepEqual(
+        tasks.map((task: Json) => [task.taskId, task.status]),
+        [
+          [running.taskId, 'completed'],
+          [ended.taskId, 'completed'],
+        ],
+      );
+    });
+
+    test(`a ${era} client’s task at a ${serverEra} server is unknown once its ttl is over`, async (t) => {
+      const [gateway, server] = await alone(t, serverEra);
+      const client = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
+      const { taskId } = await client.start('s__endless', { ttl: 400 });
+      const error = await gone(client, taskId);
+      assert.equal(error.code, -32602);
+      assert.ok(server.peer.jobs.all.has('job-1'), 'its server still has it');
+      if (era === 'stateful') assert.deepEqual((await client.wire.result('tasks/list')).tasks, []);
+    });
+  }
+
+  test(`what a process on this machine has answered to a ${era} client is still there after a restart`, async (t) => {
+    const servers = { s: stdio('stateful') };
+    const gateway = await RunningGateway.start({ config: { mcpServers: servers, agents } });
+    t.after(() => gateway.dispose());
+    const client = await TaskClient.open(gateway.serverUrl('s'), era, { headers: keyOf('ada') });
+    const { taskId } = await client.start('must');
+    await client.until(taskId);
+    await restarted(t, gateway, servers);
+    assert.equal((await client.outcome(taskId)).result.content[0].text, 'must done');
+  });
+
+  test(`a ${era} client that comes back in another session, or by a stream that broke, finds its task`, async (t) => {
+    const [gateway] = await alone(t, 'stateful', { m: stdio('stateless') });
+    for (const server of ['s', 'm']) {
+      const client = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
+      const { taskId } = await client.start(`${server}__ask`);
+      if (era === 'stateful') {
+        const id = 4711;
+        const broken = await client.wire.post({ jsonrpc: '2.0', id, method: 'tasks/result', params: { taskId } });
+        await broken.message();
+        broken.drop();
+      }
+      const other = await TaskClient.open(gateway.mcpUrl, era, { headers: keyOf('ada') });
+      assert.notEqual((await other.get(taskId)).status, 'completed');
+      if (era === 'stateful') {
+        // The question is before the first stream still; whoever cancels the task ends it for both.
+        assert.equal((await other.wire.result('tasks/cancel', { taskId })).status, 'cancelled');
+        assert.equal((await client.get(taskId)).status, 'cancelled');
+      } else {
+        const { result } = await other.outcome(taskId, { action: 'accept', content: { name: 'Ada' } });
+        assert.match(result.content[0].text, /Ada/);
+      }
+    }
+  });
+}
+
+test('a stateless server that answers at once gives a task of ours, completed, whose answer is kept for its ttl', async (t) => {
+  const [gateway, server] = await alone(t, 'stateless');
+  for (const [url, tool] of [
+    [gateway.mcpUrl, 's__now'],
+    [gateway.serverUrl('s'), 'now'],
+  ] as const) {
+    const client = await TaskClient.open(url, 'stateful', { headers: keyOf('ada') });
+    const task = await client.start(tool, { message: 'hello' }, { task: { ttl: 500 } });
+    assert.deepEqual([task.status, task.ttl], ['completed', 500]);
+    assert.match(task.createdAt, /^\d{4}-\d\d-\d\dT/);
+    const { result } = await client.outcome(task.taskId);
+    assert.equal(result.content[0].text, 'hello');
+    assert.deepEqual(result._meta[RELATED], { taskId: task.taskId });
+    assert.equal(result.resultType, undefined);
+    assert.equal((await client.get(task.taskId)).status, 'completed');
+    assert.match(
+      (await client.refusal('tasks/cancel', { taskId: task.taskId })).message,
+      /terminal status 'completed'/,
+    );
+    const eve = await TaskClient.open(url, 'stateful', { headers: keyOf('bob') });
+    assert.equal((await eve.refusal('tasks/result', { taskId: task.taskId })).code, -32602);
+    assert.equal((await gone(client, task.taskId)).code, -32602);
+  }
+  assert.deepEqual(server.peer.jobs.ledger, []);
+});
+
+test('proto:S5 tasks are declared to clients in the words of their era, and to servers never as the client’s own', async (t) => {
+  const modern = await TaskServer.start('stateless');
+  t.after(() => modern.stop());
+  const [gateway, legacy] = await alone(t, 'stateful', { m: { type: 'http', url: modern.url } });
+  const all = { list: {}, cancel: {}, requests: { tools: { call: {} } } };
+  const own = {
+    elicitation: {},
+    tasks: { list: {}, requests: { elicitation: { create: {} } } },
+    extensions: { 'x/y': {} },
+  };
+  for (const [url, server] of [
+    [gateway.mcpUrl, ''],
+    [gateway.serverUrl('s'), 's'],
+    [gateway.serverUrl('m'), 'm'],
+  ] as const) {
+    const old = new WireClient(url, 'stateful', { headers: keyOf('ada'), capabilities: own });
+    const { capabilities } = await old.initialize();
+    assert.deepEqual(capabilities.tasks, all, server);
+    const { tools } = await old.result('tools/list');
+    const named = (name: string) => tools.find((tool: Json) => tool.name.endsWith(name)).execution;
+    if (server === 'm') assert.deepEqual(named('now'), { taskSupport: 'optional' });
+    if (server === 's') assert.deepEqual([named('must').taskSupport, named('now')], ['required', undefined]);
+    const young = new WireClient(url, 'stateless', { headers: keyOf('ada'), capabilities: { elicitation: {} } });
+    const hello = await young.result('server/discover');
+    assert.deepEqual(hello.capabilities.extensions, { 'io.modelcontextprotocol/tasks': {} }, server);
+    assert.equal(hello.capabilities.tasks, undefined);
+    const listed = await young.result('tools/list');
+    assert.ok(listed.tools.every((tool: Json) => tool.execution === undefined));
+    assert.equal((await young.request('tasks/list')).status, 404);
+    assert.equal((await young.request('tasks/result', { taskId: 'x' })).status, 404);
+    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+      const { status, message } = await young.request(method, { taskId: 'x', inputResponses: {} });
+      assert.deepEqual([status, message.error.code], [400, -32021], method);
+      assert.ok('io.modelcontextprotocol/tasks' in message.error.data.requiredCapabilities.extensions);
+    }
+    const listen = await young.request('subscriptions/listen', { notifications: { taskIds: ['x'] } });
+    assert.deepEqual([listen.status, listen.message.error.code], [400, -32021]);
+  }
+  const client = await TaskClient.open(gateway.mcpUrl, 'stateful', { headers: keyOf('ada'), capabilities: own });
+  for (const server of ['s', 'm']) await client.outcome((await client.start(`${server}__must`)).taskId);
+  const plain = await WireClient.open(gateway.mcpUrl, { headers: keyOf('ada'), capabilities: own });
+  assert.equal(await plain.callText('m__slow'), 'slow without a task');
+  for (const { params } of legacy.peer.of('initialize')) {
+    assert.equal(params.capabilities.tasks, undefined);
+    assert.equal(params.capabilities.extensions?.['io.modelcontextprotocol/tasks'], undefined);
+  }
+  const declared = modern.peer
+    .of('tools/call')
+    .map(({ params }) => params._meta['io.modelcontextprotocol/clientCapabilities']);
+  assert.deepEqual(declared, [
+    { elicitation: {}, extensions: { 'x/y': {}, 'io.modelcontextprotocol/tasks': {} } },
+    { elicitation: {}, extensions: { 'x/y': {} } },
+  ]);
+});
+
+test('news of a task reach both eras from both: on the session’s stream, and on a listen that names the task', async (t) => {
+  const [gateway] = await alone(t, 'stateful', { m: stdio('stateless') });
+  for (const [url, prefix] of [
+    [gateway.mcpUrl, true],
+    [null, false],
+  ] as const) {
+    for (const server of ['s', 'm']) {
+      const named = (tool: string) => (prefix ? `${server}__${tool}` : tool);
+      const open = (era: Era) => TaskClient.open(url ?? gateway.serverUrl(server), era, { headers: keyOf('ada') });
+      const old = await open('stateful');
+      const stream = await old.wire.listen();
+      const { taskId } = await old.start(named('must'));
+      const result = old.outcome(taskId);
+      const news = await next(stream, 'notifications/tasks/status');
+      assert.deepEqual([news.params.taskId, news.params.status, news.params.ttl], [taskId, 'completed', 60_000]);
+      assert.equal((await result).result.content[0].text, 'must done');
+      stream.drop();
+
+      const young = await open('stateless');
+      const task = await young.start(named('must'));
+      const listen = await young.wire.listening({ taskIds: [task.taskId] });
+      await young.get(task.taskId);
+      await young.get(task.taskId);
+      const told = await next(listen, 'notifications/tasks');
+      assert.deepEqual([told.params.taskId, told.params.status], [task.taskId, 'completed']);
+      assert.equal(told.params.result.content[0].text, 'must done');
+      assert.ok('io.modelcontextprotocol/subscriptionId' in told.params._meta);
+      listen.drop();
+    }
+  }
+});
+
+async function next(stream: Pick<EventReader, 'message'>, method: string): Promise<Json> {
+  for (;;) {
+    const message = await stream.message();
+    if (message === null) throw new Error(`the stream ended before ${method}`);
+    if (message.method === method) return message;
+  }
+}
+
+test('progress of a task that is waited for on a client’s behalf comes with the client’s own call', async (t) => {
+  const [gateway, server] = await alone(t, 'stateful', { p: stdio('stateful') });
+  for (const name of ['s', 'p']) {
+    const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('ada') });
+    // Its GET stream is where this fixture says what belongs to no request; it has to be there first.
+    await server.stage.until(() => name === 'p' || server.stage.of('GET').length > 0);
+    const params = { name: `${name}__must`, arguments: { steps: 3 }, _meta: { progressToken: 'mine' } };
+    const { message, before } = await client.request('tools/call', params);
+    assert.equal(message.result.content[0].text, 'must done');
+    if (name === 's') continue;
+    const progress = before.filter(({ method }) => method === 'notifications/progress');
+    assert.ok(progress.length > 0);
+    assert.equal(progress[0].params.progressToken, 'mine');
+  }
+});
+
+test('what is given up on a client’s behalf is cancelled at its server', async (t) => {
+  const modern = await TaskServer.start('stateless');
+  t.after(() => modern.stop());
+  const [gateway, legacy] = await alone(t, 'stateful', { m: { type: 'http', url: modern.url } });
+  for (const [name, server] of [
+    ['s', legacy],
+    ['m', modern],
+  ] as const) {
+    const client = await WireClient.open(gateway.mcpUrl, { headers: keyOf('ada') });
+    const id = 4711;
+    const call = { jsonrpc: '2.0', id, method: 'tools/call', params: { name: `${name}__endless`, arguments: {} } };
+    const answered = client.post(call);
+    await server.stage.until(() => server.peer.jobs.ledger.includes('look job-1'));
+    await client.post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
+    await server.stage.until(() => server.peer.jobs.ledger.includes('cancel job-1'));
+    (await answered).drop();
+  }
+});
+
+test('server-everything over stdio: its task with an ambiguous question, for whoever asks', async (t) => {
+  const bin = resolve(import.meta.dirname, '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js');
+  const every = { command: process.execPath, args: [bin, 'stdio'] };
+  const gateway = await RunningGateway.start({ config: { mcpServers: { every } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready();
+  const args = { topic: 'python', ambiguous: true };
+  const said = { action: 'accept', content: { interpretation: 'snake' } };
+  const report = /Research Report: python \(snake\)/;
+  const url = gateway.serverUrl('every');
+  // One kind of client after the other: each has the server listed for it.
+  const clients = [
+    [await TaskClient.open(gateway.mcpUrl, 'stateful'), 'every__simulate-research-query'],
+    [await TaskClient.open(url, 'stateful'), 'simulate-research-query'],
+    [await TaskClient.open(gateway.mcpUrl, 'stateless'), 'every__simulate-research-query'],
+    [await TaskClient.open(url, 'stateless'), 'simulate-research-query'],
+  ] as const;
+  for (const [client] of clients) await client.wire.result('tools/list');
+  const plain = await WireClient.open(gateway.mcpUrl, { capabilities: { elicitation: {} } });
+  plain.answer = () => said;
+  const answered = plain.call('every__simulate-research-query', args);
+  await Promise.all(
+    clients.map(async ([client, name]) => {
+      const { taskId } = await client.start(name, args);
+      const { result } = await client.outcome(taskId, said);
+      assert.match(result.content[0].text, report);
+      assert.equal((await client.get(taskId)).status, 'completed');
+    }),
+  );
+  assert.match((await answered).content[0].text, report);
 });
