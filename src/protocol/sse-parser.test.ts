@@ -92,6 +92,26 @@ test('a large event in many chunks costs linear work', () => {
   assert.equal(length, 20_000 * 1024);
 });
 
+test('fault:F09 an event that comes byte by byte, or in a great many lines, costs bytes, not objects', () => {
+  const parser = new SseParser({ maxEventBytes: 1 << 26 });
+  const lengths: number[] = [];
+  const onEvent = (event: SseEvent) => lengths.push(event.data.length);
+  const text = Buffer.alloc(64 * 1024, 0x61);
+  const lines = Buffer.from('data\n'.repeat(10_000));
+  const before = process.memoryUsage().heapUsed;
+  parser.push(Buffer.from('data: '), onEvent);
+  for (let round = 0; round < 32; round++) {
+    for (let i = 0; i < text.length; i++) parser.push(text.subarray(i, i + 1), onEvent);
+  }
+  parser.push(Buffer.from('\n'), onEvent);
+  for (let round = 0; round < 100; round++) parser.push(lines, onEvent);
+  const grown = process.memoryUsage().heapUsed - before;
+  parser.push(Buffer.from('\n'), onEvent);
+  assert.deepEqual(lengths, [32 * text.length + 1_000_000]);
+  // As objects they would be several hundred MiB.
+  assert.ok(grown < 128 * 1024 * 1024, `${grown >> 20} MiB`);
+});
+
 test('however a stream is cut, the events are the same; noise never breaks it', () => {
   const alphabet = fc.constantFrom(
     '\n',

@@ -1,3 +1,5 @@
+import { ByteGatherer } from './byte-gatherer.ts';
+
 /** One dispatched event. Fields that the event did not carry are null; `data` is empty where it carried none. */
 export interface SseEvent {
   readonly id: string | null;
@@ -28,9 +30,13 @@ const NEWLINE = Buffer.from('\n');
 export class SseParser {
   readonly #maxEventBytes: number;
   /** The current line's earlier pieces. */
-  #pieces: Buffer[] = [];
-  #pieceBytes = 0;
-  #data: Buffer[] = [];
+  readonly #pieces = new ByteGatherer();
+  /** Of an oversize event: length of the current line so far. */
+  #skippedBytes = 0;
+  /** The event's data while it is one line, and all of it once it is more. */
+  #data: Buffer | null = null;
+  readonly #lines = new ByteGatherer();
+  #hasLines = false;
   /** Bytes of the event so far, finished lines only. */
   #eventBytes = 0;
   #id: string | null = null;
@@ -77,19 +83,19 @@ export class SseParser {
   /** Keeps the beginning of an unfinished line. */
   #grow(piece: Buffer): boolean {
     if (this.#oversize) {
-      this.#pieceBytes += piece.length;
+      this.#skippedBytes += piece.length;
       return true;
     }
-    this.#pieces.push(piece);
-    this.#pieceBytes += piece.length;
-    return this.#withinLimit(this.#pieceBytes);
+    this.#pieces.add(piece);
+    return this.#withinLimit(this.#pieces.length);
   }
 
   #withinLimit(lineBytes: number): boolean {
     if (this.#eventBytes + lineBytes <= this.#maxEventBytes) return true;
     this.#oversize = true;
-    this.#pieces = [];
-    this.#data = [];
+    this.#skippedBytes = this.#pieces.length;
+    this.#pieces.clear();
+    this.#clearData();
     return false;
   }
 
@@ -100,23 +106,22 @@ export class SseParser {
     onEvent: (event: SseEvent) => void,
     onComment: (() => void) | undefined,
   ): boolean {
-    const length = this.#pieceBytes + end - start;
+    const length = (this.#oversize ? this.#skippedBytes : this.#pieces.length) + end - start;
     if (length === 0) {
       this.#dispatch(onEvent);
       return true;
     }
-    let line = chunk;
-    if (this.#pieceBytes > 0) {
-      if (!this.#oversize) {
-        this.#pieces.push(chunk.subarray(start, end));
-        line = Buffer.concat(this.#pieces, length);
-        start = 0;
-        end = length;
-      }
-      this.#pieces = [];
-      this.#pieceBytes = 0;
+    if (this.#oversize) {
+      this.#skippedBytes = 0;
+      return true;
     }
-    if (this.#oversize) return true;
+    let line = chunk;
+    if (this.#pieces.length > 0) {
+      this.#pieces.add(chunk.subarray(start, end));
+      line = this.#pieces.take();
+      start = 0;
+      end = length;
+    }
     if (!this.#withinLimit(length)) return false;
     this.#eventBytes += length;
     if (this.#atStart) {
@@ -142,7 +147,7 @@ export class SseParser {
     if (line[value] === 0x20 && value < end) value++;
     switch (line.toString('latin1', start, colon)) {
       case 'data':
-        this.#data.push(line.subarray(value, end));
+        this.#addData(line.subarray(value, end));
         this.#hasFields = true;
         break;
       case 'id': {
@@ -165,11 +170,32 @@ export class SseParser {
     }
   }
 
+  #addData(line: Buffer): void {
+    if (this.#data === null && !this.#hasLines) {
+      this.#data = line;
+      return;
+    }
+    if (this.#data !== null) {
+      this.#lines.add(this.#data);
+      this.#data = null;
+      this.#hasLines = true;
+    }
+    this.#lines.add(NEWLINE);
+    this.#lines.add(line);
+  }
+
+  #clearData(): void {
+    this.#data = null;
+    this.#lines.clear();
+    this.#hasLines = false;
+  }
+
   #dispatch(onEvent: (event: SseEvent) => void): void {
     this.#atStart = false;
-    const event: SseEvent = { id: this.#id, event: this.#event, data: joined(this.#data), retryMs: this.#retryMs };
+    const data = this.#hasLines ? this.#lines.take() : (this.#data ?? EMPTY);
+    const event: SseEvent = { id: this.#id, event: this.#event, data, retryMs: this.#retryMs };
     const given = this.#hasFields && !this.#oversize;
-    this.#data = [];
+    this.#clearData();
     this.#eventBytes = 0;
     this.#id = null;
     this.#event = null;
@@ -178,10 +204,4 @@ export class SseParser {
     this.#oversize = false;
     if (given) onEvent(event);
   }
-}
-
-function joined(lines: readonly Buffer[]): Buffer {
-  if (lines.length === 0) return EMPTY;
-  if (lines.length === 1) return lines[0]!;
-  return Buffer.concat(lines.flatMap((line, i) => (i === 0 ? [line] : [NEWLINE, line])));
 }

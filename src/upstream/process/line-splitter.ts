@@ -1,3 +1,5 @@
+import { ByteGatherer } from '../../protocol/byte-gatherer.ts';
+
 /** Where a splitter's findings go. */
 export interface LineSink {
   /** One line without its terminator (LF or CRLF); never empty. The buffer is the sink's to keep. */
@@ -13,9 +15,6 @@ export interface LineSink {
 }
 
 const EDGE_BYTES = 1024;
-/** Small pieces are gathered in blocks of this size, so that a byte-by-byte writer costs bytes, not objects. */
-const BLOCK_BYTES = 64 * 1024;
-const SMALL_PIECE = BLOCK_BYTES / 4;
 const LF = 0x0a;
 const CR = 0x0d;
 
@@ -27,10 +26,8 @@ const CR = 0x0d;
 export class LineSplitter {
   readonly #sink: LineSink;
   readonly #maxLineBytes: number;
-  #pieces: Buffer[] = [];
-  #heldBytes = 0;
-  #block: Buffer | null = null;
-  #blockUsed = 0;
+  /** The line under way. */
+  readonly #held = new ByteGatherer();
   /** Not null while an overlong line is being skipped. */
   #head: Buffer | null = null;
   #tail: Buffer = Buffer.alloc(0);
@@ -55,12 +52,12 @@ export class LineSplitter {
   /** Nothing is told any more, also not of the chunk under way. */
   stop(): void {
     this.#stopped = true;
-    this.#release();
+    this.#held.clear();
     this.#head = null;
   }
 
   #finish(chunk: Buffer, start: number, newline: number): void {
-    if (this.#head === null && this.#heldBytes === 0) {
+    if (this.#head === null && this.#held.length === 0) {
       const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
       if (end === start) {
         this.#sink.blank();
@@ -81,9 +78,7 @@ export class LineSplitter {
       this.#sink.overflowEnd(head, this.#tail);
       return;
     }
-    this.#seal();
-    let line = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces, this.#heldBytes);
-    this.#release();
+    let line = this.#held.take();
     if (line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
     else this.#sink.blank();
@@ -95,44 +90,15 @@ export class LineSplitter {
       this.#sink.skipped(part.length);
       return;
     }
-    this.#hold(part);
-    if (this.#heldBytes <= this.#maxLineBytes) return;
-    this.#seal();
-    const head = Buffer.concat(this.#pieces, Math.min(EDGE_BYTES, this.#heldBytes));
-    const held = this.#heldBytes;
-    this.#tail = lastBytes(this.#pieces.at(-2) ?? Buffer.alloc(0), this.#pieces.at(-1)!);
+    this.#held.add(part);
+    if (this.#held.length <= this.#maxLineBytes) return;
+    const held = this.#held.length;
+    const { head, tail } = this.#held.edges(EDGE_BYTES);
+    this.#held.clear();
     this.#head = head;
-    this.#release();
+    this.#tail = tail;
     this.#sink.overflow(head);
     if (!this.#stopped) this.#sink.skipped(held);
-  }
-
-  #hold(part: Buffer): void {
-    this.#heldBytes += part.length;
-    if (part.length >= SMALL_PIECE) {
-      this.#seal();
-      this.#pieces.push(part);
-      return;
-    }
-    if (this.#block === null || this.#blockUsed + part.length > BLOCK_BYTES) {
-      this.#seal();
-      this.#block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
-    }
-    this.#blockUsed += part.copy(this.#block, this.#blockUsed);
-  }
-
-  #seal(): void {
-    if (this.#block === null) return;
-    this.#pieces.push(this.#block.subarray(0, this.#blockUsed));
-    this.#block = null;
-    this.#blockUsed = 0;
-  }
-
-  #release(): void {
-    this.#pieces = [];
-    this.#heldBytes = 0;
-    this.#block = null;
-    this.#blockUsed = 0;
   }
 }
 
