@@ -20,7 +20,7 @@ import { namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
-import { filterTools, knownPage } from './server-pages.ts';
+import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import { mayBeTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
 import type { Tasks } from './tasks/tasks.ts';
@@ -202,6 +202,10 @@ function toolOf(catalog: ServerCatalog, request: Message): Capability | null {
   return tools.get(name.value) ?? null;
 }
 
+function isStateless(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.era === 'stateless';
+}
+
 /** A page as this caller may see it; one that is not for everybody to keep says so (C9), on all pages alike (C4). */
 function shown(
   outcome: Outcome,
@@ -212,6 +216,9 @@ function shown(
 ): Outcome {
   const tasks = list.kind === 'tools' && request.era === 'stateful' && known !== null && offersTasks(known);
   if (tasks) outcome = withTaskSupport(outcome);
+  if (list.kind === 'tools' && server.transport.type === 'http' && isStateless(outcome)) {
+    outcome = withoutMisdeclared(outcome);
+  }
   const cut = list.kind === 'tools' && filtersAny(server.tools);
   const page = cut ? filterTools(outcome, server.tools) : outcome;
   const pages = known === null ? [] : known.lists[list.kind].pages;

@@ -7,6 +7,7 @@ import type { ServerCatalog } from '../model/server-catalog.ts';
 import { result } from '../protocol/compose.ts';
 import { elements, field, stringValue } from '../protocol/fields.ts';
 import type { ListMethod } from '../protocol/methods.ts';
+import { HEADER_ANNOTATION, scanHeaderParams } from '../protocol/param-headers.ts';
 import { editMembers, spliceMessage } from '../protocol/splice.ts';
 import { cursorParam } from './params.ts';
 
@@ -41,6 +42,19 @@ export function knownPage(catalog: ServerCatalog, list: ListMethod, request: Mes
 
 /** A `tools/list` result without the tools that the operator's filter keeps back; anything else as it is. */
 export function filterTools(outcome: Outcome, filter: ToolFilter): Outcome {
+  return onlyTools(outcome, (name) => name !== null && filterAllows(filter, name));
+}
+
+/**
+ * A `tools/list` result without the tools whose `x-mcp-header` is invalid: a client of Streamable HTTP, which the gateway
+ * is to that server, must not use those (2026-07-28 streamable-http §Schema Extension, H6).
+ */
+export function withoutMisdeclared(outcome: Outcome): Outcome {
+  if (outcome.kind !== 'answer' || !outcome.message.bytes.includes(HEADER_ANNOTATION)) return outcome;
+  return onlyTools(outcome, (_, tool) => scanHeaderParams(tool).ok);
+}
+
+function onlyTools(outcome: Outcome, keeps: (name: string | null, tool: Buffer) => boolean): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { bytes } = message;
@@ -50,7 +64,7 @@ export function filterTools(outcome: Outcome, filter: ToolFilter): Outcome {
   let dropped = false;
   for (const { start, end } of elements(bytes, tools.start, tools.end)) {
     const name = stringValue(bytes, field(bytes, start, end, 'name'));
-    if (name !== null && filterAllows(filter, name)) kept.push(bytes.toString('utf8', start, end));
+    if (keeps(name, bytes.subarray(start, end))) kept.push(bytes.toString('utf8', start, end));
     else dropped = true;
   }
   if (!dropped) return outcome;

@@ -48,7 +48,7 @@ function isSentinel(value: string): boolean {
 }
 
 /** Visible ASCII, space and tab: what a field value may hold without being obsolete or an injection. */
-function isFieldText(value: string): boolean {
+export function isFieldText(value: string): boolean {
   for (let i = 0; i < value.length; i++) {
     const c = value.charCodeAt(i);
     if ((c < 0x20 && c !== 0x09) || c > 0x7e) return false;

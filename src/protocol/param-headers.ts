@@ -18,7 +18,8 @@ export type HeaderParams =
   /** The declaration is invalid: towards Streamable HTTP clients and servers this tool is not offered. */
   | { readonly ok: false; readonly reason: string };
 
-const ANNOTATION = 'x-mcp-header';
+/** The member of a parameter's schema that names its header. */
+export const HEADER_ANNOTATION = 'x-mcp-header';
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const DECIMAL = /^-?[0-9]+(?:\.[0-9]+)?$/;
 const NONE: HeaderParams = { ok: true, declared: [] };
@@ -34,7 +35,7 @@ const NAMED_SCHEMAS = new Set(['properties', 'patternProperties', '$defs', 'defi
 /** The `x-mcp-header` annotations of a tool's `inputSchema`. `tool` is the tool's JSON object. */
 export function scanHeaderParams(tool: Buffer): HeaderParams {
   // Nearly all tools have none: one native search. An escape could hide the name.
-  if (!tool.includes(ANNOTATION) && !tool.includes('\\u')) return NONE;
+  if (!tool.includes(HEADER_ANNOTATION) && !tool.includes('\\u')) return NONE;
   const range = field(tool, 0, tool.length, 'inputSchema');
   if (range === null) return NONE;
   const declared: HeaderParam[] = [];
@@ -130,7 +131,8 @@ function visit(
   found: HeaderParam[],
 ): string | null {
   if (node === null || typeof node !== 'object') return null;
-  if (depth > MAX_SCHEMA_DEPTH) return JSON.stringify(node).includes(ANNOTATION) ? 'an annotation lies too deep' : null;
+  if (depth > MAX_SCHEMA_DEPTH)
+    return JSON.stringify(node).includes(HEADER_ANNOTATION) ? 'an annotation lies too deep' : null;
   if (Array.isArray(node)) {
     for (const item of node) {
       const reason = visit(item, path, false, depth + 1, found);
@@ -139,7 +141,7 @@ function visit(
     return null;
   }
   const schema = node as Record<string, unknown>;
-  if (Object.hasOwn(schema, ANNOTATION)) {
+  if (Object.hasOwn(schema, HEADER_ANNOTATION)) {
     const reason = declare(schema, path, reachable, found);
     if (reason !== null) return reason;
   }
@@ -166,7 +168,7 @@ function declare(
 ): string | null {
   const where = path.join('.') || 'the root';
   if (!reachable || path.length === 0) return `${where}: not a property that "properties" alone lead to`;
-  const header = schema[ANNOTATION];
+  const header = schema[HEADER_ANNOTATION];
   if (typeof header !== 'string' || !TOKEN.test(header)) return `${where}: the header name is no HTTP token`;
   const type = schema['type'];
   if (type !== 'string' && type !== 'integer' && type !== 'boolean') {

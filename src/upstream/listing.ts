@@ -13,6 +13,7 @@ import { cacheHints } from '../protocol/cache-hints.ts';
 import { request } from '../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../protocol/fields.ts';
 import { type ListMethod, listOf } from '../protocol/methods.ts';
+import { scanHeaderParams } from '../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../protocol/stateless/discover.ts';
 import { toStateless } from '../protocol/stateless/to-stateless.ts';
 import type { Connection } from './connection.ts';
@@ -53,11 +54,12 @@ export async function listServer(
     resources: NO_LIST,
     resourceTemplates: NO_LIST,
   };
+  const mirrored = hello.era === 'stateless' && connection.transport.streamPerRequest;
   for (const kind of LIST_KINDS) {
     const list = listOf(kind);
     if (!declares(hello, list.capability)) continue;
     const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, hello), timeoutMs);
-    lists[kind] = (await allPages(list, ask, complaints)) ?? before?.lists[kind] ?? NO_LIST;
+    lists[kind] = (await allPages(list, ask, mirrored, complaints)) ?? before?.lists[kind] ?? NO_LIST;
   }
   const digest = digestOf(hello, lists);
   const listedOf = { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt: saidAt };
@@ -107,6 +109,7 @@ function pageRequest(list: ListMethod, cursor: Buffer | null, client: ClientProf
 async function allPages(
   list: ListMethod,
   ask: (cursor: Buffer | null) => Promise<Message>,
+  mirrored: boolean,
   complaints: string[],
 ): Promise<CachedList | null> {
   const items: Capability[] = [];
@@ -126,7 +129,7 @@ async function allPages(
     const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
     const hints = cacheHints(page, 0, page.length);
     pages.push(page);
-    if (array) collect(list, page, array, items, complaints);
+    if (array) collect(list, page, array, mirrored, items, complaints);
     ttlMs = Math.min(ttlMs, hints.ttlMs);
     shared &&= hints.cacheScope === 'public';
     if (!next || page[next.start] !== 0x22) break;
@@ -141,7 +144,15 @@ async function allPages(
   return { items, pages, ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
 
-function collect(list: ListMethod, page: Buffer, array: Range, items: Capability[], complaints: string[]): void {
+/** `mirrored`: calls over this wire mirror parameters into headers, so a tool that declares that wrongly is no use (H6). */
+function collect(
+  list: ListMethod,
+  page: Buffer,
+  array: Range,
+  mirrored: boolean,
+  items: Capability[],
+  complaints: string[],
+): void {
   for (const item of elements(page, array.start, array.end)) {
     const key = stringValue(page, field(page, item.start, item.end, list.itemKey));
     if (key === null) {
@@ -151,7 +162,11 @@ function collect(list: ListMethod, page: Buffer, array: Range, items: Capability
     if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
       complaints.push(`${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
     }
-    items.push({ key, bytes: page.subarray(item.start, item.end) });
+    const bytes = page.subarray(item.start, item.end);
+    const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;
+    if (params !== null && !params.ok)
+      complaints.push(`the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
+    else items.push({ key, bytes });
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Era, Message } from '../model/message.ts';
 import { field, stringValue } from '../protocol/fields.ts';
-import { encodeHeaderValue } from '../protocol/headers.ts';
+import { encodeHeaderValue, isFieldText } from '../protocol/headers.ts';
 import { progressToken, subscriptionId } from '../protocol/meta.ts';
 import { nameMember } from '../protocol/methods.ts';
 import { type HeaderParam, paramHeaders, scanHeaderParams } from '../protocol/param-headers.ts';
@@ -25,7 +25,7 @@ export interface Wire {
  */
 export function outgoing(call: Call, id: number, era: Era, overHttp: boolean, tool: ToolLookup): Wire {
   const request = translated(call, era);
-  const headers = era === 'stateless' && overHttp ? mirrored(request, tool) : null;
+  const headers = era === 'stateless' && overHttp ? mirrored(request, tool, call.exchange.paramHeaders ?? null) : null;
   const token = progressToken(request);
   if (token === null) return { parts: withId(request, String(id)), headers };
   call.token = request.bytes.toString('latin1', token.start, token.end);
@@ -53,7 +53,11 @@ function translated(call: Call, era: Era): Message {
 }
 
 /** `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*` (2026-07-28, streamable-http §Request Metadata), for the server's own names. */
-function mirrored(request: Message, tool: ToolLookup): readonly string[] {
+function mirrored(
+  request: Message,
+  tool: ToolLookup,
+  sent: Readonly<Record<string, string>> | null,
+): readonly string[] {
   const member = nameMember(request.method);
   if (member === null || request.bodyStart < 0) return ['Mcp-Method', request.method];
   const { bytes, bodyStart, bodyEnd } = request;
@@ -63,8 +67,23 @@ function mirrored(request: Message, tool: ToolLookup): readonly string[] {
   if (request.method !== 'tools/call') return headers;
   const definition = tool(name);
   const declared = definition === null ? NONE : declaredBy(definition);
-  if (declared.length === 0) return headers;
-  return [...headers, ...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments'))];
+  if (declared.length > 0)
+    headers.push(...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments')));
+  if (sent !== null) headers.push(...unknownHeaders(sent, declared));
+  return headers;
+}
+
+/**
+ * The client's `Mcp-Param-*` headers that the tool, as far as it is known, does not declare: an intermediary forwards them
+ * and otherwise ignores them (2026-07-28 streamable-http §Server Behavior for Custom Headers).
+ */
+function unknownHeaders(sent: Readonly<Record<string, string>>, declared: readonly HeaderParam[]): string[] {
+  const headers: string[] = [];
+  for (const [name, value] of Object.entries(sent)) {
+    if (declared.some(({ header }) => `mcp-param-${header.toLowerCase()}` === name)) continue;
+    if (isFieldText(value)) headers.push(name, value);
+  }
+  return headers;
 }
 
 const NONE: readonly HeaderParam[] = [];

@@ -59,6 +59,7 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
   const meta = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, '_meta');
   const said = meta === null ? EMPTY : bytes[meta.start] === 0x7b ? membersOf(bytes, meta) : null;
   if (said === null) return null;
+  const logs = client.logLevel !== null;
   const hash = createHash('sha256').update(`${server.connectionDigest}\n${client.fingerprint}\n`);
   write(hash, params, OF_ENVELOPE);
   write(hash, said, UNAFFECTING);
@@ -67,7 +68,7 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
     shared,
     own: `${shared} ${audience(server, client)}`,
     subject: { server: server.name, method, uri, continued: params.has('cursor') },
-    alone: said.has('progressToken') || said.has(LOG_LEVEL_KEY),
+    alone: said.has('progressToken') || said.has(LOG_LEVEL_KEY) || (request.era === 'stateful' && logs),
   };
 }
 
