@@ -1,17 +1,12 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
-import { MessageReader } from '../process/message-reader.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
-import { StderrTail } from '../process/stderr-tail.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
-import { WriteQueue } from '../process/write-queue.ts';
-import { answeredRequest } from './answered-request.ts';
-import { InFlight } from './in-flight.ts';
+import { LineChannel } from './line-channel.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -45,15 +40,11 @@ export interface StdioTimes {
 
 export const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brokenInputMs: 250 };
 
-const TAIL_CHARACTERS = 4096;
-const LF = 0x0a;
-
 /**
  * A process that speaks newline-framed JSON-RPC on its standard streams: a local one, or ssh with one behind it.
  *
  * Guarantees: every request gets its answer or one `lost`, whatever the process does: within 100 ms of its exit, at once
- * when it takes nothing more. A request no byte of which was taken by the pipe is NOT_SENT, every other one UNKNOWN. Junk
- * and overlong lines cost a line, not the connection. The process is leader of a group of its own, registered with the
+ * when it takes nothing more. The process is leader of a group of its own, registered with the
  * reaper; when the transport has ended, by `close` or by itself, nothing of the group is left. Its life is bound to
  * this object only, never to a request.
  */
@@ -62,16 +53,12 @@ export class StdioTransport implements Transport {
   readonly streamPerRequest = false;
   readonly #deps: StdioTransportDeps;
   readonly #times: StdioTimes;
-  readonly #stderr: StderrTail;
-  readonly #reader: MessageReader;
-  /** Requests without an answer so far, waiting ones included. */
-  readonly #inFlight = new InFlight();
+  readonly #channel: LineChannel;
   /** `dying`: exited or unusable, its last output still being read. */
   #state: 'new' | 'opening' | 'open' | 'dying' | 'dead' | 'closed' = 'new';
   #opening: Promise<void> | null = null;
   #receiver: TransportReceiver | null = null;
   #child: Child | null = null;
-  #queue: WriteQueue | null = null;
   #ladder: StopLadder | null = null;
   #gone: Promise<void> = Promise.resolve();
   #brokenInput: NodeJS.Timeout | undefined;
@@ -79,18 +66,9 @@ export class StdioTransport implements Transport {
   constructor(deps: StdioTransportDeps) {
     this.#deps = deps;
     this.#times = { ...STDIO_TIMES, ...deps.times };
-    const { logger, redact, maxMessageBytes } = deps;
-    const clock = deps.clock ?? systemClock;
-    this.#stderr = new StderrTail({ logger, redact, clock });
-    this.#reader = new MessageReader(
-      {
-        message: (bytes) => this.#received(bytes),
-        answered: answeredRequest,
-        tooLarge: (request) => this.#tooLarge(request),
-        flooded: () => this.#fail('floods its standard output with what is no message'),
-      },
-      { logger, redact, clock, maxMessageBytes },
-    );
+    const { server, logger, redact, maxMessageBytes, clock = systemClock } = deps;
+    const flooded = (what: string): void => this.#fail(what);
+    this.#channel = new LineChannel({ server, logger, redact, maxMessageBytes, clock, flooded });
   }
 
   get pid(): number | null {
@@ -101,48 +79,36 @@ export class StdioTransport implements Transport {
     if (this.#state !== 'new') return Promise.reject(startFailure(this.#deps.server, 'this transport was used before'));
     this.#state = 'opening';
     this.#receiver = receiver;
+    this.#channel.open(receiver);
     this.#opening = this.#open();
     return this.#opening;
   }
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
-    const { request } = outgoing;
-    if (this.#state === 'closed') return;
-    if (this.#state !== 'open' || this.#queue === null) {
-      if (request > 0) this.#lose(request, this.#error('NOT_SENT', 'is not running'));
-      return;
-    }
-    if (parts.some((part) => part.includes(LF))) {
-      this.#refuse(outgoing, this.#error('INTERNAL', 'cannot be sent a message with a line break', 'NOT_SENT'));
-      return;
-    }
-    this.#inFlight.add(request);
-    if (!this.#queue.push(parts, request)) {
-      this.#refuse(outgoing, this.#error('OVERLOADED', 'does not take its messages; too many are waiting'));
-    }
+    if (this.#state === 'open') this.#channel.send(parts, outgoing);
+    else if (this.#state !== 'closed') this.#channel.refuse(outgoing);
   }
 
   abandon(request: number): void {
-    if (this.#inFlight.delete(request)) this.#queue?.withdraw(request);
+    this.#channel.abandon(request);
   }
 
   negotiated(_facts: NegotiatedFacts): void {}
 
-  /** Lines on standard output that were no messages. */
   get skippedLines(): number {
-    return this.#reader.skippedLines;
+    return this.#channel.skippedLines;
   }
 
-  stderrTail(maxCharacters = TAIL_CHARACTERS): string {
-    return this.#stderr.text(maxCharacters);
+  stderrTail(maxCharacters?: number): string {
+    return this.#channel.stderrTail(maxCharacters);
   }
 
   async close(how: CloseReason): Promise<void> {
     if (this.#state !== 'closed') {
       this.#state = 'closed';
       clearTimeout(this.#brokenInput);
-      this.#reader.stop();
-      this.#loseAll('was stopped');
+      this.#channel.stop();
+      this.#channel.loseAll('was stopped');
     }
     // A process that is just being started is stopped by `#open` before it rejects.
     await this.#opening?.catch(() => {});
@@ -173,20 +139,17 @@ export class StdioTransport implements Transport {
       args,
       ...host,
     });
-    this.#attach(this.#child);
-    if (launch.preamble !== null) this.#queue?.push([launch.preamble], 0);
+    this.#attach(this.#child, launch.preamble);
     if (this.#state !== 'opening') throw startFailure(this.#deps.server, 'it was stopped before it had started');
     this.#state = 'open';
   }
 
-  #attach(child: Child): void {
+  #attach(child: Child, preamble: Buffer | null): void {
     const ladder = new StopLadder(child.pid, () => child.stdin.end(), this.#times.ladder);
     this.#ladder = ladder;
-    this.#queue = new WriteQueue(child.stdin, (request) => {
-      if (this.#inFlight.has(request)) this.#lose(request, this.#error('NOT_SENT', 'has closed its input'));
-    });
-    child.stdout.on('data', (chunk: Buffer) => this.#reader.push(chunk));
-    child.stderr.on('data', (chunk: Buffer) => this.#stderr.push(chunk));
+    this.#channel.begin(child.stdin, preamble);
+    child.stdout.on('data', (chunk: Buffer) => this.#channel.output(chunk));
+    child.stderr.on('data', (chunk: Buffer) => this.#channel.errors(chunk));
     child.stdout.on('error', () => {});
     child.stderr.on('error', () => {});
     child.stdin.on('error', () => this.#inputBroken());
@@ -233,17 +196,6 @@ export class StdioTransport implements Transport {
     });
   }
 
-  #received(bytes: Buffer): void {
-    this.#inFlight.settle(bytes);
-    this.#receiver?.received(bytes, 0);
-  }
-
-  #tooLarge(request: number): void {
-    if (!this.#inFlight.has(request)) return;
-    const limit = this.#deps.maxMessageBytes;
-    this.#lose(request, this.#error('TOO_LARGE', `answered with more than the limit of ${limit} bytes`));
-  }
-
   /** EPIPE. Mostly the exit follows at once; a process that lives on without an input is of no use any more. */
   #inputBroken(): void {
     if (this.#state !== 'open') return;
@@ -253,8 +205,8 @@ export class StdioTransport implements Transport {
   /** The process is alive but the conversation is over. */
   #fail(what: string): void {
     if (this.#state !== 'open' && this.#state !== 'dying') return;
-    this.#reader.stop();
-    this.#end({ kind: 'protocol', error: this.#error('UPSTREAM_PROTOCOL', what) });
+    this.#channel.stop();
+    this.#end({ kind: 'protocol', error: this.#channel.error('UPSTREAM_PROTOCOL', what) });
     this.#ladder?.stop('interrupt');
   }
 
@@ -262,42 +214,9 @@ export class StdioTransport implements Transport {
     if (this.#state !== 'open' && this.#state !== 'dying') return;
     this.#state = 'dead';
     clearTimeout(this.#brokenInput);
-    this.#reader.stop();
-    this.#loseAll(reason.kind === 'exited' ? ending(reason.code, reason.signal) : 'was given up');
+    this.#channel.stop();
+    this.#channel.loseAll(reason.kind === 'exited' ? ending(reason.code, reason.signal) : 'was given up');
     this.#receiver?.closed(reason);
-  }
-
-  #loseAll(what: string): void {
-    for (const request of this.#queue?.end() ?? []) {
-      if (this.#inFlight.has(request)) this.#lose(request, this.#error('NOT_SENT', `${what} before it took the call`));
-    }
-    for (const request of this.#inFlight.takeAll()) {
-      this.#lose(request, this.#error('UNKNOWN', `${what} before it answered; the call may have run`));
-    }
-  }
-
-  #refuse(outgoing: Outgoing, error: GatewayError): void {
-    if (outgoing.request > 0) this.#lose(outgoing.request, error);
-    else
-      this.#deps.logger.warn('message_dropped', {
-        server: this.#deps.server,
-        method: outgoing.method,
-        reason: error.message,
-      });
-  }
-
-  #lose(request: number, error: GatewayError): void {
-    this.#inFlight.delete(request);
-    this.#receiver?.lost(request, error);
-  }
-
-  #error(code: GatewayError['code'], what: string, outcome?: GatewayError['outcome']): GatewayError {
-    const { server } = this.#deps;
-    return new GatewayError(
-      code,
-      `The server ${server} ${what}.`,
-      outcome === undefined ? { server } : { server, outcome },
-    );
   }
 }
 
