@@ -236,7 +236,11 @@ test('mcp: cursors, task ids and request states that nobody gave out are -32602,
       const { body, headers } = modern(method, { taskId });
       if (Buffer.byteLength(taskId) > 8_000) continue;
       const reply = await arena.post(body, headers);
-      assertRefused(reply, `${method} ${taskId.slice(0, 20)}: ${reply.text.slice(0, 200)}`, [-32602, -32601, -32020]);
+      assertRefused(
+        reply,
+        `${method} ${taskId.slice(0, 20)}: ${reply.text.slice(0, 200)}`,
+        [-32602, -32601, -32020, -32021],
+      );
     }
   }
   await arena.alive();

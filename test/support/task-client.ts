@@ -27,7 +27,8 @@ export class TaskClient {
   /** The task that the call began. */
   async start(name: string, args: object = {}, more: object = {}): Promise<Json> {
     const params = { name, arguments: args, ...more };
-    if (this.era === 'stateful') return (await this.wire.result('tools/call', { task: { ttl: 60_000 }, ...params })).task;
+    if (this.era === 'stateful')
+      return (await this.wire.result('tools/call', { task: { ttl: 60_000 }, ...params })).task;
     const result = await this.wire.result('tools/call', params);
     if (result.resultType !== 'task') throw new Error(`no task: ${JSON.stringify(result)}`);
     return result;
@@ -61,6 +62,15 @@ export class TaskClient {
       task = await this.until(taskId);
     }
     return task.error === undefined ? { result: task.result, status: task.status } : { error: task.error };
+  }
+
+  /** The error with which the task is unknown at last. */
+  async gone(taskId: string): Promise<Json> {
+    for (;;) {
+      const { message } = await this.wire.request('tasks/get', { taskId });
+      if (message.error !== undefined) return message.error;
+      await sleep(POLL_MS);
+    }
   }
 
   /** The JSON-RPC error of a request that must not succeed. */
