@@ -57,3 +57,24 @@ test('a broken stream is opened again and the lists with it; a refused one is no
   assert.equal(breaking.last.count('tools/list'), lists + 1);
   assert.equal(refusing.last.count('subscriptions/listen'), 1);
 });
+
+test('check:G3 a stream that broke is open again within a second or so, and what was missed is looked for once it is', async () => {
+  const bench = new UpstreamBench();
+  const script = announcing(() => SILENCE);
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  const lists = script.last.count('tools/list');
+  script.last.lose(script.last.lastOf('subscriptions/listen').id as number, 'UNKNOWN');
+  await settled();
+  await bench.clock.advance(1_000);
+  assert.equal(script.last.count('subscriptions/listen'), 2);
+  assert.equal(script.last.count('tools/list'), lists, 'not before the server listens out for changes');
+  const { id } = script.last.lastOf('subscriptions/listen');
+  const params = { notifications: {}, _meta: { 'io.modelcontextprotocol/subscriptionId': id } };
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/subscriptions/acknowledged', params }, id as number);
+  await settled();
+  assert.equal(script.last.count('tools/list'), lists + 1);
+  await bench.clock.advance(10_000);
+  assert.equal(script.last.count('tools/list'), lists + 1);
+  assert.deepEqual(bench.events.connections.slice(-1), ['missed stateless shared']);
+});

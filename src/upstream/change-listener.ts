@@ -4,6 +4,7 @@ import { fieldAt } from '../protocol/fields.ts';
 import { toStateless } from '../protocol/stateless/to-stateless.ts';
 import { type Backoff, backoffMs } from './backoff.ts';
 import type { Connection } from './connection.ts';
+import type { OwnRequest } from './pending.ts';
 
 /** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
 const LISTS = [
@@ -12,11 +13,13 @@ const LISTS = [
   ['resources', 'resourcesListChanged'],
 ] as const;
 
-const REOPEN: Backoff = { initialMs: 5_000, maxMs: 5 * 60_000, jitter: 0 };
+const REOPEN: Backoff = { initialMs: 500, maxMs: 5 * 60_000, jitter: 0 };
+/** How long the server's acknowledgement is waited for before it is listed again without. */
+const ACK_WAIT_MS = 2_000;
 
 export interface ChangeListenerDeps {
   readonly clock: Clock;
-  /** The stream was down for a while: what it would have told is unknown. */
+  /** The stream was down for a while, and is open again: what it would have told meanwhile is unknown. */
   readonly missed: (connection: Connection) => void;
 }
 
@@ -30,6 +33,7 @@ export class ChangeListener {
   #connection: Connection | null = null;
   #disarm: (() => void) | null = null;
   #breaks = 0;
+  #stopWaiting: () => void = () => {};
 
   constructor(deps: ChangeListenerDeps) {
     this.#deps = deps;
@@ -42,20 +46,23 @@ export class ChangeListener {
     if (filter === null) return;
     this.close();
     this.#connection = connection;
-    this.#open(connection, filter);
+    this.#open(connection, filter, false);
   }
 
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
+    this.#stopWaiting();
     this.#connection = null;
     this.#breaks = 0;
   }
 
-  #open(connection: Connection, filter: string): void {
+  #open(connection: Connection, filter: string, again: boolean): void {
     const message = request('subscriptions/listen', '0', `{"notifications":${filter}}`, 'stateful');
     const openedAt = this.#deps.clock.now();
-    connection.post(toStateless(message, connection.profile)).pending.answer.then(
+    const { pending } = connection.post(toStateless(message, connection.profile));
+    if (again) this.#missedOnceOpen(connection, pending);
+    pending.answer.then(
       (answer) => {
         if (answer.kind === 'result') this.#reopen(connection, filter, openedAt);
       },
@@ -63,15 +70,29 @@ export class ChangeListener {
     );
   }
 
-  #reopen(connection: Connection, filter: string, openedAt: number): void {
-    if (this.#connection !== connection || !connection.ready) return;
+  /** Not before the server listens out for changes again: what changes after that is told. */
+  #missedOnceOpen(connection: Connection, pending: OwnRequest): void {
     const { clock, missed } = this.#deps;
+    const open = (): void => {
+      this.#stopWaiting();
+      pending.told = null;
+      missed(connection);
+    };
+    this.#stopWaiting = clock.after(ACK_WAIT_MS, open);
+    pending.told = ({ method }) => {
+      if (method === 'notifications/subscriptions/acknowledged') open();
+    };
+  }
+
+  #reopen(connection: Connection, filter: string, openedAt: number): void {
+    this.#stopWaiting();
+    if (this.#connection !== connection || !connection.ready) return;
+    const { clock } = this.#deps;
     this.#breaks = clock.now() - openedAt > REOPEN.maxMs ? 0 : this.#breaks + 1;
     this.#disarm = clock.after(backoffMs(REOPEN, this.#breaks, 0), () => {
       this.#disarm = null;
       if (this.#connection !== connection || !connection.ready) return;
-      this.#open(connection, filter);
-      missed(connection);
+      this.#open(connection, filter, true);
     });
   }
 }

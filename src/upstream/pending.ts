@@ -11,6 +11,8 @@ export interface Pending {
   /** The request as its sender wrote it; its id is what the server's mentions of ours are turned back into. */
   readonly request: Message | null;
   token: string | null;
+  /** Hears of what the server says on a subscription of the gateway's own. */
+  readonly told?: ((message: Message) => void) | null;
   answered(message: Message): void;
   lost(error: GatewayError): void;
   /** The server reported progress of it. */
@@ -37,6 +39,7 @@ export class OwnRequest implements Pending {
   readonly method: string;
   readonly request = null;
   token: string | null = null;
+  told: ((message: Message) => void) | null = null;
   readonly answer: Promise<Message>;
   #resolve!: (message: Message) => void;
   #reject!: (error: GatewayError) => void;

@@ -168,8 +168,10 @@ export class ServerMessages<C extends Channel> {
     const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
     if (tagged !== null) {
       const listen = this.#pending.get(ownId(message.bytes, tagged.start, tagged.end));
-      if (listen?.method === 'subscriptions/listen') emitFor(listen, message, tagged, listen.request?.id ?? '');
-      else dropped('unmatched');
+      if (listen?.method === 'subscriptions/listen') {
+        listen.told?.(message);
+        emitFor(listen, message, tagged, listen.request?.id ?? '');
+      } else dropped('unmatched');
       return;
     }
     const pending = this.#attributed(message, stream);
