@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
+  ListRootsRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { stateless } from '../support/downstream-rig.ts';
+import { type Reply, send } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
+const SAMPLE = { role: 'assistant', content: { type: 'text', text: 'Paris' }, model: 'm' } as const;
+const ROOTS = { roots: [{ uri: 'file:///here' }] };
+const NAMED = { action: 'accept', content: { name: 'Ann', color: 'blue', ok: true, response: 'yes' } } as const;
+
+async function started(era: 'stateful' | 'stateless'): Promise<{ fixture: RunningFixture; gateway: RunningGateway }> {
+  const fixture = await startConformanceServer(era);
+  const gateway = await RunningGateway.start({
+    config: {
+      mcpServers: {
+        http: { type: 'http', url: fixture.url },
+        stdio: { command: process.execPath, args: [STDIO_FIXTURE, era] },
+      },
+    },
+  });
+  await gateway.ready();
+  return { fixture, gateway };
+}
+
+const textOf = (result: unknown): string => (result as { content: { text: string }[] }).content[0]!.text;
+
+describe('check:B8 check:B13 check:C5 SDK 1.32 in front of a stateless server that needs input', {
+  concurrency: true,
+}, () => {
+  let gateway: RunningGateway;
+  let fixture: RunningFixture;
+  before(async () => {
+    ({ gateway, fixture } = await started('stateless'));
+  });
+  after(async () => {
+    await gateway.dispose();
+    await fixture.close();
+  });
+
+  for (const server of ['http', 'stdio']) {
+    test(`several questions, several rounds and a sealed state of the server’s, over ${server}`, async () => {
+      for (const [url, prefix] of [
+        [gateway.serverUrl(server), ''],
+        [gateway.mcpUrl, `${server}__`],
+      ] as const) {
+        const client = new ClientV1(
+          { name: 'v1', version: '1' },
+          { capabilities: { sampling: {}, elicitation: {}, roots: {} } },
+        );
+        const asked: string[] = [];
+        client.setRequestHandler(ElicitRequestSchema, () => {
+          asked.push('elicitation');
+          return NAMED as never;
+        });
+        client.setRequestHandler(CreateMessageRequestSchema, () => {
+          asked.push('sampling');
+          return SAMPLE as never;
+        });
+        client.setRequestHandler(ListRootsRequestSchema, () => {
+          asked.push('roots');
+          return ROOTS;
+        });
+        await client.connect(new HttpV1(new URL(url)) as never);
+        const call = async (suffix: string) =>
+          textOf(await client.callTool({ name: `${prefix}test_input_required_result_${suffix}`, arguments: {} }));
+        assert.equal(await call('multiple_inputs'), 'Paris Ann, 1 root(s) visible');
+        assert.deepEqual(asked.sort(), ['elicitation', 'roots', 'sampling']);
+        assert.equal(await call('multi_round'), 'Ann likes blue');
+        assert.equal(await call('request_state'), 'state-ok: verified and confirmed');
+        await client.close();
+      }
+    });
+  }
+
+  test('check:D4 proto:S4 a client that declared nothing gets an error that names what is missing', async () => {
+    const client = new ClientV1({ name: 'v1', version: '1' });
+    await client.connect(new HttpV1(new URL(gateway.serverUrl('http'))) as never);
+    await assert.rejects(client.callTool({ name: 'test_missing_capability', arguments: {} }), /-32021.*sampling/);
+    await client.close();
+  });
+});
+
+describe('check:B8 check:B13 SDK 2.4 in front of a stateful server that asks', { concurrency: true }, () => {
+  let gateway: RunningGateway;
+  let fixture: RunningFixture;
+  before(async () => {
+    ({ gateway, fixture } = await started('stateful'));
+  });
+  after(async () => {
+    await gateway.dispose();
+    await fixture.close();
+  });
+
+  for (const server of ['http', 'stdio']) {
+    test(`sampling and elicitation over ${server}, on the endpoint of one server and of all`, async () => {
+      for (const [url, prefix] of [
+        [gateway.serverUrl(server), ''],
+        [gateway.mcpUrl, `${server}__`],
+      ] as const) {
+        const client = new Client(
+          { name: 'v2', version: '1' },
+          { capabilities: { sampling: {}, elicitation: { form: {} } }, versionNegotiation: { mode: 'auto' } },
+        );
+        client.setRequestHandler('elicitation/create', () => NAMED as never);
+        client.setRequestHandler('sampling/createMessage', () => SAMPLE as never);
+        await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+        assert.equal(client.getNegotiatedProtocolVersion(), '2026-07-28');
+        const call = async (name: string, args: Record<string, unknown>) =>
+          textOf(await client.callTool({ name: prefix + name, arguments: args }));
+        assert.match(await call('test_sampling', { prompt: 'Where?' }), /LLM response: .*Paris/);
+        assert.match(await call('test_elicitation', { message: 'Well?' }), /action=accept, content=.*"response":"yes"/);
+        await client.close();
+      }
+    });
+  }
+});
+
+describe('check:C5 fault:F33 the gateway’s process ends while a call is parked', () => {
+  const declared = { capabilities: { elicitation: {} } };
+
+  for (const how of ['stopped', 'killed'] as const) {
+    test(`proto:S3 ${how}: the client that comes back is told UNKNOWN, and nothing runs again`, async () => {
+      const fixture = await startConformanceServer('stateful');
+      const config = { mcpServers: { http: { type: 'http', url: fixture.url } } };
+      // What is kept over restarts was written when the first of these stopped.
+      let gateway = await RunningGateway.start({ config });
+      try {
+        await gateway.stop();
+        gateway = await RunningGateway.start({ config, folder: gateway.folder });
+        await gateway.ready();
+        const post = (params: object): Promise<Reply> => {
+          const call = { name: 'test_elicitation', arguments: { message: 'Well?' }, ...params };
+          const { body, headers } = stateless('tools/call', call, declared);
+          const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+          return send(gateway.serverUrl('http'), 'POST', { ...types, ...headers }, body);
+        };
+        const first = await post({});
+        const asked = lastMessage(first).result;
+        assert.equal(asked.resultType, 'input_required', first.text);
+        await gateway.stop(how === 'killed' ? 'SIGKILL' : 'SIGTERM');
+        gateway = await RunningGateway.start({ config, folder: gateway.folder });
+        await gateway.ready();
+        const retry = { inputResponses: { ask1: NAMED }, requestState: asked.requestState };
+        const { error } = lastMessage(await post(retry));
+        assert.equal(error.data.outcome, 'UNKNOWN');
+        assert.equal(error.code, 53002);
+      } finally {
+        await gateway.dispose();
+        await fixture.close();
+      }
+    });
+  }
+});
+
+interface Answered {
+  readonly result: { readonly resultType: string; readonly requestState: string };
+  readonly error: { readonly code: number; readonly data: { readonly outcome: string } };
+}
+
+function lastMessage(reply: Reply): Answered {
+  const line = reply.text
+    .trim()
+    .split('\n')
+    .findLast((text) => text.startsWith('data: '));
+  return JSON.parse(line === undefined ? reply.text : line.slice(6)) as Answered;
+}
