@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Admission } from './admission.ts';
@@ -9,6 +9,7 @@ import { answerPreflight, grantCors, isPreflight } from './cors.ts';
 import { connectionCap, descriptorLimit } from './descriptor-limit.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
 import { ListenError } from './listen-error.ts';
+import { nodeHttp } from './node-http.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
 import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
@@ -97,7 +98,7 @@ export class Listener {
     const headersTimeout = options.headersTimeoutMs ?? 10_000;
     const requestTimeout = options.requestTimeoutMs ?? 30_000;
     const limits = { ...LIMITS, headersTimeout, requestTimeout, connectionsCheckingInterval: headersTimeout / 4 };
-    this.#server = settings.tls === null ? createServer(limits) : this.#createTls(settings.tls, limits);
+    this.#server = settings.tls === null ? nodeHttp.createServer(limits) : this.#createTls(settings.tls, limits);
     this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
@@ -160,7 +161,7 @@ export class Listener {
   }
 
   #createTls(files: CertificateFiles, limits: ServerOptions): TlsServer {
-    const server = createTlsServer({
+    const server = process.getBuiltinModule('node:https').createServer({
       ...limits,
       ...readCertificate(files),
       minVersion: 'TLSv1.2',

@@ -1,4 +1,4 @@
-import { STATUS_CODES } from 'node:http';
+import { nodeHttp } from './node-http.ts';
 
 /** An answer given before any handler of MCP has seen the request, or instead of it. */
 export interface Refusal {
@@ -19,7 +19,7 @@ export const renderRefusal: RefusalRenderer = ({ code, message }) => JSON.string
 /** A whole response in bytes, for a socket on which there is no other way to answer; says that it closes. */
 export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
   const body = render(refusal);
-  let head = `HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
+  let head = `HTTP/1.1 ${refusal.status} ${nodeHttp.STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
   const headers = refusal.headers ?? [];
   for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
   return `${head}Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
