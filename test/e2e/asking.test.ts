@@ -10,8 +10,10 @@ import {
   ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { eventText, openEvents } from '../fixtures/http/stage.ts';
+import { StatefulServer } from '../fixtures/http/stateful.ts';
 import { stateless } from '../support/downstream-rig.ts';
-import { type Reply, send } from '../support/raw-http.ts';
+import { send } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
@@ -127,37 +129,46 @@ describe('check:B8 check:B13 SDK 2.4 in front of a stateful server that asks', {
 });
 
 describe('check:C5 fault:F33 the gateway’s process ends while a call is parked', () => {
-  const declared = { capabilities: { elicitation: {} } };
-
   for (const how of ['stopped', 'killed'] as const) {
     test(`proto:S3 ${how}: the client that comes back is told UNKNOWN, and nothing runs again`, async () => {
-      const fixture = await startConformanceServer('stateful');
-      const config = { mcpServers: { http: { type: 'http', url: fixture.url } } };
+      let calls = 0;
+      const server = await StatefulServer.start({
+        intercept: (message, { res }) => {
+          if (message.method !== 'tools/call') return false;
+          calls++;
+          openEvents(res);
+          const question = { jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: { message: 'Well?' } };
+          res.write(eventText({ data: JSON.stringify(question) }));
+          return true;
+        },
+      });
+      const config = { mcpServers: { one: { type: 'http', url: server.url } } };
       // What is kept over restarts was written when the first of these stopped.
       let gateway = await RunningGateway.start({ config });
+      const again = async () => {
+        gateway = await RunningGateway.start({ config, folder: gateway.folder });
+        await gateway.ready();
+      };
+      const post = async (params: object): Promise<Answered> => {
+        const call = { name: 'echo', arguments: {}, ...params };
+        const { body, headers } = stateless('tools/call', call, { capabilities: { elicitation: {} } });
+        const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+        return (await send(gateway.serverUrl('one'), 'POST', { ...types, ...headers }, body)).json as Answered;
+      };
       try {
         await gateway.stop();
-        gateway = await RunningGateway.start({ config, folder: gateway.folder });
-        await gateway.ready();
-        const post = (params: object): Promise<Reply> => {
-          const call = { name: 'test_elicitation', arguments: { message: 'Well?' }, ...params };
-          const { body, headers } = stateless('tools/call', call, declared);
-          const types = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-          return send(gateway.serverUrl('http'), 'POST', { ...types, ...headers }, body);
-        };
-        const first = await post({});
-        const asked = lastMessage(first).result;
-        assert.equal(asked.resultType, 'input_required', first.text);
+        await again();
+        const { result } = await post({});
+        assert.equal(result.resultType, 'input_required');
         await gateway.stop(how === 'killed' ? 'SIGKILL' : 'SIGTERM');
-        gateway = await RunningGateway.start({ config, folder: gateway.folder });
-        await gateway.ready();
-        const retry = { inputResponses: { ask1: NAMED }, requestState: asked.requestState };
-        const { error } = lastMessage(await post(retry));
-        assert.equal(error.data.outcome, 'UNKNOWN');
+        await again();
+        const { error } = await post({ inputResponses: { ask1: NAMED }, requestState: result.requestState });
         assert.equal(error.code, 53002);
+        assert.equal(error.data.outcome, 'UNKNOWN');
+        assert.equal(calls, 1);
       } finally {
         await gateway.dispose();
-        await fixture.close();
+        await server.stop();
       }
     });
   }
@@ -166,12 +177,4 @@ describe('check:C5 fault:F33 the gateway’s process ends while a call is parked
 interface Answered {
   readonly result: { readonly resultType: string; readonly requestState: string };
   readonly error: { readonly code: number; readonly data: { readonly outcome: string } };
-}
-
-function lastMessage(reply: Reply): Answered {
-  const line = reply.text
-    .trim()
-    .split('\n')
-    .findLast((text) => text.startsWith('data: '));
-  return JSON.parse(line === undefined ? reply.text : line.slice(6)) as Answered;
 }
