@@ -127,7 +127,8 @@ async function allPages(
     }
     const page = answer.body;
     const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
-    const hints = cacheHints(page, 0, page.length);
+    // In the stateful revisions members of these names are no hints.
+    const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
     pages.push(page);
     if (array) collect(list, page, array, mirrored, items, complaints);
     ttlMs = Math.min(ttlMs, hints.ttlMs);

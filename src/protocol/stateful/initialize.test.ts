@@ -57,7 +57,7 @@ test('S2.20 a stateless server is presented in the words of initialize, its unkn
   const hello = helloFromDiscover(result('1', DISCOVER, 'stateless'));
   assert.equal(
     initializeResult(hello, '2025-11-25').toString(),
-    '{"protocolVersion":"2025-11-25","serverInfo":{"name":"m","version":"2"},"capabilities":{"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{},"extensions":{"v/x":{}}},' +
+    '{"protocolVersion":"2025-11-25","serverInfo":{"name":"m","version":"2"},"capabilities":{"experimental":{"v/x":{}},"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}},"tools":{},"extensions":{"v/x":{}}},' +
       '"instructions":"i","_meta":{"v/trace":1E400},"vendor":12345678901234567890}',
   );
 });

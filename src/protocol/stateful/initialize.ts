@@ -4,7 +4,7 @@ import type { Revision } from '../../model/revision.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { request } from '../compose.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
-import { field, stringValue } from '../fields.ts';
+import { decodeString, entries, field, stringValue } from '../fields.ts';
 import { type HelloOverrides, helloOf, overridden, UNNAMED } from '../hello-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { tasksToStateful, withoutTasks } from '../tasks/extension.ts';
@@ -31,6 +31,30 @@ export function helloFromInitialize(result: Message): Hello {
 }
 
 /**
+ * Extensions have no place in these revisions but under `experimental` (protocol.md §2). They stand there too: what a
+ * client that knows of extensions looks for stays where it was.
+ */
+function withExperimental(capabilities: Buffer | string): Buffer {
+  const bytes = Buffer.from(capabilities);
+  const whole = { start: 0, end: bytes.length };
+  const extensions = field(bytes, 0, bytes.length, 'extensions');
+  if (extensions === null || bytes[extensions.start] !== 0x7b) return bytes;
+  const known = field(bytes, 0, bytes.length, 'experimental');
+  const experimental =
+    known === null || bytes[known.start] !== 0x7b ? Buffer.from('{}') : bytes.subarray(known.start, known.end);
+  const added: Change[] = [];
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, extensions.start, extensions.end)) {
+    const key = decodeString(bytes, keyStart, keyEnd);
+    if (key === null || field(experimental, 0, experimental.length, key) !== null) continue;
+    added.push([key, bytes.subarray(valueStart, valueEnd)]);
+  }
+  if (added.length === 0) return bytes;
+  return editObject(bytes, whole, [
+    ['experimental', editObject(experimental, { start: 0, end: experimental.length }, added)],
+  ]);
+}
+
+/**
  * The `initialize` result that presents the server to a stateful client under the revision agreed with that client.
  * A stateful server's own result passes but for that; of a stateless server's `server/discover` result, everything
  * that is not of its era passes too.
@@ -46,7 +70,8 @@ export function initializeResult(hello: Hello, revision: Revision, overrides: He
     changes.push(['supportedVersions', null], ['resultType', null], ['ttlMs', null], ['cacheScope', null]);
     const meta = metaChange(result, whole, [[SERVER_INFO_KEY, null]]);
     if (meta !== null) changes.push(meta);
-    if (overrides.capabilities === undefined) changes.push(['capabilities', tasksToStateful(hello.capabilities)]);
+    if (overrides.capabilities === undefined)
+      changes.push(['capabilities', withExperimental(tasksToStateful(hello.capabilities))]);
   }
   changes.push(...overridden(overrides));
   return editObject(result, whole, changes);
