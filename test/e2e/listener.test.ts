@@ -117,7 +117,7 @@ test('allowedHosts and allowedOrigins let in those they name and nobody else; CO
   assert.ok(local.status < 401 && local.headers['access-control-allow-origin'] === undefined);
 });
 
-test('checks of real clients: Codex looks eight times before it speaks, Gemini names no version, the SDK falls back', async (t) => {
+test('S2.20 S4.1 check:B8 checks of real clients: Codex looks eight times before it speaks, Gemini names no version, the SDK falls back', async (t) => {
   const gateway = await RunningGateway.start({ config: { mcpServers: { s: manySided('s') } } });
   t.after(() => gateway.dispose());
   await gateway.ready();
@@ -132,6 +132,7 @@ test('checks of real clients: Codex looks eight times before it speaks, Gemini n
     '/.well-known/oauth-authorization-server',
     '/.well-known/openid-configuration/mcp',
     '/mcp/.well-known/openid-configuration',
+    '/mcp/.well-known/oauth-authorization-server',
   ]) {
     const reply = await send(`${origin}${path}`, 'GET', { accept: '*/*', 'mcp-protocol-version': '2024-11-05' });
     assert.ok([404, 405].includes(reply.status), `${path}: ${reply.status}`);
@@ -150,6 +151,19 @@ test('checks of real clients: Codex looks eight times before it speaks, Gemini n
   assert.equal(unversioned.status, 200);
   const sessionless = await send(gateway.mcpUrl, 'POST', headers, body);
   assert.equal(sessionless.status, 400);
+
+  // Who asks in a revision to come, or before it says which, is told so with 400, and opens a session instead.
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2027-05-05',
+    'io.modelcontextprotocol/clientCapabilities': {},
+  };
+  const discover = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'server/discover', params });
+  const future = { ...headers, 'mcp-protocol-version': '2027-05-05', 'mcp-method': 'server/discover' };
+  const tooNew = await send(gateway.mcpUrl, 'POST', future, discover({ _meta: meta }));
+  assert.deepEqual([tooNew.status, tooNew.json.error.code], [400, -32022]);
+  assert.ok(tooNew.json.error.data.supported.includes('2026-07-28'));
+  assert.equal((await send(gateway.mcpUrl, 'POST', headers, discover({}))).status, 400);
+  await WireClient.open(gateway.mcpUrl);
 
   const batch = await WireClient.open(gateway.mcpUrl, { revision: '2025-03-26' });
   const two = [1, 2].map((id) => ({
