@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
+import { bundle } from '../scripts/bundle.ts';
 
 const ROOT = resolve(import.meta.dirname, '..');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
@@ -56,6 +57,7 @@ before(async () => {
   mkdirSync(staging, { recursive: true });
   const build = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(staging, 'dist')];
   await run(TSC, build, { cwd: ROOT });
+  await bundle(join(staging, 'dist'));
   for (const name of ['package.json', ...manifest.files.filter((file) => file !== 'dist')]) {
     if (readdirSync(ROOT).includes(name)) cpSync(join(ROOT, name), join(staging, name), { recursive: true });
   }
@@ -85,6 +87,8 @@ test('the packed package has what it needs and nothing else', () => {
     files.filter((file) => /\.(test|contract)\.|^src\b|^test\b|node_modules/.test(file)),
     [],
   );
+  const modules = files.filter((file) => file.startsWith('dist') && file.endsWith('.js'));
+  assert.ok(modules.length < 60, `${modules.length} modules: each of them takes its time at every start`);
 });
 
 test('its types hold in a strict program, libraries checked as well', async () => {
