@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, type Seen, SILENCE, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  type Seen,
+  SILENCE,
+  statefulServer,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -297,6 +303,25 @@ describe('proto:S4 check:B8 a stateless server that needs input, before a statef
     const text = answerText(await bench.call('one', exchange));
     assert.deepEqual(JSON.parse(text).result, round);
     assert.equal(exchange.asked.length, 0);
+  });
+
+  test('proto:S4 a question that is hidden behind an escape is one all the same', async () => {
+    const asks = '"inputRequests":{"a":{"method":"roots/list"}}';
+    const hidden = `{"jsonrpc":"2.0","id":"ID","result":{"result\\u0054ype":"input\\u005frequired",${asks}}}`;
+    const { outcome } = await asking([hidden, DONE], { capabilities: '{}' });
+    assert.match(answerText(await outcome), /-32021/);
+  });
+
+  test('a server that comes back as one of another era is not sent the call again', async () => {
+    const { outcome, script, exchange, bench } = await neverAnswered();
+    for (const name of Object.keys(script.handlers)) delete script.handlers[name];
+    Object.assign(script.handlers, statefulServer());
+    for (const link of script.live) link.end({ kind: 'unreachable', error: new GatewayError('NOT_SENT', 'gone') });
+    exchange.release!(result('0', '{"roots":[]}', 'stateful'));
+    await bench.clock.advance(60_000);
+    const error = failureOf(await outcome);
+    assert.deepEqual([error.code, error.outcome], ['UNKNOWN', 'UNKNOWN']);
+    assert.equal(sent(script).seen.length, 1);
   });
 
   test('proto:S4 a client of the same era is not asked either what it did not declare', async () => {

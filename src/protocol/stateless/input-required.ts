@@ -12,6 +12,7 @@ const ANSWERED_SO: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', '
 /** What a server may ask. */
 const ASKABLE: ReadonlySet<string> = new Set(['sampling/createMessage', 'elicitation/create', 'roots/list']);
 const MARK = Buffer.from('input_required');
+const ESCAPE = Buffer.from('\\u');
 const RESPONSES = Buffer.from('inputResponses');
 const STATE = Buffer.from('requestState');
 /** Questions of one round; more is no conversation. */
@@ -41,9 +42,10 @@ export function isInputRequest(method: string): boolean {
   return ASKABLE.has(method);
 }
 
-/** Whether the result may be one that asks: a native search, which says no to all others at almost no cost. */
-export function mayRequireInput(answer: Message): boolean {
-  return answer.kind === 'result' && answer.era === 'stateless' && answer.bytes.includes(MARK);
+/** Whether the result may be one that asks: a native search, which says no to most others at almost no cost. */
+export function mayRequireInput({ kind, era, bytes }: Message): boolean {
+  // An escape could hide the word from the search, and nothing that asks may pass unseen.
+  return kind === 'result' && era === 'stateless' && (bytes.includes(MARK) || bytes.includes(ESCAPE));
 }
 
 /** What the result asks for; a text that says what is wrong with it where it breaks the rules. */
