@@ -34,6 +34,8 @@ export interface Subscriber {
 export interface FeedDeps {
   readonly upstreams: Upstreams;
   readonly clock: Clock;
+  /** Updates of the server's resources may have been missed. */
+  readonly missed: (server: string) => void;
 }
 
 /**
@@ -215,6 +217,7 @@ export class Feed {
   }
 
   #tellMissed({ uris }: Wanted): void {
+    this.#deps.missed(this.#server);
     for (const uri of uris) {
       this.#tell(notification('notifications/resources/updated', JSON.stringify({ uri }), 'stateless'));
     }

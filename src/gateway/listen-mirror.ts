@@ -18,10 +18,13 @@ const ACK_WAIT_MS = 2_000;
 export class ListenMirror {
   readonly #upstreams: Upstreams;
   readonly #clock: Clock;
+  readonly #missed: (server: string) => void;
 
-  constructor(upstreams: Upstreams, clock: Clock) {
+  /** `missed`: what a server would have told of its lists and resources may have been lost. */
+  constructor(upstreams: Upstreams, clock: Clock, missed: (server: string) => void) {
     this.#upstreams = upstreams;
     this.#clock = clock;
+    this.#missed = missed;
   }
 
   open(listen: Listen, server: string, filter: ListenFilter): void {
@@ -34,6 +37,7 @@ export class ListenMirror {
           listen.acknowledgeWith(message);
           return;
         }
+        this.#missed(server);
         for (const method of acknowledgedLists(message, filter)) listen.send(notification(method, null, 'stateless'));
       },
       received: (message) => listen.send(message),

@@ -74,7 +74,8 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
   const servers = new ServerIndex(upstreams);
   const cache = new AnswerCache({ upstreams, servers, clock, metrics: deps.metrics });
   const watches = new ResourceWatches(upstreams, clock);
-  const feeds = new Feeds({ upstreams, clock });
+  const missed = (server: string) => cache.outdated(server, null);
+  const feeds = new Feeds({ upstreams, clock, missed });
   const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({
@@ -93,7 +94,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
     },
   });
   const relays = new ListenRelays({ upstreams, resources, watches, feeds, tasks: ids, listened: tasks.listens });
-  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock) });
+  const listens = new Listens({ upstreams, catalogs, relays, mirror: new ListenMirror(upstreams, clock, missed) });
   const announcer = new Announcer({ upstreams, clock, streams, catalogs, sessions, listens });
   return {
     upstreams,

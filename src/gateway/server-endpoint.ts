@@ -10,7 +10,7 @@ import type { Principal } from '../model/principal.ts';
 import type { Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { cacheHints } from '../protocol/cache-hints.ts';
-import { helloIsStale, helloTtlMs } from '../protocol/list-freshness.ts';
+import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { HelloView } from './hello-view.ts';
@@ -138,12 +138,21 @@ export class ServerEndpoint {
     const { request } = exchange;
     const tool = toolOf(known, request);
     const fault = tool === null ? null : refuseParamHeaders(tool, exchange);
-    if (fault !== null) return Promise.resolve(failure(fault));
+    if (fault !== null) return this.#callDoubted(exchange, server, known, fault);
     const { era } = known.hello;
     const outcome = offersTasks(known)
       ? tasks.call({ server, request, exchange, endpoint: serverEndpoint(server), era, tool })
       : upstreams.call(server, request, exchange);
     return tool === null ? outcome : toolResult(outcome, request, known.hello.era, tool);
+  }
+
+  /** The client may have read a newer declaration than ours: its headers are held against the present one before (H6). */
+  async #callDoubted(exchange: Exchange, server: string, known: ServerCatalog, fault: GatewayError): Promise<Outcome> {
+    const { upstreams, clock, servers } = this.#deps;
+    if (!listIsStale(known, 'tools', clock.wall()) || !isUp(upstreams, server)) return failure(fault);
+    const now = await upstreams.catalog(server, exchange.client, servers.get(server)?.timeoutMs ?? 0);
+    if (now === null || listIsStale(now, 'tools', clock.wall())) return failure(fault);
+    return this.#callKnown(exchange, server, now);
   }
 
   async #list(exchange: Exchange, server: Server, list: ListMethod): Promise<Outcome> {

@@ -18,6 +18,14 @@ const tool = (name: string, properties = '') =>
   `{"name":"${name}","inputSchema":{"type":"object","properties":{${properties}}}}`;
 
 const PARAMS = [property('region', 'string', 'Region'), property('count', 'integer', 'Count')].join(',');
+/** Until it is so; a wait in vain ends long after any machine is through. */
+async function waitFor(condition: () => Promise<boolean>): Promise<void> {
+  for (const end = performance.now() + 45_000; !(await condition()); ) {
+    if (performance.now() > end) throw new Error(`waited in vain for ${condition}`);
+    await new Promise((done) => setTimeout(done, 50));
+  }
+}
+
 const DEEP = `{"name":"deep","inputSchema":${'{"properties":{"p":'.repeat(300)}{"type":"string","x-mcp-header":"Deep"}${'}}'.repeat(300)}}`;
 
 describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () => {
@@ -213,6 +221,12 @@ describe('headers of Streamable HTTP in 2026-07-28', { timeout: 120_000 }, () =>
       assert.equal(reached() - called, 2);
       assert.ok(server.count('tools/list') > listed);
     }
+    // A client that has read the new declaration before the gateway has is not refused for it.
+    region = 'Region-Of-Tomorrow';
+    const headers = { 'mcp-param-region-of-tomorrow': 'eu' };
+    await waitFor(
+      async () => (await call(gateway.serverUrl('far'), 'moving', { region: 'eu' }, headers)).status === 200,
+    );
     // One that refuses whatever comes is not asked a third time.
     server.say.set('tools/call', () => ({ status: 400, error: '{"code":-32020,"message":"Header mismatch"}' }));
     for (const { url, name } of ways('plain')) {

@@ -1,6 +1,7 @@
 import type { Message } from '../../model/message.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
 import { LIST_METHODS } from '../../protocol/methods.ts';
+import { isWithin } from '../wanted.ts';
 import type { Subject } from './cache-key.ts';
 
 /** Answers of one method, and which of them. */
@@ -31,5 +32,5 @@ export function concernedBy(notification: Message | null): readonly Concern[] {
   const { bytes, bodyStart, bodyEnd } = notification;
   const updated = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri'));
   if (updated === null) return [{ method: READ, of: ALL }];
-  return [{ method: READ, of: ({ uri }) => uri !== null && updated.startsWith(uri) }];
+  return [{ method: READ, of: ({ uri }) => uri !== null && isWithin(updated, uri) }];
 }
