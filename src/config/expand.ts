@@ -20,10 +20,12 @@ export interface ExpanderOptions {
 }
 
 const MAX_NAMED_FILE_BYTES = 1024 * 1024;
-/** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. */
-const REFERENCE = /\$\$\{|\$\{([^}]*)\}|\$\{/g;
-const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]*)\}|\$\{|\{((?:env|file):[^{}]*)\}/g;
-const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]*)\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
+/** Of one string so many problems are told; what has more is no configuration. */
+const MAX_TOLD = 20;
+/** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. Bounded, so that any text takes linear time. */
+const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
+const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
+const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Variables whose values are no secrets: everybody's surroundings. */
 const ORDINARY =
@@ -53,7 +55,7 @@ export class Expander {
     let result = '';
     let from = 0;
     let searched = node.span.start;
-    let failed = false;
+    let failures = 0;
     for (const match of text.matchAll(pattern)) {
       result += text.slice(from, match.index);
       from = match.index + match[0].length;
@@ -64,10 +66,10 @@ export class Expander {
       const span = this.#spanOf(match[0], node.span, searched);
       searched = span.end;
       const value = this.#reference(match[0], match[1] ?? match[2], span, user);
-      if (value === null) failed = true;
-      else result += value;
+      if (value !== null) result += value;
+      else if (++failures === MAX_TOLD) break;
     }
-    return failed ? null : result + text.slice(from);
+    return failures > 0 ? null : result + text.slice(from);
   }
 
   /** The variable's value, for keys that hold the name of one. */

@@ -22,7 +22,7 @@ export async function answerInputs(
 ): Promise<Map<string, string>> {
   const answers = new Map<string, string>();
   const declared = declarations(root);
-  for (const [, id = ''] of text.matchAll(/\$\{input:([^}]*)\}/g)) {
+  for (const [, id = ''] of text.matchAll(/\$\{input:([^}]{0,256})\}/g)) {
     if (answers.has(id)) continue;
     const { description = id, password = false, fallback = null } = declared.get(id) ?? {};
     const answer = env[inputVariable(id)] ?? (await prompt?.({ id, description, password })) ?? fallback;

@@ -3,8 +3,9 @@ import { isSecretHeader, namesSecret } from './secret-words.ts';
 import type { Source, Span } from './source.ts';
 
 const ASSIGNED = /(?<![\w.-])([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
+/** A flag is looked for where a word begins, and every part is bounded: linear on any text. */
 const CREDENTIAL =
-  /\b(?:Bearer|Basic)\s+([^\s"',}$]{6,4096})|--?[\w-]*(?:token|secret|password|api-?key)["',=\s]+([^\s"',$]{6,4096})/gi;
+  /\b(?:Bearer|Basic)\s{1,256}([^\s"',}$]{6,4096})|(?<![\w-])--?[\w-]{0,64}?(?:token|secret|password|api-?key)["',=\s]{1,256}([^\s"',$]{6,4096})/gi;
 const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
 
 /** Stars out what looks like a secret in a text that could not be parsed yet, so that no code frame shows it. */

@@ -28,7 +28,7 @@ export function isSecretHeader(name: string): boolean {
 
 /** What to look for in texts that leave the process: the value, what follows `Bearer ` or `Basic `, a URL's password. */
 export function secretForms(value: string): string[] {
-  const bare = /^(?:Bearer|Basic|Token)\s+(.+)$/i.exec(value)?.[1];
+  const bare = /^(?:Bearer|Basic|Token)\s+(.+)$/is.exec(value)?.[1];
   const password = USER_INFO.exec(value)?.[1];
   return [value, bare ?? '', password ?? ''].filter((form) => form.length >= SHORTEST_SECRET);
 }

@@ -18,6 +18,7 @@ export class Source {
   readonly text: string;
   #lineStarts: number[] | null = null;
   readonly #masked: Span[] = [];
+  #inOrder = true;
 
   constructor(file: string, text: string) {
     this.file = file;
@@ -46,20 +47,32 @@ export class Source {
   shownLine(line: number): string {
     const starts = this.#starts();
     const start = starts[line - 1] ?? this.text.length;
-    const end = starts[line] ?? this.text.length;
-    let shown = this.text.slice(start, end).replace(/[\r\n]+$/, '');
-    for (const { start: from, end: to } of this.#masked) {
-      if (to <= start || from >= start + shown.length) continue;
-      const left = Math.max(from - start, 0);
-      const right = Math.min(to - start, shown.length);
-      shown = shown.slice(0, left) + '*'.repeat(right - left) + shown.slice(right);
+    let end = starts[line] ?? this.text.length;
+    while (end > start && isBreak(this.text.charCodeAt(end - 1))) end--;
+    let shown = '';
+    let at = start;
+    for (const { start: from, end: to } of this.#masksInOrder()) {
+      if (from >= end) break;
+      const left = Math.max(from, at);
+      const right = Math.min(to, end);
+      if (right <= left) continue;
+      shown += this.text.slice(at, left) + '*'.repeat(right - left);
+      at = right;
     }
+    shown += this.text.slice(at, end);
     return shown.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, ' ');
   }
 
   /** From now on this part of the text is shown starred: it holds a secret that is written out in the file. */
   mask(span: Span): void {
     this.#masked.push(span);
+    this.#inOrder = false;
+  }
+
+  #masksInOrder(): readonly Span[] {
+    if (!this.#inOrder) this.#masked.sort((a, b) => a.start - b.start);
+    this.#inOrder = true;
+    return this.#masked;
   }
 
   #starts(): number[] {
@@ -69,4 +82,8 @@ export class Source {
     this.#lineStarts = starts;
     return starts;
   }
+}
+
+function isBreak(c: number): boolean {
+  return c === 0x0a || c === 0x0d;
 }
