@@ -198,6 +198,17 @@ for (const endpoint of ['server', 'aggregate'] as const) {
       assert.equal(text(answered), String(n));
       assert.equal((await read(ada, uri)).resultType, 'input_required');
       assert.equal(one.count('resources/read', uri), 4);
+      // A stateful client is asked in its own way, and what comes of that is not kept either; wanting to hear of the
+      // request while it runs makes no difference.
+      const url = endpoint === 'server' ? gateway.serverUrl('one') : gateway.mcpUrl;
+      const headers = { authorization: `Bearer ${KEYS.ada}` };
+      const session = await WireClient.open(url, { headers, capabilities: { roots: {} } });
+      session.answer = () => ({ roots: [] });
+      for (const _meta of [{}, { progressToken: 1 }]) {
+        const [one1, two1] = [text(await read(session, uri, { _meta })), text(await read(session, uri, { _meta }))];
+        assert.notEqual(one1, two1);
+      }
+      assert.equal(session.asked.length, 4);
     });
 
     test('proto:C6 a notification makes what was kept invalid, and what is on its way', async () => {

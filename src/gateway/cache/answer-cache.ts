@@ -59,7 +59,9 @@ export class AnswerCache {
     const joined = key.alone ? undefined : this.#flights.get(key.own);
     this.#meter.answered(name, joined === undefined ? 'miss' : 'coalesced');
     if (joined !== undefined) return joined.board(request, exchange);
-    return key.alone ? this.#fill(key, request, exchange) : this.#fly(key, request, exchange);
+    if (!key.alone) return this.#fly(key, request, exchange);
+    // Where rounds of input are gone through behind this call, an answer does not show whether it came of one (C5).
+    return exchange.takesInputRequired ? this.#fill(key, request, exchange) : upstreams.call(name, request, exchange);
   }
 
   /** The server says that something it has answered is out of date; null: it may have said so, and was not heard. */
@@ -103,13 +105,10 @@ export class AnswerCache {
     this.#ground(key, flight);
     const shared =
       outcome.kind === 'failure' || outcome.message.kind === 'error' || resultType(outcome.message) === 'complete';
-    let first = true;
     for (const { request, exchange, land } of flight.disembark()) {
-      // What the server wants to know it asks each caller: its question is good for one of them alone.
-      const passes = exchange.takesInputRequired && exchange.sealsInput !== true;
-      if (shared || (first && passes)) land(outcome);
+      // What the server wants to know it asks each caller: its question is good for the one who began alone.
+      if (shared || (request === flight.request && exchange.takesInputRequired)) land(outcome);
       else void this.#deps.upstreams.call(key.subject.server, request, exchange).then(land);
-      first = false;
     }
   }
 

@@ -21,6 +21,7 @@ export class Flight implements Exchange {
   readonly client: ClientProfile;
   /** A question of the server's ends the flight: it is the affair of each caller alone. */
   readonly takesInputRequired = true;
+  readonly sealsInput: boolean;
   cancelled: string | null = null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #abandoned: () => void;
@@ -31,6 +32,7 @@ export class Flight implements Exchange {
     this.id = first.id;
     this.request = request;
     this.client = first.client;
+    this.sealsInput = first.sealsInput === true;
     this.#abandoned = abandoned;
   }
 
