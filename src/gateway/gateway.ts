@@ -16,6 +16,7 @@ import { BoundUpstreams } from './bound-upstreams.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
 import { InputStates } from './input-states.ts';
+import { namedResult } from './named-result.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -60,7 +61,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
       const ended = this.#dispatch(exchange, endpoint).then(
-        (outcome) => this.#log.ended(exchange, endpoint, outcome),
+        (outcome) => {
+          const named = namedResult(exchange, outcome, () => this.#infoOf(endpoint, exchange.client));
+          return this.#log.ended(exchange, endpoint, named);
+        },
         (cause) => this.#defect(exchange, cause),
       );
       return this.#meter === null ? ended : this.#meter.measured(exchange.request, ended);
@@ -186,6 +190,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
     const refused = refuseAccess(exchange.client.principal, endpoint.server);
     if (refused !== null) return Promise.resolve(failure(refused));
     return listen ? listens.run(exchange, endpoint) : single.run(exchange, endpoint.server);
+  }
+
+  /** Who answers: the server on its own endpoint, on the aggregate the gateway. */
+  #infoOf(endpoint: Endpoint, client: ClientProfile): string | null {
+    if (endpoint.kind === 'aggregate') return this.#serverInfo;
+    return this.#parts.upstreams.knownCatalog(endpoint.server, client)?.hello.serverInfo ?? null;
   }
 
   #defect(exchange: Exchange, cause: unknown): Outcome {

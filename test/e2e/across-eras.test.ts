@@ -194,18 +194,23 @@ describe('a client of 2026-07-28 of a server that knows only 2025-11-25', { time
         assert.deepEqual(hints, ['complete', 0, 'private'], `${client.url} ${method}`);
       }
       const read = await client.result('resources/read', { uri: 'test://gone' });
+      assert.equal(read._meta[SERVER_INFO].name, prefix === '' ? 'raw' : 'trunkline');
       assert.deepEqual(read, {
         contents: [],
         resultType: 'complete',
         ttlMs: 0,
         cacheScope: 'private',
-        _meta: { ...read._meta, 'vendor/kept': 1 },
+        _meta: { [SERVER_INFO]: read._meta[SERVER_INFO], 'vendor/kept': 1 },
       });
-      const { _meta: __, ...got } = await client.result('prompts/get', { name: `${prefix}p` });
+      const { _meta: ofPrompt, ...got } = await client.result('prompts/get', { name: `${prefix}p` });
       assert.deepEqual(got, { resultType: 'complete', messages: [] });
-      const { _meta: ___, ...called } = await client.call(`${prefix}plain`);
+      const { _meta: ofCall, ...called } = await client.call(`${prefix}plain`);
       const own = { content: [], structuredContent: { a: 1 }, ttlMs: 'the server’s own' };
       assert.deepEqual(called, { resultType: 'complete', ...own });
+      assert.deepEqual(
+        [ofPrompt, ofCall],
+        [read._meta, read._meta].map(({ [SERVER_INFO]: info }) => ({ [SERVER_INFO]: info })),
+      );
       const { tools } = await client.result('tools/list');
       assert.equal(tools[0].execution, undefined);
     }
