@@ -3,7 +3,6 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
 import type { Isolation, Server } from '../model/server.ts';
-import type { ConnectionStatus } from '../model/server-state.ts';
 import { takesInput } from '../protocol/stateless/input-required.ts';
 import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
@@ -14,7 +13,6 @@ import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Wanted } from './session-pool.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 import { SHARED, tenancyOf } from './tenancy.ts';
-import type { CloseReason } from './transport/transport.ts';
 import { WaitingSessions } from './waiting-sessions.ts';
 
 export interface ClientConnectionsDeps {
@@ -159,15 +157,6 @@ export class ClientConnections {
     this.#waiting.ended(sessionId);
     this.forgetSession(sessionId);
     for (const key of keysOfSession(sessionId)) void this.pool.release(key);
-  }
-
-  closeAll(how: CloseReason): Promise<void> {
-    if (how === 'remove') for (const key of this.pool.keys()) this.forgetSession(key);
-    return this.pool.closeAll(how);
-  }
-
-  statuses(): ConnectionStatus[] {
-    return this.pool.statuses();
   }
 
   /**

@@ -1,5 +1,5 @@
+import type { StatusView } from '../../control/status-view.ts';
 import type { SessionManager } from '../../downstream/session-manager.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
@@ -48,14 +48,7 @@ export interface GatewayTool {
 }
 
 /** The status of a server, in the keys of S2.24 and further ones. A copy. Holds no secret. */
-export type GatewayServerStatus = ServerStatus & {
-  /** Reached by URL: nothing of ours to start. */
-  readonly external: boolean;
-  /** A process of this machine. */
-  readonly localProcess: boolean;
-  /** Reached through a remote shell; `sshHost` says where. */
-  readonly ssh: boolean;
-};
+export type GatewayServerStatus = StatusView;
 
 export interface GatewayEvents {
   /** State, reason or counters of a server changed; null: it is no longer registered. */

@@ -1,7 +1,8 @@
+import { statusView } from '../../control/status-view.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import type { ServerObserver } from '../app-options.ts';
-import type { GatewayEvents, GatewayServerStatus } from './gateway-api.ts';
+import type { GatewayEvents } from './gateway-api.ts';
 
 type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 
@@ -23,7 +24,7 @@ export class ServerWatch implements ServerObserver {
     // A server that was taken away has had its last word, though it is still stopping.
     if (!this.registered(name)) return;
     this.#later(() => {
-      for (const listener of [...this.#listeners.serverChanged]) listener(name, publicStatus(status));
+      for (const listener of [...this.#listeners.serverChanged]) listener(name, statusView(status));
     });
   }
 
@@ -61,16 +62,6 @@ export class ServerWatch implements ServerObserver {
   #later(tell: () => void): void {
     queueMicrotask(tell);
   }
-}
-
-export function publicStatus(status: ServerStatus): GatewayServerStatus {
-  const { transport, sshHost } = status;
-  return {
-    ...status,
-    external: transport === 'http' || transport === 'sse' || transport === 'json',
-    localProcess: transport === 'stdio' && sshHost === null,
-    ssh: sshHost !== null,
-  };
 }
 
 /** Whether a start has come to an end, good or bad; a lazy server has none until it is first called. */

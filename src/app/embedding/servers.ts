@@ -1,4 +1,5 @@
 import { renderProblem } from '../../config/problem.ts';
+import { statusView } from '../../control/status-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Server } from '../../model/server.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
@@ -10,7 +11,7 @@ import type { ServerDefinition } from './gateway-options.ts';
 import { InProcessServer, inProcessDefinition } from './in-process.ts';
 import type { Overlay } from './overlay.ts';
 import { Router } from './router.ts';
-import { isSettled, publicStatus, type ServerWatch } from './server-watch.ts';
+import { isSettled, type ServerWatch } from './server-watch.ts';
 
 export interface ServersDeps {
   readonly app: App;
@@ -52,13 +53,13 @@ export class Servers {
     return app.rooms.upstreams
       .statuses()
       .filter(({ name }) => app.state.servers.has(name))
-      .map(publicStatus);
+      .map(statusView);
   }
 
   status(name: string): GatewayServerStatus | null {
     const { app } = this.#deps;
     const status = app.state.servers.has(name) ? app.rooms.upstreams.status(name) : null;
-    return status === null ? null : publicStatus(status);
+    return status === null ? null : statusView(status);
   }
 
   /** Waits for the named servers, or all. */
@@ -112,7 +113,7 @@ export class Servers {
     // How it went is in the status.
     await upstreams.restart(name).catch(() => {});
     await this.settled([name], REGISTER_MS);
-    return publicStatus(upstreams.status(name)!);
+    return statusView(upstreams.status(name)!);
   }
 
   /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
