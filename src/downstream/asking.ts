@@ -4,7 +4,9 @@ import { declares } from '../protocol/askable.ts';
 import { notification } from '../protocol/compose.ts';
 import { field } from '../protocol/fields.ts';
 import { splice, withId } from '../protocol/splice.ts';
+import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
+import type { AskOwner } from './pending-asks.ts';
 
 /** Questions one client may have before it at once. */
 const MAX_OPEN_ASKS = 256;
@@ -15,7 +17,7 @@ const MAX_OPEN_ASKS = 256;
  */
 export function askClient(
   session: ClientSession,
-  owner: object | null,
+  owner: AskOwner | null,
   request: Message,
   prefix: string,
   send: (message: Buffer) => void,
@@ -40,19 +42,23 @@ export function askClient(
  * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
  * Null when no such ask is open, and so nothing is to be said.
  */
-export function callOffAsk(session: ClientSession, owner: object | null, cancelled: Message): Buffer | null {
+export function callOffAsk(session: ClientSession, exchange: ClientExchange | null, cancelled: Message): Buffer | null {
   if (session.openAsks === null || cancelled.bodyStart < 0) return null;
   const range = field(cancelled.bytes, cancelled.bodyStart, cancelled.bodyEnd, 'requestId');
   if (range === null) return null;
-  const id = session.openAsks.callOff(owner, cancelled.bytes.toString('latin1', range.start, range.end));
+  const id = session.openAsks.callOff(exchange, cancelled.bytes.toString('latin1', range.start, range.end));
   return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
 }
 
-/** Ends the asks of a call that is over, and gives what has to be told to the client about them. */
-export function abandonAsks(session: ClientSession, owner: object): Buffer[] {
+/**
+ * Ends the asks of a call that is over, and gives what has to be told to the client about them. Asks that are only
+ * likely the call's go on without it, unless the client took the call back.
+ */
+export function abandonAsks(session: ClientSession, exchange: ClientExchange): Buffer[] {
   const asks = session.openAsks;
   if (asks === null || asks.size === 0) return [];
-  const ids = asks.abandon(owner, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
+  if (exchange.cancelled === null) asks.release(exchange);
+  const ids = asks.abandon(exchange, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
   return ids.map(
     (id) =>
       notification('notifications/cancelled', `{"requestId":${id},"reason":"the call is over"}`, 'stateful').bytes,

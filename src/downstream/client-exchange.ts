@@ -15,7 +15,7 @@ export interface Reply {
   /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
   /** Sends a request of ours, under an id of ours. */
-  askFor(exchange: ClientExchange, request: Message): Promise<Message>;
+  askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message>;
   /** The exchange is over, with this outcome. Called exactly once. */
   answer(exchange: ClientExchange, outcome: Outcome): void;
   /** The exchange is over because the client cancelled it, which asks for no answer. Called instead of `answer`. */
@@ -73,14 +73,14 @@ export class ClientExchange implements Exchange {
     if (!this.#over && this.cancelled === null) this.reply.notify(this, notification, flow);
   }
 
-  ask(request: Message): Promise<Message> {
+  ask(request: Message, likely = false): Promise<Message> {
     if (this.#over || this.cancelled !== null) {
       return Promise.reject(new GatewayError('CANCELLED', 'the call this request belongs to is over'));
     }
     if (!this.reply.canAsk) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked ${request.method}`));
     }
-    return this.reply.askFor(this, request);
+    return this.reply.askFor(this, request, likely);
   }
 
   /** The client wants no answer any more. Whoever works on the call is told, once. */

@@ -4,9 +4,15 @@ import type { Message } from '../model/message.ts';
 /** What became of a client's answer: it ended an ask, came too late for one, or belongs to nothing we ever asked. */
 export type AnswerFate = 'taken' | 'late' | 'unknown';
 
+/** The exchange an ask belongs to, or likely does: then it outlives the answer. */
+export interface AskOwner {
+  readonly exchange: object;
+  readonly likely: boolean;
+}
+
 interface PendingAsk {
-  /** The exchange the ask belongs to; null for one on the session's own stream. */
-  readonly owner: object | null;
+  /** null for one that belongs to no exchange, or none any more. */
+  owner: AskOwner | null;
   /** The id the server gave its request, as written. */
   readonly serverId: string;
   resolve(answer: Message): void;
@@ -32,7 +38,7 @@ export class PendingAsks {
   }
 
   /** Registers an ask; `id` is the lexeme to send it under. */
-  open(owner: object | null, serverId: string): { readonly id: string; readonly answer: Promise<Message> } {
+  open(owner: AskOwner | null, serverId: string): { readonly id: string; readonly answer: Promise<Message> } {
     const id = `"${this.#prefix}-${++this.#count}"`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     this.#open.set(id, { owner, serverId, resolve, reject });
@@ -52,9 +58,9 @@ export class PendingAsks {
   }
 
   /** The server called its request off: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
-  callOff(owner: object | null, serverId: string): string | null {
+  callOff(exchange: object | null, serverId: string): string | null {
     for (const [id, ask] of this.#open) {
-      if (ask.owner !== owner || ask.serverId !== serverId) continue;
+      if ((ask.owner?.exchange ?? null) !== exchange || ask.serverId !== serverId) continue;
       this.#open.delete(id);
       ask.reject(new GatewayError('CANCELLED', 'the server called its request off'));
       return id;
@@ -62,11 +68,18 @@ export class PendingAsks {
     return null;
   }
 
+  /** The exchange was answered: what was only likely its goes on as nobody's. */
+  release(exchange: object): void {
+    for (const ask of this.#open.values()) {
+      if (ask.owner?.exchange === exchange && ask.owner.likely) ask.owner = null;
+    }
+  }
+
   /** Ends all asks of one exchange and returns their ids: its call is over, or its client is gone. */
-  abandon(owner: object | null, error: GatewayError): string[] {
+  abandon(exchange: object | null, error: GatewayError): string[] {
     const ids: string[] = [];
     for (const [id, ask] of this.#open) {
-      if (ask.owner !== owner) continue;
+      if ((ask.owner?.exchange ?? null) !== exchange) continue;
       this.#open.delete(id);
       ask.reject(error);
       ids.push(id);

@@ -6,6 +6,7 @@ import { answerParts, notificationFor } from './answer-parts.ts';
 import { abandonAsks, askClient, callOffAsk } from './asking.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
+import type { AskOwner } from './pending-asks.ts';
 
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {
@@ -50,8 +51,8 @@ export class SharedChannel implements SessionChannel, Reply {
     return this.#ask(null, request);
   }
 
-  askFor(exchange: ClientExchange, request: Message): Promise<Message> {
-    return this.#ask(exchange, request);
+  askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message> {
+    return this.#ask({ exchange, likely }, request);
   }
 
   answer(exchange: ClientExchange, outcome: Outcome): void {
@@ -68,7 +69,7 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#wire.end();
   }
 
-  #ask(owner: ClientExchange | null, request: Message): Promise<Message> {
+  #ask(owner: AskOwner | null, request: Message): Promise<Message> {
     return askClient(this.#session, owner, request, this.#prefix, (message) => this.#wire.write(oneLine(message)));
   }
 

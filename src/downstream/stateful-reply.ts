@@ -81,10 +81,11 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     if (bytes !== null) this.#open()?.send(bytes, true, flow);
   }
 
-  askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+  askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message> {
     const stream = this.#open();
     if (stream === null) return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client is gone'));
-    return askClient(this.#session, exchange, request, this.#deps.prefix, (message) => stream.send(message));
+    const owner = { exchange, likely };
+    return askClient(this.#session, owner, request, this.#deps.prefix, (message) => stream.send(message));
   }
 
   answer(exchange: ClientExchange, outcome: Outcome): void {

@@ -61,9 +61,9 @@ export class RelayedExchange implements Exchange {
     if (mapped !== null) this.#outer.emit(mapped, flow);
   }
 
-  async ask(request: Message): Promise<Message> {
+  async ask(request: Message, likely = false): Promise<Message> {
     const { asked, answered } = this.#mappings;
-    const reply = await this.#outer.ask(asked === undefined ? request : asked(request));
+    const reply = await this.#outer.ask(asked === undefined ? request : asked(request), likely);
     return answered === undefined ? reply : answered(reply);
   }
 }

@@ -42,8 +42,9 @@ export interface Exchange {
   /**
    * Asks the client something the server wants to know (sampling, elicitation, roots). Resolves with the client's
    * answer (kind `result` or `error`); rejects with GatewayError when it cannot be asked or will never answer.
+   * `likely`: nothing says that the question is this call's, so that it does not end with the call's answer.
    */
-  ask(request: Message): Promise<Message>;
+  ask(request: Message, likely?: boolean): Promise<Message>;
 }
 
 /** What the messages of one call arrive on, where it can be made to wait without anybody else waiting (F16). */

@@ -262,10 +262,17 @@ export class ServerMessages<C extends Channel> {
     } else if (asked === undefined) {
       this.#deps.dropped('unmatched');
     } else {
-      const exchange = asked?.exchange ?? this.#pending.get(stream)?.exchange ?? null;
+      // The question may have outlived the call it was put with.
+      const live = asked !== null && this.#isPending(asked) ? asked : this.#pending.get(stream);
+      const exchange = live?.exchange ?? null;
       if (exchange !== null) exchange.emit(message);
       else this.#deps.owner.notified(this.#connection, message);
     }
+  }
+
+  #isPending(one: Pending): boolean {
+    for (const pending of this.#pending.values()) if (pending === one) return true;
+    return false;
   }
 
   #asked(message: Message, stream: number): void {
@@ -283,29 +290,15 @@ export class ServerMessages<C extends Channel> {
     if (pending === 'nobody knows') {
       this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
     } else if (pending !== null && pending.exchange !== null) {
-      const guessed = stream === 0 && isOneClient(this.#connection.tenancy) && relatedTask(message) === null;
-      const answer = pending.exchange.ask(message);
-      this.#answerWith(message, pending, guessed ? this.#orOutside(message, pending.exchange, answer) : answer);
+      // A pipe does not say which call a question belongs to, if any.
+      const likely = stream === 0 && isOneClient(this.#connection.tenancy) && relatedTask(message) === null;
+      this.#answerWith(message, pending, pending.exchange.ask(message, likely));
     } else if (isExclusive(this.#connection.tenancy)) {
       this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
     } else if (this.#connection.tenancy.kind === 'spare') {
       this.#held.push({ message, at: this.#deps.clock.now() });
     } else {
       this.#refuse(message, 'this connection belongs to no single client that could be asked');
-    }
-  }
-
-  /**
-   * A pipe does not say which call a question belongs to, if any. When the call it was put with is answered before the
-   * question is, it was none of that call's, and goes on as one that belongs to none.
-   */
-  async #orOutside(message: Message, exchange: Exchange, answer: Promise<Message>): Promise<Message> {
-    try {
-      return await answer;
-    } catch (cause) {
-      const over = cause instanceof GatewayError && cause.code === 'CANCELLED' && exchange.cancelled === null;
-      if (!over || !this.#asks.has(message.id)) throw cause;
-      return this.#deps.owner.asked(this.#connection, message);
     }
   }
 

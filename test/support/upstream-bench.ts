@@ -83,6 +83,8 @@ export class TestExchange implements Exchange {
   onCancel: ((reason: string) => void) | null = null;
   readonly emitted: Message[] = [];
   readonly asked: Message[] = [];
+  /** Of each question, whether it is only likely this call's. */
+  readonly likely: boolean[] = [];
   answer: (request: Message) => Promise<Message> = () =>
     Promise.reject(new GatewayError('MISSING_CAPABILITY', 'nobody answers'));
 
@@ -96,8 +98,9 @@ export class TestExchange implements Exchange {
     this.emitted.push(notification);
   }
 
-  ask(message: Message): Promise<Message> {
+  ask(message: Message, likely = false): Promise<Message> {
     this.asked.push(message);
+    this.likely.push(likely);
     return this.answer(message);
   }
 

@@ -88,6 +88,8 @@ async function asks(cell: Cell, feature: Feature, tool: string, methods: readonl
     assert.equal(codeOf(met), exception.code, JSON.stringify(met));
     const undeclared = asked.filter(({ method }) => method === 'elicitation/create');
     assert.deepEqual(undeclared, [], 'asked what the client did not declare');
+    // What else was asked came before the answer, but its handlers may only run now: no next cell is to count it.
+    await new Promise((done) => setImmediate(done));
     return;
   }
   assert.equal(met.error, undefined, JSON.stringify(met));
@@ -192,7 +194,8 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
     if (exception === null) {
       assert.deepEqual(came, [ANSWERS['roots/list']!(words), ANSWERS['sampling/createMessage']!(words)]);
     } else assert.deepEqual(came, [{ roots: [] }, { code: exception.code }]);
-    assert.equal(client.asked.length - before, exception === null ? 2 : 0);
+    const asked = client.asked.slice(before).map(({ method }) => method);
+    assert.deepEqual(asked, exception === null ? ['roots/list', 'sampling/createMessage'] : []);
   },
 
   async subscribe(cell) {
