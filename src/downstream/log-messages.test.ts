@@ -51,7 +51,7 @@ test('check:B13 a stateless request hears only what its own `_meta` asks for, an
 
 test('check:B13 a session hears what its level allows, in calls and outside of them, and all where it set none', async () => {
   const headers = await rig.session();
-  const id = headers['mcp-session-id']!;
+  const { id } = [...rig.downstream.sessions.values()].at(-1)!;
   const run = async () => heard(await rig.stream(call(1, 'tools/call', { name: 't' }), headers));
   assert.deepEqual(await run(), ['debug', 'info', 'error', 'odd']);
   await rig.post(call(2, 'logging/setLevel', { level: 'error' }), headers);
@@ -70,5 +70,5 @@ test('check:B13 check:C5 a session’s level is there when another process goes 
   const headers = await rig.session();
   await rig.post(call(1, 'logging/setLevel', { level: 'warning' }), headers);
   const records = new SqliteSessionRecords(rig.store);
-  assert.equal((await records.get(headers['mcp-session-id']!))?.logLevel, 'warning');
+  assert.equal((await records.get([...rig.downstream.sessions.values()].at(-1)!.id))?.logLevel, 'warning');
 });

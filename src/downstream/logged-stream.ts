@@ -51,6 +51,11 @@ export class LoggedStream {
     this.#sink!.event(this.#lastId, [NOTHING]);
   }
 
+  /** Says when to come back after a break; clients of older revisions take an event without data amiss, but not this. */
+  retryAfter(retryMs: number): void {
+    if (this.open) this.#sink!.retry(retryMs);
+  }
+
   /** `droppable`: the client may miss it when it does not keep up with the stream. `flow` waits until it does. */
   send(message: Buffer, droppable = false, flow: Flow | null = null): void {
     if (this.#ended) return;

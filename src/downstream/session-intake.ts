@@ -50,7 +50,9 @@ export class SessionIntake {
         return;
       case 'notifications/cancelled': {
         const id = this.#param(notification, 'requestId');
-        if (id !== null) session.exchanges.find(id)?.cancel('the client cancelled the request');
+        const exchange = id === null ? null : session.exchanges.find(id);
+        // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
+        if (exchange?.request.method !== 'initialize') exchange?.cancel('the client cancelled the request');
         return;
       }
       default:

@@ -108,6 +108,7 @@ export class StandaloneStreams implements SessionChannel {
   #begin(stream: LoggedStream, sink: EventSink): void {
     stream.connect(sink);
     if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
+    else stream.retryAfter(RETRY_MS);
   }
 
   /** Broken streams are kept for their clients to come back only while they are the last, where messages wait. */

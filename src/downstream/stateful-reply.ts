@@ -147,6 +147,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     this.#session.replies.set(stream.name, this);
     // Clients of older revisions read an event without data as a broken message.
     if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
+    else stream.retryAfter(RETRY_MS);
     for (const answer of this.#gathered ?? []) stream.send(answer);
     return stream;
   }

@@ -50,6 +50,26 @@ test('check:B10 a stateful client is served line by line, asked, and told', asyn
   assert.ok(rig.core.ended.includes(client.sessionId!));
 });
 
+test('check:B13 an `initialize` is not cancelled, whatever the client says', async () => {
+  const pipes = new Pipes();
+  const { helloAnswer } = rig.core;
+  const hello = rig.core.hello.bind(rig.core);
+  let answer = (): void => {};
+  rig.core.hello = () =>
+    new Promise((resolve) => {
+      answer = () => resolve(helloAnswer);
+    });
+  pipes.send(INIT);
+  pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}');
+  pipes.send(call(1, 'ping'));
+  assert.equal((await pipes.message()).id, 1, 'the cancellation has been read');
+  answer();
+  assert.equal((await pipes.message()).result.protocolVersion, '2025-06-18');
+  rig.core.hello = hello;
+  pipes.input.end();
+  await pipes.front.closed;
+});
+
 test('check:B10 stateless requests on the same pipes need no headers, and are cancelled by notification', async () => {
   const pipes = new Pipes();
   assert.deepEqual((await pipes.send(stateless('server/discover').body).message()).result.supportedVersions, [
