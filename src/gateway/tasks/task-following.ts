@@ -30,24 +30,28 @@ export class TaskFollowing {
   follow(record: TaskRecord, principal: Principal): void {
     const wanted = record.era === 'stateless' && record.sessionId !== null && !isTerminal(record.status);
     if (!wanted || this.#followed.has(record.key) || this.#followed.size >= MAX_FOLLOWED) return;
+    let leave: (() => void) | null = null;
+    let over = false;
+    const stop = () => {
+      over = true;
+      leave?.();
+    };
     const disarm = this.#clock.after(Math.max(0, record.expiresAt - this.#clock.wall()), () => this.end(record));
-    this.#followed.set(record.key, disarm);
-    const leave = this.#feeds.join(record.server, {
+    this.#followed.set(record.key, () => {
+      disarm();
+      stop();
+    });
+    leave = this.#feeds.join(record.server, {
       client: starterOf(record, principal),
       wanted: { uris: new Set(), taskIds: new Set([record.taskId]) },
-      // A server that will not tell of the task need not be listened to; not asked again before the next request.
       settled: ({ taskIds }) => {
-        if (!taskIds.has(record.taskId)) this.end(record);
+        // A server that will not tell of the task is not listened to, and not asked again: the entry stays.
+        if (!taskIds.has(record.taskId)) stop();
       },
       received: (message) => this.#heard(record, message.method === 'notifications/tasks' ? heardTask(message) : null),
     });
-    if (!this.#followed.has(record.key)) leave();
-    else {
-      this.#followed.set(record.key, () => {
-        disarm();
-        leave();
-      });
-    }
+    // It may have been over before there was anything to leave.
+    if (over) leave();
   }
 
   end({ key }: Pick<TaskRecord, 'key'>): void {

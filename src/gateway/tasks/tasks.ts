@@ -7,6 +7,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
 import { mayUse, type Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
+import { isOwnProcess } from '../../model/server.ts';
 import type { Capability } from '../../model/server-catalog.ts';
 import { isTerminal } from '../../model/task-status.ts';
 import { notification } from '../../protocol/compose.ts';
@@ -196,7 +197,7 @@ export class Tasks {
     const record = this.#table.get(key);
     if (record === null || record.era !== 'stateful' || !isTerminal(record.status) || isSettled(record)) return outcome;
     const server = this.#deps.upstreams.servers().find(({ name }) => name === record.server);
-    if (server?.transport.type === 'stdio') this.#streams.open(record, principal);
+    if (server !== undefined && isOwnProcess(server)) this.#streams.open(record, principal);
     return outcome;
   }
 

@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { PollPace } from './poll-pace.ts';
+
+test('proto:C7 never sooner than asked for, slower while nothing changes, at once again when something does', () => {
+  const pace = new PollPace(() => 0);
+  const pauses = [1, 2, 3, 4, 5, 6, 7, 8].map(() => pace.next(100, false));
+  assert.deepEqual(pauses, [100, 150, 225, 338, 506, 759, 800, 800]);
+  assert.equal(pace.next(100, true), 100);
+  assert.equal(pace.next(100, false), 150);
+});
+
+test('proto:C7 pauses are jittered upwards, and bounded whatever a server asks for', () => {
+  const late = new PollPace(() => 0.999);
+  assert.ok(late.next(1_000, true) > 1_150);
+  assert.ok(late.next(1_000, true) < 1_201);
+  const pace = new PollPace(() => 0);
+  assert.equal(pace.next(0, true), 50);
+  assert.equal(pace.next(null, true), 1_000);
+  assert.equal(pace.next(1e9, true), 60_000);
+  assert.equal(pace.next(1e9, false), 60_000);
+});

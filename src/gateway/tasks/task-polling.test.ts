@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { type Call, client, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { tool } from '../../../test/support/server-catalogs.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { errorAnswer, result } from '../../protocol/compose.ts';
+
+const OFFERS = {
+  young: {
+    era: 'stateless',
+    tools: [tool('run')],
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const,
+};
+const QUESTION = { method: 'elicitation/create', params: { message: 'who?', mode: 'form', requestedSchema: {} } };
+
+/** A stateless server that answers as told; each answer of `tasks/get` in turn, the last for ever. */
+class Young {
+  readonly bench = new GatewayBench(OFFERS);
+  readonly polledAt: number[] = [];
+  readonly sent: string[] = [];
+  polls: (object | Outcome)[] = [];
+
+  constructor() {
+    this.bench.upstreams.respond = (call) => this.#respond(call);
+  }
+
+  async start(more: object = {}): Promise<string> {
+    const outcome = await this.bench.run('tools/call', '{"name":"young__run","task":{}}', {
+      client: client('stateful', { capabilities: '{"elicitation":{}}', ...more }),
+    });
+    return (ended(outcome) as { task: { taskId: string } }).task.taskId;
+  }
+
+  wait(taskId: string, more: object = {}) {
+    const profile = client('stateful', { capabilities: '{"elicitation":{}}', ...more });
+    const exchange = this.bench.exchange('tasks/result', JSON.stringify({ taskId }), { client: profile });
+    return { exchange, outcome: this.bench.gateway.run(exchange, { kind: 'aggregate', server: '', path: '/mcp' }) };
+  }
+
+  /** What is under way first gets to where it waits. */
+  async advance(ms: number): Promise<void> {
+    await settled();
+    await this.bench.clock.advance(ms);
+  }
+
+  #respond({ request }: Call): Outcome {
+    const body = request.body.toString();
+    if (request.method === 'tools/call') return told({ resultType: 'task', status: 'working' });
+    if (request.method === 'tasks/get') {
+      this.polledAt.push(this.bench.clock.now());
+      const next = this.polls.length > 1 ? this.polls.shift()! : this.polls[0]!;
+      return 'kind' in next ? (next as Outcome) : told(next);
+    }
+    if (request.method.startsWith('tasks/')) this.sent.push(`${request.method} ${body}`);
+    return answer(result('1', '{"resultType":"complete"}', 'stateless'));
+  }
+}
+
+function told(task: object): Outcome {
+  const full = {
+    resultType: 'complete',
+    taskId: 't-1',
+    status: 'working',
+    ttlMs: null,
+    pollIntervalMs: 1_000,
+    ...task,
+  };
+  return answer(result('1', JSON.stringify(full), 'stateless'));
+}
+
+const DONE = { status: 'completed', result: { content: [] } };
+
+test('tasks/result polls at the interval asked for, slower while nothing changes, till the task has ended', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{}, {}, {}, { pollIntervalMs: 100 }, DONE];
+  const { outcome } = young.wait(taskId);
+  await young.advance(20_000);
+  assert.deepEqual((ended(await outcome) as { content: unknown }).content, []);
+  const pauses = young.polledAt.slice(1).map((at, i) => at - young.polledAt[i]!);
+  assert.equal(pauses.length, 4);
+  for (const [i, least] of [1_000, 1_500, 2_250].entries()) {
+    assert.ok(pauses[i]! >= least && pauses[i]! <= least * 1.2, `${pauses}`);
+  }
+  const more = young.polledAt.length;
+  await young.bench.run('tasks/result', JSON.stringify({ taskId }));
+  assert.equal(young.polledAt.length, more, 'what is settled is not asked for again');
+});
+
+test('a server that cannot be reached is tried again; if it stays away, whoever waits is told, and may come again', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  const away = failure(new GatewayError('NOT_SENT', 'it is down'));
+  young.polls = [away, away, DONE];
+  const first = young.wait(taskId);
+  await young.advance(20_000);
+  assert.equal((await first.outcome).kind, 'answer');
+  const other = await young.start();
+  young.polls = [away];
+  const second = young.wait(other);
+  await young.advance(200_000);
+  const given = await second.outcome;
+  assert.equal(given.kind === 'failure' && given.error.code, 'NOT_SENT');
+});
+
+test('a question is asked once, with the task it is of, and its answer goes up without that', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  const asking = { status: 'input_required', inputRequests: { 'a"b': QUESTION } };
+  young.polls = [asking, asking, DONE];
+  const { exchange, outcome } = young.wait(taskId);
+  const related = `{"io.modelcontextprotocol/related-task":{"taskId":${JSON.stringify(taskId)}}}`;
+  exchange.reply = result('1', `{"action":"accept","content":{"n":1.0},"_meta":${related}}`, 'stateful');
+  await young.advance(20_000);
+  await outcome;
+  assert.equal(exchange.asked.length, 1);
+  assert.equal(JSON.stringify(JSON.parse(exchange.asked[0]!.body.toString())._meta), related);
+  assert.equal(young.sent.length, 1);
+  assert.match(
+    young.sent[0]!,
+    /^tasks\/update \{.*"taskId":"t-1","inputResponses":\{"a\\"b":\{"action":"accept","content":\{"n":1.0\}\}\}/,
+  );
+});
+
+test('proto:S4 what the client did not declare is not asked, and the wait ends in -32021', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ status: 'input_required', inputRequests: { k: { method: 'roots/list' }, l: QUESTION } }];
+  const { exchange, outcome } = young.wait(taskId);
+  const error = ended(await outcome) as { code: number; data: object };
+  assert.deepEqual([error.code, error.data], [-32021, { requiredCapabilities: { roots: {} } }]);
+  assert.deepEqual([exchange.asked.length, young.sent], [0, []]);
+});
+
+test('who waits may give up; the task goes on, and the next one is asked what nobody answered', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
+  const first = young.wait(taskId);
+  assert.equal((await first.outcome).kind, 'failure');
+  assert.equal(first.exchange.asked.length, 1);
+  const second = young.wait(taskId);
+  second.exchange.reply = result('1', '{"action":"decline"}', 'stateful');
+  await settled();
+  assert.equal(second.exchange.asked.length, 1);
+  second.exchange.cancel('enough');
+  const given = await second.outcome;
+  assert.equal(given.kind === 'failure' && given.error.code, 'CANCELLED');
+  assert.ok(!young.sent.some((line) => line.startsWith('tasks/cancel')));
+});
+
+test('an elicitation that the client answers with an error was cancelled; any other error ends the wait', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }, DONE];
+  const { exchange, outcome } = young.wait(taskId);
+  exchange.reply = errorAnswer('1', -1, 'no', null, 'stateful');
+  await young.advance(5_000);
+  await outcome;
+  assert.match(young.sent[0]!, /"inputResponses":\{"k":\{"action":"cancel"\}\}/);
+  const other = await young.start({ capabilities: '{"sampling":{}}' });
+  young.polls = [{ status: 'input_required', inputRequests: { k: { method: 'sampling/createMessage', params: {} } } }];
+  const second = young.wait(other, { capabilities: '{"sampling":{}}' });
+  second.exchange.reply = errorAnswer('1', -1, 'the user said no', null, 'stateful');
+  assert.deepEqual(ended(await second.outcome), { code: -1, message: 'the user said no' });
+});
+
+test('a task said to have ended without an answer in it is nonsense, and said to be', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ status: 'completed' }];
+  const given = await young.wait(taskId).outcome;
+  assert.equal(given.kind === 'failure' && given.error.code, 'UPSTREAM_PROTOCOL');
+});

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { agent, client } from '../../../test/support/gateway-bench.ts';
+import type { TaskRecord } from '../../model/ports.ts';
+import { systemRandom } from '../../model/random.ts';
+import { MAX_TTL_MS, type NewTask, TaskTable } from './task-table.ts';
+
+class Kept {
+  readonly records = new Map<string, TaskRecord>();
+  writes = 0;
+
+  load(): Iterable<TaskRecord> {
+    return [...this.records.values()];
+  }
+
+  put(record: TaskRecord): void {
+    this.writes++;
+    this.records.set(record.key, record);
+  }
+
+  delete(key: string): void {
+    this.records.delete(key);
+  }
+}
+
+function tabled() {
+  const clock = new FakeClock();
+  const kept = new Kept();
+  const make = () => new TaskTable({ clock, random: systemRandom, records: kept });
+  return { clock, kept, make, table: make() };
+}
+
+const ADA = client('stateful', { principal: agent('ada', 's') });
+const BOB = client('stateful', { principal: agent('bob', 's') });
+
+function task(taskId: string, more: Partial<NewTask> = {}): NewTask {
+  const { revision, capabilities, fingerprint, info, handle } = ADA;
+  return {
+    server: 's',
+    taskId,
+    principal: ADA.principal.id,
+    sessionId: ADA.sessionId,
+    client: { revision, capabilities, fingerprint, info, handle },
+    era: 'stateful',
+    wraps: false,
+    status: 'working',
+    description: Buffer.from('{}'),
+    ttlMs: 60_000,
+    pollIntervalMs: null,
+    answer: null,
+    ...more,
+  };
+}
+
+const ended = (size: number) => ({ kind: 'result', era: 'stateful', body: Buffer.alloc(size) }) as const;
+
+test('proto:S3 a task is its principal’s; to everybody else it is one that nobody has heard of', () => {
+  const { table } = tabled();
+  const record = table.add(task('t'));
+  assert.equal(table.find('s', 't', ADA)?.key, record.key);
+  assert.equal(table.find('s', 't', BOB), null);
+  assert.equal(table.find('other', 't', ADA), null);
+  assert.ok(table.knows('s', 't'));
+  assert.deepEqual([...table.of(BOB.principal.id)], []);
+});
+
+test('tasks of one id are told apart by the session they run in', () => {
+  const { table } = tabled();
+  const first = table.add(task('t', { sessionId: 'one' }));
+  const second = table.add(task('t', { sessionId: 'two' }));
+  const in_ = (sessionId: string) => table.find('s', 't', { ...ADA, sessionId });
+  assert.equal(in_('one')?.key, first.key);
+  assert.equal(in_('two')?.key, second.key);
+  assert.equal(in_('three')?.key, second.key);
+  assert.deepEqual(
+    table.heardOn('s', 't', 'one').map(({ key }) => key),
+    [first.key],
+  );
+});
+
+test('a task lives as long as its ttl, and one without for a week after the last word of it', async () => {
+  const { table, clock, kept } = tabled();
+  table.add(task('short', { ttlMs: 1_000 }));
+  const endless = table.add(task('endless', { ttlMs: null }));
+  await clock.advance(1_000);
+  assert.equal(table.find('s', 'short', ADA), null);
+  await clock.advance(MAX_TTL_MS - 2_000);
+  table.update(endless, { status: 'input_required' });
+  await clock.advance(MAX_TTL_MS - 1_000);
+  assert.notEqual(table.find('s', 'endless', ADA), null);
+  await clock.advance(1_000);
+  assert.equal(table.find('s', 'endless', ADA), null);
+  assert.equal(kept.records.size, 0);
+});
+
+test('what expires while nobody asks is swept away', async () => {
+  const { table, clock, kept } = tabled();
+  table.add(task('t', { ttlMs: 1_000 }));
+  assert.equal(kept.records.size, 1);
+  await clock.advance(61_000);
+  assert.equal(kept.records.size, 0);
+  assert.equal(clock.pending, 0);
+});
+
+test('a task that has ended stays as it ended, and says so to whoever watches', () => {
+  const { table } = tabled();
+  const record = table.add(task('t'));
+  const heard: string[] = [];
+  const stop = table.watch(record.key, ({ status }) => heard.push(status));
+  table.update(record, { status: 'working' });
+  const cancelled = table.update(record, { status: 'cancelled' });
+  assert.equal(table.update(cancelled, { status: 'completed', answer: ended(1) }).status, 'cancelled');
+  stop();
+  table.update(cancelled, { description: Buffer.from('{"x":1}') });
+  assert.deepEqual(heard, ['cancelled']);
+});
+
+test('records outlive the table; what has expired meanwhile does not', async () => {
+  const { table, clock, kept, make } = tabled();
+  table.add(task('short', { ttlMs: 1_000 }));
+  const record = table.add(task('long'));
+  table.update(record, { status: 'completed', answer: ended(3) });
+  table.close();
+  await clock.advance(2_000);
+  const again = make();
+  const found = again.find('s', 'long', ADA)!;
+  assert.deepEqual([found.status, found.answer?.body.length], ['completed', 3]);
+  assert.equal(again.find('s', 'short', ADA), null);
+  assert.equal(kept.records.size, 1);
+  again.close();
+});
+
+test('the end of a session leaves its tasks to whoever else its principal is', () => {
+  const { table, kept } = tabled();
+  const record = table.add(task('t'));
+  table.sessionEnded(ADA.sessionId!);
+  assert.equal(table.find('s', 't', { ...ADA, sessionId: 'another' })?.sessionId, null);
+  assert.equal(kept.records.get(record.key)?.sessionId, null);
+});
+
+test('being told the same again is not worth a write', () => {
+  const { table, kept } = tabled();
+  const record = table.add(task('t'));
+  table.update(record, { status: 'working', description: Buffer.from('{}') });
+  assert.equal(kept.writes, 1);
+});
+
+test('tasks of one principal are bounded: the oldest that has ended goes, and no task that runs is lost', () => {
+  const { table } = tabled();
+  const records = Array.from({ length: 1_000 }, (_, i) => table.add(task(`t${i}`)));
+  assert.equal(table.refusal(ADA.principal.id)?.code, 'OVERLOADED');
+  assert.equal(table.refusal(BOB.principal.id), null);
+  table.update(records[5]!, { status: 'completed', answer: ended(1) });
+  assert.equal(table.refusal(ADA.principal.id), null);
+  table.add(task('one more'));
+  assert.equal(table.find('s', 't5', ADA), null);
+  assert.notEqual(table.find('s', 't0', ADA), null);
+  assert.equal(table.refusal(ADA.principal.id)?.code, 'OVERLOADED');
+});
+
+test('kept answers are bounded in bytes, per principal first', () => {
+  const { table } = tabled();
+  table.add(task('of bob', { principal: BOB.principal.id, status: 'completed', answer: ended(8 * 1024 * 1024) }));
+  for (let i = 0; i < 5; i++) {
+    const record = table.add(task(`t${i}`));
+    table.update(record, { status: 'completed', answer: ended(4 * 1024 * 1024) });
+  }
+  const left = [...table.of(ADA.principal.id)].map(({ taskId }) => taskId);
+  assert.deepEqual(left, ['t2', 't3', 't4']);
+  assert.notEqual(table.find('s', 'of bob', BOB), null);
+});
