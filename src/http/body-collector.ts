@@ -1,9 +1,10 @@
+import { ByteGatherer } from '../model/byte-gatherer.ts';
 import { lend } from './lent-memory.ts';
 
 /** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
 export class BodyCollector {
   readonly limit: number;
-  readonly #parts: Buffer[] = [];
+  readonly #parts = new ByteGatherer();
   #whole: Buffer | null;
   #length = 0;
 
@@ -30,9 +31,7 @@ export class BodyCollector {
       if (!inPlace) bytes.copy(this.#whole, this.#length, from, to);
     } else {
       if (this.#length + size > this.limit) return false;
-      const part = Buffer.allocUnsafe(size);
-      bytes.copy(part, 0, from, to);
-      this.#parts.push(part);
+      this.#parts.addCopy(bytes.subarray(from, to));
     }
     this.#length += size;
     return true;
@@ -42,6 +41,6 @@ export class BodyCollector {
   take(): Buffer | null {
     if (this.#length === 0) return null;
     if (this.#whole !== null) return this.#whole;
-    return this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#length);
+    return this.#parts.take();
   }
 }

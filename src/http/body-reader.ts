@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { ByteGatherer } from '../model/byte-gatherer.ts';
 import type { Refusal } from './refusal.ts';
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
@@ -43,7 +44,7 @@ export class BodyReader {
   readonly #expected: number;
   readonly #done: Done;
   #first: Buffer | null = null;
-  #more: Buffer[] | null = null;
+  #more: ByteGatherer | null = null;
   #length = 0;
   #finished = false;
 
@@ -65,15 +66,20 @@ export class BodyReader {
       return;
     }
     if (this.#first === null) this.#first = chunk;
-    else if (this.#more === null) this.#more = [this.#first, chunk];
-    else this.#more.push(chunk);
+    else {
+      if (this.#more === null) {
+        this.#more = new ByteGatherer();
+        this.#more.add(this.#first);
+      }
+      this.#more.add(chunk);
+    }
     if (this.#length === this.#expected) this.#end();
   }
 
   #end(): void {
     if (this.#finished) return;
     if (this.#first === null) this.#finish(null, emptyBody);
-    else this.#finish(this.#more === null ? this.#first : Buffer.concat(this.#more, this.#length), null);
+    else this.#finish(this.#more === null ? this.#first : this.#more.take(), null);
   }
 
   #finish(body: Buffer | null, refusal: Refusal | null): void {

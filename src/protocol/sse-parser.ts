@@ -1,4 +1,4 @@
-import { ByteGatherer } from './byte-gatherer.ts';
+import { ByteGatherer } from '../model/byte-gatherer.ts';
 
 /** One dispatched event. Fields that the event did not carry are null; `data` is empty where it carried none. */
 export interface SseEvent {

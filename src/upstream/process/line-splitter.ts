@@ -1,4 +1,4 @@
-import { ByteGatherer } from '../../protocol/byte-gatherer.ts';
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
 
 /** Where a splitter's findings go. */
 export interface LineSink {

@@ -34,6 +34,11 @@ export class ByteGatherer {
     this.#length += piece.length;
   }
 
+  /** Like `add`, for a piece whose memory is somebody else's to write to afterwards. */
+  addCopy(piece: Buffer): void {
+    this.add(piece.length >= SMALL_PIECE ? Buffer.from(piece) : piece);
+  }
+
   /** All of it in one buffer, which is the caller's to keep. The gatherer is empty then. */
   take(): Buffer {
     this.#seal();
