@@ -4,19 +4,19 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { failure, type Outcome } from '../model/outcome.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, ConnectionChange, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { BoundUpstreams } from './bound-upstreams.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
 import { InputStates } from './input-states.ts';
-import { namedResult } from './named-result.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
@@ -61,10 +61,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     try {
       const ended = this.#dispatch(exchange, endpoint).then(
-        (outcome) => {
-          const named = namedResult(exchange, outcome, () => this.#infoOf(endpoint, exchange.client));
-          return this.#log.ended(exchange, endpoint, named);
-        },
+        (outcome) => this.#log.ended(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
         (cause) => this.#defect(exchange, cause),
       );
       return this.#meter === null ? ended : this.#meter.measured(exchange.request, ended);
@@ -192,14 +189,25 @@ export class Gateway implements Exchanges, UpstreamEvents {
     return listen ? listens.run(exchange, endpoint) : single.run(exchange, endpoint.server);
   }
 
-  /** Who answers: the server on its own endpoint, on the aggregate the gateway. */
-  #infoOf(endpoint: Endpoint, client: ClientProfile): string | null {
-    if (endpoint.kind === 'aggregate') return this.#serverInfo;
-    return this.#parts.upstreams.knownCatalog(endpoint.server, client)?.hello.serverInfo ?? null;
+  /** The answer with who gives it, where it does not say: the server on its own endpoint, on the aggregate the gateway. */
+  #named({ request, client }: Exchange, endpoint: Endpoint, outcome: Outcome): Outcome {
+    if (!isUnnamed(request, outcome)) return outcome;
+    const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
+    const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.hello.serverInfo ?? null);
+    return answer(resultToStateless(outcome.message, request.method, serverInfo));
   }
 
   #defect(exchange: Exchange, cause: unknown): Outcome {
     this.#deps.logger.error('exchange_failed', { request: exchange.id, error: String(cause) });
     return failure(new GatewayError('INTERNAL', 'Internal error', { cause }));
   }
+}
+
+/**
+ * Whether it is a stateful server's result for a stateless client: those revisions say once, at the handshake, who the
+ * server is, and every result of 2026-07-28 should (basic §_meta). The edge could not add it: it knows no server's hello.
+ */
+function isUnnamed(request: Message, outcome: Outcome): outcome is Extract<Outcome, { kind: 'answer' }> {
+  if (request.era === 'stateful' || outcome.kind === 'failure') return false;
+  return outcome.message.kind === 'result' && outcome.message.era === 'stateful';
 }
