@@ -34,7 +34,10 @@ export interface SessionChannel {
  * `SessionRecord` that `SessionTable` writes from it.
  */
 export class ClientSession {
+  /** What it is known by inside and on disk: a digest, with which nobody can use the session. */
   readonly id: string;
+  /** What the client presents, its `Mcp-Session-Id`. Kept in memory only. */
+  readonly mcpSessionId: string;
   readonly endpoint: Endpoint;
   /** False for sessions that live and die with one stream or pipe. */
   readonly lasting: boolean;
@@ -56,8 +59,16 @@ export class ClientSession {
   #streams = 0;
   #tag = '';
 
-  constructor(client: ClientProfile, endpoint: Endpoint, lasting: boolean, createdAt: number, now: number) {
+  constructor(
+    client: ClientProfile,
+    mcpSessionId: string,
+    endpoint: Endpoint,
+    lasting: boolean,
+    createdAt: number,
+    now: number,
+  ) {
     this.id = client.sessionId!;
+    this.mcpSessionId = mcpSessionId;
     this.client = client;
     this.endpoint = endpoint;
     this.lasting = lasting;

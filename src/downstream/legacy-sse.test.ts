@@ -82,7 +82,7 @@ test('check:E3 the same key, the same rights: 401 without, 404 for a foreign ses
   const { stream, to } = await connect();
   assert.equal((await post(to, INIT, {})).status, 401);
   assert.equal((await post(to, INIT, BOB)).status, 404);
-  const id = to.split('=')[1]!;
+  const { id } = rig.downstream.sessions.find(to.split('=')[1]!)!;
   assert.equal((await rig.post(call(1, 'tools/list'), { ...ADA, 'mcp-session-id': id })).status, 404);
   const streamable = await rig.session({ headers: ADA });
   assert.equal((await post(`/message?sessionId=${streamable['mcp-session-id']}`, INIT)).status, 404);
@@ -102,7 +102,7 @@ test('the server can ask, and the session ends with its stream', async () => {
   const { stream, to } = await connect();
   await post(to, INIT);
   await stream.message();
-  const id = to.split('=')[1]!;
+  const { id } = rig.downstream.sessions.find(to.split('=')[1]!)!;
   const asking = rig.downstream.ask(id, request('roots/list', '5', null, 'stateful'));
   const asked = await stream.message();
   assert.equal((await post(to, `{"jsonrpc":"2.0","id":"${asked.id}","result":{"roots":[]}}`)).status, 202);

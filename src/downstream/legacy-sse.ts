@@ -65,7 +65,7 @@ export class LegacySse {
     session.channel = new SharedChannel(session, new SseWire(writer), prefix);
     // A path, so that it holds behind any proxy that keeps paths; clients resolve it against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
-    writer.named('endpoint', `${base}?sessionId=${session.id}`);
+    writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}`);
   }
 
   /** POST: a message of the client. Its answer, if any, goes onto the stream. */
@@ -80,7 +80,7 @@ export class LegacySse {
       sendError(context, 400, -32600, 'Missing sessionId');
       return;
     }
-    const session = sessions.get(id);
+    const session = sessions.find(id);
     if (session === undefined || session.lasting || !session.belongsTo(principal, endpoint)) {
       sendError(context, 404, -32600, 'Session not found');
       return;

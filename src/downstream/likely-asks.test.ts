@@ -49,7 +49,7 @@ test('a server that calls such a question off after the call is heard on the ses
   await stream.rest();
   const own = await rig.listen(headers);
   rig.downstream.deliver(
-    headers['mcp-session-id']!,
+    rig.downstream.sessions.find(headers['mcp-session-id']!)!.id,
     notification('notifications/cancelled', '{"requestId":"srv"}', 'stateful'),
   );
   assert.deepEqual((await own.message()).params, { requestId: question.id });

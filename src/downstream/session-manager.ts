@@ -45,13 +45,13 @@ export class SessionManager {
 
   /** null for an id that is no session at hand. */
   get(id: string): Session | null {
-    const session = this.#sessions.get(id);
+    const session = this.#sessions.find(id);
     return session === undefined ? null : this.#view(session);
   }
 
   /** Marks the session as used now; false for an unknown id. */
   touch(id: string): boolean {
-    const session = this.#sessions.get(id);
+    const session = this.#sessions.find(id);
     if (session === undefined) return false;
     session.lastUsed = this.#now();
     return true;
@@ -59,7 +59,7 @@ export class SessionManager {
 
   /** Ends the session and all its calls; false for an unknown id. */
   delete(id: string): boolean {
-    const session = this.#sessions.get(id);
+    const session = this.#sessions.find(id);
     if (session === undefined) return false;
     this.#sessions.end(session, 'the session was deleted');
     return true;
@@ -77,7 +77,7 @@ export class SessionManager {
   #view(session: ClientSession): Session {
     const idleMs = this.#now() - session.lastUsed;
     return {
-      id: session.id,
+      id: session.mcpSessionId,
       clientInfo: session.client.info === null ? null : JSON.parse(session.client.info),
       initialized: session.initialized,
       createdAt: new Date(session.createdAt),

@@ -55,3 +55,26 @@ test('streams that are resumed after a restart count: a fifth ends the oldest', 
   for (const oldest of streams.slice(0, 2)) await oldest.rest();
   assert.equal(second.listener.wheel.open, 4);
 });
+
+test('no session id is on disk, in no table, and what is there opens nothing', async (t) => {
+  const state = store(t);
+  const first = await DownstreamRig.start({ state });
+  const headers = await first.session();
+  const id = headers['mcp-session-id']!;
+  await (await first.listen(headers)).next();
+  state.flush();
+  const rows = ['records', 'events'].flatMap((table) => state.prepare(`SELECT * FROM ${table}`).all());
+  assert.ok(rows.length >= 2);
+  const text = rows
+    .flatMap((row) => Object.values(row))
+    .map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value)))
+    .join('\n');
+  assert.ok(!text.includes(id));
+  const second = await successor(t, first, state);
+  const stored = [...text.matchAll(/\b[0-9a-f]{32}\b/g)].map(([found]) => found);
+  assert.ok(stored.length > 0);
+  for (const found of new Set(stored)) {
+    assert.equal((await second.post(call(1, 'ping'), { ...headers, 'mcp-session-id': found })).status, 404);
+  }
+  assert.equal((await second.post(call(1, 'ping'), headers)).status, 200);
+});

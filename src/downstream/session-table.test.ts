@@ -84,9 +84,9 @@ test('S2.38 a session outlives its process, for its owner on its endpoint', asyn
   first.sessions.close();
   const { sessions } = table({ records: first.records });
   const [stranger, owner, elsewhere] = await Promise.all([
-    sessions.load(session.id, ANONYMOUS, AGGREGATE),
-    sessions.load(session.id, ADA, AGGREGATE),
-    sessions.load(session.id, ADA, OTHER),
+    sessions.load(session.mcpSessionId, ANONYMOUS, AGGREGATE),
+    sessions.load(session.mcpSessionId, ADA, AGGREGATE),
+    sessions.load(session.mcpSessionId, ADA, OTHER),
   ]);
   assert.equal(stranger?.belongsTo(ANONYMOUS, AGGREGATE) ?? false, false);
   assert.equal(elsewhere?.belongsTo(ADA, OTHER) ?? false, false);
@@ -101,10 +101,11 @@ test('S2.38 a session outlives its process, for its owner on its endpoint', asyn
 test('stored sessions that expired while no process ran are gone', async () => {
   const first = table();
   const id = first.create().id;
-  const old = { ...first.records.get(id)!, id: 'e'.repeat(32), lastSeenAt: first.clock.wall() - 2_000_000 };
+  const gone = first.create();
+  const old = { ...first.records.get(gone.id)!, lastSeenAt: first.clock.wall() - 2_000_000 };
   first.records.set(old.id, old);
   const { sessions, records, forgotten, ended } = table({ records: first.records });
-  assert.equal(await sessions.load(old.id, ANONYMOUS, AGGREGATE), null);
+  assert.equal(await sessions.load(gone.mcpSessionId, ANONYMOUS, AGGREGATE), null);
   records.set(old.id, old);
   await sessions.clean();
   assert.deepEqual([...records.keys()], [id]);
@@ -124,6 +125,9 @@ test('fault:F19 caps: refused when full of sessions in use, an old idle one yiel
   const next = create(ADA);
   assert.deepEqual(ended, [oldest.id]);
   assert.equal(sessions.get(next.id), next);
+  assert.equal(sessions.find(next.mcpSessionId), next);
+  assert.equal(sessions.find(next.id), undefined, 'what is stored opens nothing');
+  assert.equal(sessions.find(oldest.mcpSessionId), undefined);
   assert.equal(sessions.size, 3);
 });
 
@@ -140,6 +144,7 @@ test('S2.38 check:C5 SessionManager: create, get, touch, delete, list, cleanup',
   const { clock, sessions, ended } = table();
   const manager = new SessionManager(sessions, () => clock.now());
   const session = manager.create({ name: 'cli', version: '1' });
+  const stored = sessions.find(session.id)!.id;
   assert.match(session.id, /^[0-9a-f]{32}$/);
   assert.deepEqual(session.clientInfo, { name: 'cli', version: '1' });
   assert.equal(session.initialized, false);
@@ -156,7 +161,7 @@ test('S2.38 check:C5 SessionManager: create, get, touch, delete, list, cleanup',
   await clock.advance(5_000);
   manager.touch(other.id);
   assert.equal(manager.cleanup(5_000), 1);
-  assert.deepEqual(ended, [session.id]);
+  assert.deepEqual(ended, [stored]);
   assert.equal(manager.get(session.id), null);
   assert.equal(manager.touch(session.id), false);
   assert.equal(manager.delete(other.id), true);

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { SessionSettings } from '../model/desired-state.ts';
@@ -48,6 +49,7 @@ const RETRY_AFTER_MS = 10_000;
 export class SessionTable {
   readonly #deps: SessionTableDeps;
   readonly #sessions = new Map<string, ClientSession>();
+  readonly #byMcpSessionId = new Map<string, ClientSession>();
   readonly #perPrincipal = new Map<string, number>();
   readonly #loading = new Map<string, Promise<ClientSession | null>>();
   #cancelSweep: () => void;
@@ -74,9 +76,10 @@ export class SessionTable {
   create(wanted: NewSession): ClientSession {
     this.#makeRoomFor(wanted.principal);
     const now = this.#deps.clock.now();
+    const mcpSessionId = this.#deps.random.hex(16);
     const client: ClientProfile = {
       principal: wanted.principal,
-      sessionId: this.#deps.random.hex(16),
+      sessionId: digestOf(mcpSessionId),
       revision: wanted.revision,
       capabilities: wanted.capabilities,
       fingerprint: this.#deps.fingerprints.of(wanted.capabilities),
@@ -84,13 +87,25 @@ export class SessionTable {
       logLevel: null,
       handle: null,
     };
-    const session = new ClientSession(client, wanted.endpoint, wanted.lasting, this.#deps.clock.wall(), now);
+    const session = new ClientSession(
+      client,
+      mcpSessionId,
+      wanted.endpoint,
+      wanted.lasting,
+      this.#deps.clock.wall(),
+      now,
+    );
     this.#add(session);
     this.save(session);
     return session;
   }
 
-  /** The session if this process has it at hand. */
+  /** The session that a client presents this id of, if this process has it at hand. */
+  find(mcpSessionId: string): ClientSession | undefined {
+    return this.#byMcpSessionId.get(mcpSessionId);
+  }
+
+  /** The session of this `ClientSession.id`, if this process has it at hand. */
   get(id: string): ClientSession | undefined {
     return this.#sessions.get(id);
   }
@@ -99,13 +114,13 @@ export class SessionTable {
    * The session from the shared records; null for an id that is none, or no longer. Rejects with OVERLOADED as `create`
    * throws it: what comes back after a restart counts like what is new.
    */
-  load(id: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
-    if (!isSessionId(id)) return Promise.resolve(null);
+  load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
+    if (!isSessionId(mcpSessionId)) return Promise.resolve(null);
     // One look-up for callers who have the same right to it; a stranger's must not answer for the owner's.
-    const key = `${id} ${principal.id} ${endpoint.path}`;
+    const key = `${mcpSessionId} ${principal.id} ${endpoint.path}`;
     let loading = this.#loading.get(key);
     if (loading === undefined) {
-      loading = this.#load(id, principal, endpoint).finally(() => this.#loading.delete(key));
+      loading = this.#load(mcpSessionId, principal, endpoint).finally(() => this.#loading.delete(key));
       this.#loading.set(key, loading);
     }
     return loading;
@@ -122,6 +137,7 @@ export class SessionTable {
     if (session.ended) return;
     session.ended = true;
     this.#sessions.delete(session.id);
+    this.#byMcpSessionId.delete(session.mcpSessionId);
     this.#count(session, -1);
     session.openAsks?.abandonAll(new GatewayError('CANCELLED', reason));
     session.exchanges.cancelAll(reason);
@@ -166,7 +182,8 @@ export class SessionTable {
     this.sweep();
   }
 
-  async #load(id: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
+  async #load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
+    const id = digestOf(mcpSessionId);
     const record = await this.#deps.records.get(id);
     const known = this.#sessions.get(id);
     if (known !== undefined) return known;
@@ -188,7 +205,7 @@ export class SessionTable {
       logLevel: isLogLevel(record.logLevel) ? record.logLevel : null,
       handle: null,
     };
-    const session = new ClientSession(client, endpoint, true, record.createdAt, this.#deps.clock.now());
+    const session = new ClientSession(client, mcpSessionId, endpoint, true, record.createdAt, this.#deps.clock.now());
     session.initialized = record.initialized;
     this.#add(session);
     return session;
@@ -222,6 +239,7 @@ export class SessionTable {
 
   #add(session: ClientSession): void {
     this.#sessions.set(session.id, session);
+    this.#byMcpSessionId.set(session.mcpSessionId, session);
     this.#count(session, 1);
   }
 
@@ -254,6 +272,11 @@ export class SessionTable {
     }
     this.end(oldest, 'the session made room for a newer one');
   }
+}
+
+/** Everything but the client's own requests knows a session by this: neither the disk nor a log can give it away. */
+function digestOf(mcpSessionId: string): string {
+  return hash('sha256', mcpSessionId).slice(0, 32);
 }
 
 /** Our ids and nothing else: 128 random bits in hex. Anything else needs no look-up. */

@@ -164,7 +164,7 @@ export class StatefulFront {
       sendError(context, 400, -32600, 'Mcp-Session-Id is missing: send initialize first', requestId);
       return null;
     }
-    const session = this.#deps.sessions.get(claim.sessionId);
+    const session = this.#deps.sessions.find(claim.sessionId);
     if (session !== undefined) return this.#admit(context, session, claim, endpoint, principal, requestId);
     return this.#load(context, claim, endpoint, principal, requestId);
   }
@@ -235,7 +235,7 @@ export class StatefulFront {
       sessions.end(session, 'the server could not be reached');
       return sendMessage(context, 200, answer);
     }
-    sendMessage(context, 200, answer, ['mcp-session-id', session.id]);
+    sendMessage(context, 200, answer, ['mcp-session-id', session.mcpSessionId]);
   }
 
   #standalone(session: ClientSession): StandaloneStreams {

@@ -129,7 +129,7 @@ test('S2.34 ping is answered here, notifications with 202 and no body, and what 
   assert.equal(rig.core.notified.length, 0);
   await rig.post('{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}', headers);
   assert.equal(rig.core.notified[0]?.message.method, 'notifications/roots/list_changed');
-  assert.equal(rig.core.notified[0]?.client.sessionId, headers['mcp-session-id']);
+  assert.equal(rig.core.notified[0]?.client.sessionId, rig.downstream.sessions.find(headers['mcp-session-id']!)!.id);
 });
 
 test('a client that never says initialized, nor its revision, is served all the same', async () => {
@@ -201,10 +201,11 @@ test('check:C5 DELETE ends the session and its calls, and then it does not exist
   const ran = rig.core.ran.length;
   const running = rig.post(call(1, 'tools/call', { name: 't' }), headers);
   while (rig.core.ran.length === ran) await new Promise((resolve) => setTimeout(resolve, 5));
+  const { id } = rig.downstream.sessions.find(headers['mcp-session-id']!)!;
   assert.equal((await send(rig.url(), 'DELETE', headers)).status, 204);
   await running;
   assert.notEqual(cancelled, '');
-  assert.ok(rig.core.ended.includes(headers['mcp-session-id']!));
+  assert.ok(rig.core.ended.includes(id));
   assert.equal((await rig.post(call(1, 'tools/list'), headers)).status, 404);
   assert.equal((await send(rig.url(), 'DELETE', headers)).status, 404);
   assert.equal((await send(rig.url(), 'GET', { ...headers, accept: 'text/event-stream' })).status, 404);

@@ -255,7 +255,7 @@ test('a cancel finds the call of its own session, and no answer follows', async 
 
 test('check:B7 the GET stream carries what belongs to no call; what came before waits for it', async () => {
   const headers = await rig.session({ capabilities: CAPABILITIES });
-  const id = headers['mcp-session-id']!;
+  const { id } = rig.downstream.sessions.find(headers['mcp-session-id']!)!;
   const changed = notification('notifications/tools/list_changed', null, 'stateful');
   await assert.rejects(rig.downstream.ask(id, request('roots/list', '1', null, 'stateful')), {
     code: 'MISSING_CAPABILITY',
@@ -285,7 +285,7 @@ test('check:B7 the GET stream carries what belongs to no call; what came before 
 
 test('several GET streams are allowed; each message goes to the youngest alone', async () => {
   const headers = await rig.session();
-  const id = headers['mcp-session-id']!;
+  const { id } = rig.downstream.sessions.find(headers['mcp-session-id']!)!;
   const one = await rig.listen(headers);
   const two = await rig.listen(headers);
   assert.equal(two.status, 200);

@@ -187,7 +187,7 @@ function open(path: string): DatabaseSync {
   }
 }
 
-/** The ids of sessions stand in it. What SQLite puts beside a file gets the file's rights. */
+/** What clients said of themselves and were sent stands in it. What SQLite puts beside a file gets the file's rights. */
 function keepPrivate(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
   chmodSync(path, 0o600);

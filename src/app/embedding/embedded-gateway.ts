@@ -194,7 +194,7 @@ export class EmbeddedGateway implements Gateway {
     });
     const { firstListWaitMs } = registry.state;
     const answer = await initializeAnswer(gateway, message, AGGREGATE, session.client, firstListWaitMs);
-    return { sessionId: session.id, result: parsed<InitializeResult>(answer.body) };
+    return { sessionId: session.mcpSessionId, result: parsed<InitializeResult>(answer.body) };
   }
 
   handleToolsList(params: { readonly cursor?: string } = {}): Promise<Answer<ToolsListResult>> {
