@@ -1,4 +1,7 @@
+import { ByteGatherer } from '../model/byte-gatherer.ts';
+
 const NEWLINE = 0x0a;
+const NOTHING = Buffer.alloc(0);
 
 /**
  * Cuts a byte stream into lines. Linear whatever the pieces, and bounded: a line above the limit is dropped up to its
@@ -8,8 +11,7 @@ export class LineReader {
   readonly #maxBytes: number;
   readonly #onLine: (line: Buffer) => void;
   readonly #onTooLong: () => void;
-  #pieces: Buffer[] = [];
-  #length = 0;
+  readonly #held = new ByteGatherer();
   #skipping = false;
 
   /** `onLine` gets each line without its end, and may keep it; blank lines are left out. */
@@ -24,8 +26,7 @@ export class LineReader {
     for (;;) {
       const end = chunk.indexOf(NEWLINE, start);
       if (end < 0) break;
-      this.#add(chunk.subarray(start, end));
-      this.#finish();
+      this.#end(chunk.subarray(start, end));
       start = end + 1;
     }
     if (start < chunk.length) this.#add(chunk.subarray(start));
@@ -33,28 +34,29 @@ export class LineReader {
 
   /** The stream has ended; a last line may lack its end. */
   end(): void {
-    this.#finish();
+    this.#end(NOTHING);
+  }
+
+  /** A line that came in one piece is handed on as it is. */
+  #end(last: Buffer): void {
+    const whole = this.#held.length === 0 && !this.#skipping && last.length <= this.#maxBytes;
+    if (!whole) this.#add(last);
+    const skipped = this.#skipping;
+    this.#skipping = false;
+    if (!skipped) this.#finish(whole ? last : this.#held.take());
   }
 
   #add(piece: Buffer): void {
     if (this.#skipping || piece.length === 0) return;
-    this.#length += piece.length;
-    if (this.#length > this.#maxBytes) {
+    if (this.#held.length + piece.length > this.#maxBytes) {
       this.#skipping = true;
-      this.#pieces = [];
+      this.#held.clear();
       this.#onTooLong();
-    } else this.#pieces.push(piece);
+    } else this.#held.add(piece);
   }
 
-  #finish(): void {
-    const pieces = this.#pieces;
-    const skipped = this.#skipping;
-    this.#pieces = [];
-    this.#length = 0;
-    this.#skipping = false;
-    if (skipped || pieces.length === 0) return;
-    let line = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
-    if (line.at(-1) === 0x0d) line = line.subarray(0, -1);
+  #finish(bytes: Buffer): void {
+    const line = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
     if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#onLine(line);
   }
 }
