@@ -145,7 +145,8 @@ export interface LoggedEvent {
 
 /**
  * What was sent on a client's SSE streams, for replay after `Last-Event-ID`. Bounded per stream in bytes and time
- * (1 MiB, 5 min); what fell out cannot be replayed. `stream` names a session and one of its streams.
+ * (1 MiB, 5 min) and over all of them in bytes (16 MiB); what fell out cannot be replayed. `stream` names a session and
+ * one of its streams.
  */
 export interface EventLog {
   /** Event ids grow, are unique per session, and name their stream. Returns at once; durable within 100 ms. */
