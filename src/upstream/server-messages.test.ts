@@ -228,3 +228,38 @@ test('subscriptions are named by our id on the wire and by the client’s id to 
   script.last.respond(id, { resultType: 'complete', _meta: meta });
   assert.match(answerText(await outcome), /"io.modelcontextprotocol\/subscriptionId":"my-listen"/);
 });
+
+test('what is asked for a task belongs to the tasks/result that waits for it, whatever else is under way', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({
+    ...statefulServer(),
+    'tools/call': () => SILENCE,
+    'tasks/result': () => SILENCE,
+  });
+  await bench.run([serverOf('a'), script]);
+  const waiting = (id: string) =>
+    new TestExchange(client, request('tasks/result', `"${id}"`, `{"taskId":"${id}"}`, 'stateful'));
+  const [first, second] = [waiting('t-1'), waiting('t-2')];
+  const newest = toolCall(client, '{"name":"echo"}', '9');
+  const outcomes = [first, second, newest].map((exchange) => bench.call('a', exchange));
+  await settled();
+  first.answer = (asked) => Promise.resolve(result(asked.id, '{"action":"accept"}', 'stateful'));
+  const _meta = { 'io.modelcontextprotocol/related-task': { taskId: 't-1' } };
+  script.last.deliver({ jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: { message: 'who?', _meta } });
+  await settled();
+  assert.deepEqual([first.asked.length, second.asked.length, newest.asked.length], [1, 0, 0]);
+  for (const exchange of [first, second, newest]) exchange.onCancel?.('enough');
+  await Promise.all(outcomes);
+});
+
+test('progress of a task that the call itself waits for goes to the call, after the answer too', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  const exchange = toolCall(client, '{"name":"echo","task":{},"_meta":{"progressToken":"t"}}');
+  await bench.call('a', Object.assign(exchange, { waitsForTask: true }));
+  const { id } = script.last.lastOf('tools/call');
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: id, progress: 1 } });
+  assert.deepEqual(bench.events.notifications, []);
+  assert.match(exchange.emitted.at(-1)!.bytes.toString(), /"progressToken":"t"/);
+});

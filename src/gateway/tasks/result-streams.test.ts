@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { agent, type Call, client, ended, GatewayBench, type RunOptions } from '../../../test/support/gateway-bench.ts';
+import { tool } from '../../../test/support/server-catalogs.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { notification, request, result } from '../../protocol/compose.ts';
+
+const OFFERS = {
+  old: {
+    tools: [tool('run', ',"execution":{"taskSupport":"required"}')],
+    capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
+  },
+};
+const CAPABILITIES = '{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+const ELICIT =
+  '{"message":"who?","mode":"form","requestedSchema":{},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t-1"}}}';
+
+type Json = { readonly [key: string]: Json } & { readonly status: string };
+
+/** A stateful server with one task, seen by a stateless client. */
+class Old {
+  readonly bench = new GatewayBench(OFFERS);
+  readonly options: RunOptions = { client: client('stateless', { capabilities: CAPABILITIES }) };
+  status = 'working';
+  /** The `tasks/result` of ours, while it is open. */
+  stream: Call | null = null;
+  opened = 0;
+  end: (outcome: Outcome) => void = () => {};
+  taskId = '';
+
+  constructor() {
+    this.bench.upstreams.respond = (call) => this.#respond(call);
+  }
+
+  static async started(): Promise<Old> {
+    const old = new Old();
+    old.taskId = (ended(await old.run('tools/call', { name: 'old__run' })) as Json)['taskId'] as unknown as string;
+    return old;
+  }
+
+  run(method: string, params: object = { taskId: this.taskId }): Promise<Outcome> {
+    return this.bench.run(method, JSON.stringify(params), this.options);
+  }
+
+  async get(): Promise<Json> {
+    return ended(await this.run('tasks/get')) as Json;
+  }
+
+  #respond(call: Call): Outcome | Promise<Outcome> {
+    const { method, body } = call.request;
+    const task = { taskId: 't-1', status: this.status, ttl: 60_000 };
+    if (method === 'tools/call') {
+      assert.equal(JSON.parse(body.toString()).task !== undefined, true);
+      return answer(result('1', JSON.stringify({ task }), 'stateful'));
+    }
+    if (method === 'tasks/get') return answer(result('1', JSON.stringify(task), 'stateful'));
+    assert.equal(method, 'tasks/result');
+    this.stream = call;
+    this.opened++;
+    return new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
+}
+
+test('questions of a stateful server are shown with tasks/get, and each is answered by tasks/update', async () => {
+  const old = await Old.started();
+  assert.equal((await old.get()).status, 'working');
+  assert.equal(old.opened, 0, 'no stream before it is needed');
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  const answers = [1, 2].map((id) =>
+    old.stream!.exchange.ask(request('elicitation/create', `${id}`, ELICIT, 'stateful')),
+  );
+  const shown = await got;
+  assert.equal(shown.status, 'input_required');
+  const [first] = Object.keys(shown['inputRequests']!);
+  assert.deepEqual(Object.values((await old.get())['inputRequests']!), [
+    { method: 'elicitation/create', params: { message: 'who?', mode: 'form', requestedSchema: {} } },
+    { method: 'elicitation/create', params: { message: 'who?', mode: 'form', requestedSchema: {} } },
+  ]);
+  const keys = Object.keys((await old.get())['inputRequests']!);
+  assert.equal(keys[0], first);
+  const some = { taskId: old.taskId, inputResponses: { [keys[1]!]: { action: 'accept', n: 1 }, nobody: {} } };
+  assert.deepEqual(ended(await old.run('tasks/update', some)), { resultType: 'complete' });
+  const given = JSON.parse((await answers[1]!).body.toString());
+  assert.deepEqual(given, {
+    action: 'accept',
+    n: 1,
+    _meta: { 'io.modelcontextprotocol/related-task': { taskId: 't-1' } },
+  });
+  assert.deepEqual(Object.keys((await old.get())['inputRequests']!), [first]);
+  assert.equal(old.opened, 1);
+});
+
+test('a task that waits for input is said to be at work as long as there is no question to show', async () => {
+  const old = await Old.started();
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  await old.bench.clock.advance(2_000);
+  assert.equal((await got).status, 'working');
+});
+
+test('the answer is fetched once, kept, and shown with the task', async () => {
+  const old = await Old.started();
+  old.status = 'completed';
+  const got = old.get();
+  await settled();
+  old.end(answer(result('1', '{"content":[{"n":1.0}],"isError":true}', 'stateful')));
+  const shown = await got;
+  assert.deepEqual([shown.status, shown['result']], ['completed', { content: [{ n: 1 }], isError: true }]);
+  const before = old.bench.upstreams.calls.length;
+  assert.equal((await old.get()).status, 'completed');
+  assert.equal(old.bench.upstreams.calls.length, before);
+});
+
+test('a question that is called off is shown no more, and one that was not declared is never shown', async () => {
+  const old = await Old.started();
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  const { exchange } = old.stream!;
+  await assert.rejects(exchange.ask(request('sampling/createMessage', '1', '{}', 'stateful')));
+  await assert.rejects(exchange.ask(request('tasks/get', '2', '{"taskId":"x"}', 'stateful')));
+  const asked = exchange.ask(request('elicitation/create', '"7"', ELICIT, 'stateful'));
+  assert.equal((await got).status, 'input_required');
+  exchange.emit(notification('notifications/cancelled', '{"requestId":"7"}', 'stateful'));
+  await assert.rejects(asked);
+  const last = old.get();
+  await settled();
+  await old.bench.clock.advance(2_000);
+  assert.equal((await last)['inputRequests'], undefined);
+});
+
+test('what the server asks elsewhere, naming the task, is a question of the task', async () => {
+  const old = await Old.started();
+  const asked = old.bench.gateway.request('old', null, request('elicitation/create', '1', ELICIT, 'stateful'));
+  await settled();
+  const shown = await old.get();
+  const [key] = Object.keys(shown['inputRequests']!);
+  await old.run('tasks/update', { taskId: old.taskId, inputResponses: { [key!]: { action: 'decline' } } });
+  assert.match((await asked).body.toString(), /"action":"decline"/);
+  const strange = ELICIT.replace('t-1', 't-2');
+  const refused: Message = await old.bench.gateway.request(
+    'old',
+    null,
+    request('elicitation/create', '1', strange, 'stateful'),
+  );
+  assert.equal(refused.kind, 'error');
+});
+
+test('a stream that broke is opened again; its questions are asked anew under other keys', async () => {
+  const old = await Old.started();
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  const lost = old.stream!.exchange.ask(request('elicitation/create', '1', ELICIT, 'stateful'));
+  const [before] = Object.keys((await got)['inputRequests']!);
+  old.end(failure(new GatewayError('UNKNOWN', 'gone')));
+  await assert.rejects(lost);
+  const again = old.get();
+  await settled();
+  assert.equal(old.opened, 2);
+  void old.stream!.exchange.ask(request('elicitation/create', '1', ELICIT, 'stateful')).catch(() => {});
+  const [after] = Object.keys((await again)['inputRequests']!);
+  assert.notEqual(before, after);
+});
+
+test('tasks/list is paged, and a cursor is its caller’s', async () => {
+  const bench = new GatewayBench(OFFERS);
+  let count = 0;
+  bench.upstreams.respond = () =>
+    answer(result('1', `{"task":{"taskId":"t-${++count}","status":"working","ttl":60000}}`, 'stateful'));
+  for (let i = 0; i < 120; i++) {
+    await bench.run('tools/call', '{"name":"old__run","task":{}}');
+    await bench.clock.advance(1);
+  }
+  const sizes: number[] = [];
+  const seen = new Set<string>();
+  let first: string | undefined;
+  for (let cursor: string | undefined; ; ) {
+    const page = ended(await bench.run('tasks/list', cursor === undefined ? null : JSON.stringify({ cursor }))) as {
+      tasks: { taskId: string }[];
+      nextCursor?: string;
+    };
+    sizes.push(page.tasks.length);
+    for (const { taskId } of page.tasks) seen.add(taskId);
+    cursor = page.nextCursor;
+    first ??= cursor;
+    if (cursor === undefined) break;
+  }
+  assert.deepEqual([sizes, seen.size], [[50, 50, 20], 120]);
+  const other = client('stateful', { principal: agent('eve', 'old') });
+  for (const options of [{ client: other }, {}]) {
+    const cursor = 'client' in options ? first! : `${first!.slice(0, -2)}AA`;
+    const outcome = await bench.run('tasks/list', JSON.stringify({ cursor }), options);
+    assert.equal(outcome.kind === 'failure' && outcome.error.code, 'INVALID_PARAMS');
+  }
+});
