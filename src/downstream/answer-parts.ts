@@ -33,12 +33,12 @@ export function answerParts(request: Message, endpoint: Endpoint, outcome: Outco
   return withId(answerMessage(request, endpoint, outcome), request.id);
 }
 
-/** What servers answer to these goes to the one client that asked and is kept by nobody; lists and tasks are kept. */
-const PASSED_ON: ReadonlySet<string> = new Set(['tools/call', 'resources/read', 'prompts/get']);
-
-/** Whether nobody needs the parts of the answer once they are sent. */
+/**
+ * Whether nobody needs the parts of the answer once they are sent: what a tool answers goes to the one client that called
+ * it, where lists and resources may be kept, or shared by several who asked at the same time.
+ */
 export function isPassedOn(request: Message, outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && PASSED_ON.has(request.method);
+  return outcome.kind === 'answer' && request.method === 'tools/call';
 }
 
 /** A notification in the client's vocabulary; null when it has no word for it, or the client does not want to hear it. */

@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { unmapped } from '../model/host-address.ts';
+import { claim, giveBack } from '../model/lent-memory.ts';
 import type { Admission } from './admission.ts';
 import { BodyReader, bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
-import { giveBack, isLent } from './lent-memory.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { SseWriter } from './sse-writer.ts';
 import type { StreamWheel } from './stream-wheel.ts';
@@ -174,12 +174,12 @@ export class RequestContext {
    */
   answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
     const { request, response } = this;
-    const mine = !this.#answered && parts.some(isLent);
+    const lent = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
-    if (!mine) return;
+    if (lent === undefined) return;
     response.once('finish', () => {
       // A connection that broke says `finish` too, and what it was still writing may not be let go of.
-      if (response.errored === null && !request.socket.destroyed) for (const part of parts) giveBack(part);
+      if (response.errored === null && !request.socket.destroyed) giveBack(lent);
     });
   }
 

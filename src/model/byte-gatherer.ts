@@ -1,3 +1,5 @@
+import { lend } from './lent-memory.ts';
+
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
 const MAX_BLOCK_BYTES = 64 * 1024;
@@ -43,7 +45,7 @@ export class ByteGatherer {
   take(): Buffer {
     this.#seal();
     const [first = NOTHING] = this.#pieces;
-    const whole = this.#pieces.length <= 1 ? first : Buffer.concat(this.#pieces, this.#length);
+    const whole = this.#pieces.length <= 1 ? first : this.#joined();
     this.clear();
     return whole;
   }
@@ -63,6 +65,14 @@ export class ByteGatherer {
     this.#length = 0;
     this.#block = null;
     this.#blockUsed = 0;
+  }
+
+  /** In memory that may be given back, should it turn out to be passed on to somebody and no more. */
+  #joined(): Buffer {
+    const whole = lend(this.#length);
+    let at = 0;
+    for (const piece of this.#pieces) at += piece.copy(whole, at);
+    return whole;
   }
 
   #seal(): void {

@@ -243,9 +243,10 @@ export class Connection implements Carrier, TransportReceiver {
 
   received(bytes: Buffer, stream: number): void {
     if (isBatch(bytes)) {
+      // Each message goes its own way: when one of them is done with, its memory may be used again.
       const batch = scanBatch(bytes);
       if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
-      else for (const element of batch) this.#take(element, stream);
+      else for (const element of batch) this.#take(Buffer.from(element), stream);
     } else this.#take(bytes, stream);
   }
 

@@ -6,7 +6,7 @@ const MAX_KEPT_EACH = 4 * 1024 * 1024;
 const MAX_KEPT_BYTES = 16 * 1024 * 1024;
 
 /** One for the process, like the memory it hands out: whoever gives something back need not know who lent it. */
-const lent = new WeakSet<ArrayBufferLike>();
+const lent = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
 /** The last given back is the first to be lent again, because it is in the processor's caches. */
 const kept: ArrayBuffer[] = [];
 let keptBytes = 0;
@@ -26,27 +26,34 @@ export function lend(bytes: number): Buffer {
     memory = candidate;
   }
   memory ??= Buffer.allocUnsafeSlow(Math.ceil(bytes / STEP) * STEP).buffer;
-  lent.add(memory);
+  lent.set(memory, 'lent');
   return Buffer.from(memory, 0, bytes);
 }
 
 /**
- * Takes back what was lent, by a view of it; anything else is left alone. Whoever gives it back says that nothing reads
- * it any more, neither here nor in the kernel. All views are detached: a reader who comes too late finds nothing,
+ * To be called by whoever is about to send views of lent memory and will need them no more. Only one may: where a second
+ * one comes, the memory is shared by both, and left to the collector. True for the first.
+ */
+export function claim(view: Buffer): boolean {
+  const state = lent.get(view.buffer);
+  if (state === undefined) return false;
+  lent.set(view.buffer, state === 'lent' ? 'claimed' : 'shared');
+  return state === 'lent';
+}
+
+/**
+ * Takes back what was claimed, by a view of it; anything else is left alone. Whoever gives it back says that nothing
+ * reads it any more, neither here nor in the kernel. All views are detached: a reader who comes too late finds nothing,
  * never the bytes of somebody else.
  */
 export function giveBack(view: Buffer): void {
   const memory = view.buffer;
-  if (!lent.delete(memory)) return;
+  if (lent.get(memory) !== 'claimed') return;
+  lent.delete(memory);
   const size = memory.byteLength;
   const keeps = size <= MAX_KEPT_EACH && keptBytes + size <= MAX_KEPT_BYTES;
   const moved = (memory as ArrayBuffer).transfer(keeps ? size : 0);
   if (!keeps) return;
   kept.push(moved);
   keptBytes += size;
-}
-
-/** Whether the view is of memory that is lent. */
-export function isLent(view: Buffer): boolean {
-  return lent.has(view.buffer);
 }
