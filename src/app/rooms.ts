@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { ConfigResult } from '../config/load-config.ts';
 import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
@@ -100,6 +101,7 @@ export async function buildRooms(
       logger,
       guard: reaper,
       env,
+      owner: createHash('sha256').update(key).update('containers').digest('hex').slice(0, 16),
       memoryServers: options.memoryServers ?? new Map(),
     }),
     maxProcesses: loaded.state.maxProcesses,

@@ -5,8 +5,10 @@ import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
 import type { HttpSpec, Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { ContainerHost } from '../upstream/docker/container-host.ts';
 import type { OpenTransport } from '../upstream/open-transport.ts';
 import type { ProcessGuard } from '../upstream/process/process-guard.ts';
+import { DockerTransport } from '../upstream/transport/docker-transport.ts';
 import { HttpClientShare } from '../upstream/transport/http-client-share.ts';
 import { HttpTransport } from '../upstream/transport/http-transport.ts';
 import { JsonTransport } from '../upstream/transport/json-transport.ts';
@@ -21,6 +23,8 @@ export interface TransportsDeps {
   readonly logger: Logger;
   readonly guard: ProcessGuard;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** What containers that are run from here are known by, over restarts. */
+  readonly owner: string;
   /** In-process servers by the key of their definition. */
   readonly memoryServers: ReadonlyMap<string, MemoryServerFactory>;
 }
@@ -28,6 +32,12 @@ export interface TransportsDeps {
 /** Makes the transport a definition asks for: the one place that knows which class serves which type. */
 export function transports(deps: TransportsDeps): OpenTransport {
   const clients = new HttpClientShare();
+  const containers = new ContainerHost({
+    owner: deps.owner,
+    run: deps.random.hex(8),
+    environment: deps.env,
+    swept: (count) => deps.logger.warn('containers_swept', { count }),
+  });
   const resolver = new Resolver({ clock: deps.clock });
   return (server, { kind, label }): Transport => {
     const logger = deps.logger.child({ server: server.name, connection: label });
@@ -43,6 +53,16 @@ export function transports(deps: TransportsDeps): OpenTransport {
           redact: (text) => deps.logger.redact(text),
           clock: deps.clock,
           environment: deps.env,
+        });
+      case 'docker':
+        return new DockerTransport({
+          server: server.name,
+          spec,
+          maxMessageBytes: server.limits.maxMessageBytes,
+          host: containers,
+          logger,
+          redact: (text) => deps.logger.redact(text),
+          clock: deps.clock,
         });
       case 'memory': {
         const factory = deps.memoryServers.get(spec.key);

@@ -5,6 +5,31 @@ interface ServerTools {
   readonly timeoutMs?: number | undefined;
 }
 
+interface ServerDocker {
+  /** Image to run; it must be on the machine already. */
+  readonly image?: string | undefined;
+  /** Running container to attach to instead, started with `-i`; all sessions share it. */
+  readonly container?: string | undefined;
+  /** Address of the engine's API, `unix:///path` or `tcp://host:port`; `DOCKER_HOST` or the usual sockets by default. */
+  readonly engine?: string | undefined;
+  /** Network of the container, such as `none` or `host`. */
+  readonly network?: string | undefined;
+  /** `source:/target[:ro]`; sources as paths of this configuration, or names of volumes. */
+  readonly volumes?: readonly string[] | undefined;
+  /** User in the container. */
+  readonly user?: string | undefined;
+  /** Nothing outside of volumes can be written. */
+  readonly readOnly?: boolean | undefined;
+  /** Most memory, in bytes or as `512m`. */
+  readonly memory?: number | string | undefined;
+  /** Most processors, such as 0.5. */
+  readonly cpus?: number | undefined;
+  /** Most processes. */
+  readonly pids?: number | undefined;
+  /** Labels beside our own. */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
+}
+
 interface ServerSsh {
   /** Name, alias of the ssh configuration, or address. */
   readonly host: string;
@@ -40,7 +65,7 @@ interface ServerTls {
 
 /** A server as it stands in a configuration file under its name. */
 export interface ServerInput {
-  /** How the server is reached: `stdio` (also `local`), `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse. */
+  /** How the server is reached: `stdio` (also `local`), `docker`, `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse. */
   readonly type?: string | undefined;
   /** The program of a local server, or the program and its arguments. Never run by a shell. */
   readonly command?: string | readonly (string | number | boolean)[] | undefined;
@@ -116,6 +141,8 @@ export interface ServerInput {
   readonly cache?: boolean | undefined;
   /** Start with the gateway, or when the server is first needed. */
   readonly start?: 'eager' | 'lazy' | undefined;
+  /** A server in a container of Docker or Podman, run with its input open, an init process, and removed at its end. `args` are the arguments after the image, `command` replaces its entry point, `env` and `cwd` are those in the container. */
+  readonly docker?: ServerDocker | undefined;
   /** The host that `command` runs on, as `user@host:port` or as an object. Reached by the ssh program of this machine, without prompts; `env` and `cwd` are those of the remote process. */
   readonly ssh?: string | ServerSsh | undefined;
   /** Variables a local server inherits beyond the usual few: true for all, or a list of names. */

@@ -21,6 +21,8 @@ function transportFacts(transport: TransportSpec): unknown {
     const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
     return ['stdio', command, args, sorted(revealed(env)), inherited, cwd, ...(ssh === null ? [] : [ssh])];
   }
+  if (transport.type === 'docker')
+    return ['docker', transport.target, sorted(revealed(transport.env)), transport.engine];
   const { type, url, sseFallback = false, headers, tls } = transport;
   const lowered = Object.fromEntries(
     Object.entries(revealed(headers)).map(([name, value]) => [name.toLowerCase(), value]),

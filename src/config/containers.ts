@@ -30,6 +30,8 @@ export interface Layout {
 
 const CONTAINERS = ['mcpServers', 'servers', 'mcp_servers', 'context_servers', 'mcp', 'extensions'];
 const OUR_SERVER_KEYS = [
+  'docker',
+  'ssh',
   'isolation',
   'isolationHeader',
   'timeoutMs',

@@ -117,6 +117,8 @@ const CASES: readonly Case[] = [
   server('TL1411', '{ "url": "https://x.example/", "tls": { "ca": "bad.env" } }'),
   server('TL1412', '{ "command": "m", "ssh": "-oProxyCommand=x" }'),
   server('TL1412', '{ "command": "m", "ssh": { "host": "h", "user": "-l" } }'),
+  server('TL1413', '{ "docker": { "image": "a", "container": "b" } }'),
+  server('TL1413', '{ "docker": { "image": "../x" } }'),
   top('TL1501', '"agents": { "ci": { "key": "short" } }'),
   top('TL1502', `"agents": { "a": { "key": "${KEY}" }, "b": { "key": "${KEY}" } }`),
   top('TL1503', `"agents": { "a": { "key": "${KEY}", "servers": ["memroy"] } }`),

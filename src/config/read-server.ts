@@ -7,6 +7,7 @@ import type { Expander } from './expand.ts';
 import { FieldReader } from './field-reader.ts';
 import { child, type Member, type Node, type ObjectNode, objectAt } from './node.ts';
 import type { Problems } from './problem.ts';
+import { readDocker } from './read-docker.ts';
 import { type HttpContext, readHttp } from './read-http.ts';
 import { readStdio, type StdioContext } from './read-stdio.ts';
 import { serverJsonSchema } from './schema-json.ts';
@@ -54,7 +55,9 @@ export function readServer(definition: Definition, name: string, context: Server
         ? null
         : type.type === 'stdio'
           ? readStdio(fields, context)
-          : readHttp(fields, type.type, type.sseFallback, context);
+          : type.type === 'docker'
+            ? readDocker(fields, context)
+            : readHttp(fields, type.type, type.sseFallback, context);
     const timeoutMs = readTimeout(fields, client, strict);
     checkRetry(fields);
     for (const secret of fields.secrets) context.secrets.add(secret);
@@ -62,7 +65,7 @@ export function readServer(definition: Definition, name: string, context: Server
     const limits = objectAt(fields.node, 'limits') ?? fields.node;
     const limit = (key: string): number | undefined => numberAt(limits, key);
     const maxMessageBytes = limit('maxMessageBytes') ?? DEFAULTS.maxMessageBytes;
-    const isolation = fields.literal('isolation') as Server['isolation'];
+    const isolation = readIsolation(fields, transport);
     const isolationHeader = fields.literal('isolationHeader');
     return {
       name,
@@ -138,6 +141,17 @@ function readTimeout(fields: FieldReader, client: Client, strict: boolean): numb
   if (timeoutMs <= LONGEST_MS) return timeoutMs;
   fields.error('TL1303', node, `${fields.path}.${key} is longer than a week`);
   return DEFAULTS.timeoutMs;
+}
+
+/** A container has one input and one output: who attaches to it shares them with everybody. */
+function readIsolation(fields: FieldReader, transport: Server['transport']): Server['isolation'] {
+  const written = fields.literal('isolation') as Server['isolation'];
+  if (transport.type !== 'docker' || !('container' in transport.target)) return written;
+  if (written !== null && written !== 'shared') {
+    const message = `${fields.path} is attached to a container, whose streams all sessions share`;
+    fields.error('TL1306', child(fields.node, 'isolation') ?? null, message, 'leave out "isolation", or run an image');
+  }
+  return 'shared';
 }
 
 function checkRetry(fields: FieldReader): void {

@@ -75,7 +75,8 @@ function one(text: string | null): string[] | null {
   return text === null ? null : [text];
 }
 
-function readEnv(fields: FieldReader, context: StdioContext): Record<string, Secret> | null {
+/** The variables a definition declares; null after a problem. */
+export function readEnv(fields: FieldReader, context: StdioContext): Record<string, Secret> | null {
   const env: Record<string, Secret> = Object.create(null);
   let good = true;
   const set = (name: string, value: string): void => {

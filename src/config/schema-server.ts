@@ -17,7 +17,7 @@ export const serverSchema = z
       .string()
       .optional()
       .describe(
-        'How the server is reached: `stdio` (also `local`), `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse.',
+        'How the server is reached: `stdio` (also `local`), `docker`, `http` (also `streamable-http`, `streamableHttp`, `streamable_http`, `remote`), `sse` or `json`. Inferred where it is missing: a command means stdio, a url means http with a fall-back to sse.',
       ),
     command: z
       .union([z.string().min(1), z.array(word).min(1)])
@@ -115,6 +115,39 @@ export const serverSchema = z
       .default(DEFAULTS.start)
       .optional()
       .describe('Start with the gateway, or when the server is first needed.'),
+    docker: z
+      .strictObject({
+        image: z.string().min(1).optional().describe('Image to run; it must be on the machine already.'),
+        container: z
+          .string()
+          .min(1)
+          .optional()
+          .describe('Running container to attach to instead, started with `-i`; all sessions share it.'),
+        engine: z
+          .string()
+          .min(1)
+          .optional()
+          .describe(
+            "Address of the engine's API, `unix:///path` or `tcp://host:port`; `DOCKER_HOST` or the usual sockets by default.",
+          ),
+        network: z.string().min(1).optional().describe('Network of the container, such as `none` or `host`.'),
+        volumes: names
+          .optional()
+          .describe('`source:/target[:ro]`; sources as paths of this configuration, or names of volumes.'),
+        user: z.string().min(1).optional().describe('User in the container.'),
+        readOnly: z.boolean().optional().describe('Nothing outside of volumes can be written.'),
+        memory: z
+          .union([z.int().min(1), z.string().min(1)])
+          .optional()
+          .describe('Most memory, in bytes or as `512m`.'),
+        cpus: z.number().positive().optional().describe('Most processors, such as 0.5.'),
+        pids: z.int().min(1).optional().describe('Most processes.'),
+        labels: z.record(z.string(), z.string()).optional().describe('Labels beside our own.'),
+      })
+      .optional()
+      .describe(
+        'A server in a container of Docker or Podman, run with its input open, an init process, and removed at its end. `args` are the arguments after the image, `command` replaces its entry point, `env` and `cwd` are those in the container.',
+      ),
     ssh: z
       .union([
         z.string().min(1),

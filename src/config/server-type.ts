@@ -6,13 +6,16 @@ import { URL_KEYS } from './read-http.ts';
 
 export type ServerType =
   | { readonly type: 'stdio' }
+  | { readonly type: 'docker' }
   | { readonly type: HttpSpec['type']; readonly sseFallback: boolean }
   /** A client's own built-in: nothing that could be started. */
   | { readonly type: 'builtin' };
 
-const TYPES: Readonly<Record<string, 'stdio' | HttpSpec['type'] | 'remote'>> = {
+const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 'remote'>> = {
   stdio: 'stdio',
   local: 'stdio',
+  docker: 'docker',
+  container: 'docker',
   http: 'http',
   https: 'http',
   streamablehttp: 'http',
@@ -46,6 +49,8 @@ export function serverType(fields: FieldReader, client: Client, quiet: boolean):
     fields.error('TL1306', url.node, message);
     return null;
   }
+  const docker = fields.first('docker');
+  if (docker !== null || type === 'docker') return dockerType(fields, quiet, docker !== null, type, url !== undefined);
   if (type === 'stdio' && command === null) return complain(fields, quiet, 'TL1406', 'a stdio server needs a command');
   if (type !== null && type !== 'stdio' && url === undefined) {
     return complain(fields, quiet, 'TL1407', `a server of type ${JSON.stringify(wanted)} needs a url`);
@@ -59,8 +64,29 @@ export function serverType(fields: FieldReader, client: Client, quiet: boolean):
   return { type: 'http', sseFallback: true };
 }
 
+function dockerType(
+  fields: FieldReader,
+  quiet: boolean,
+  written: boolean,
+  type: string | null,
+  hasUrl: boolean,
+): ServerType | null {
+  if (!written) return complain(fields, quiet, 'TL1413', 'a server in a container needs "docker"');
+  if (hasUrl || fields.has('ssh') || (type !== null && type !== 'docker' && type !== 'stdio')) {
+    const other = hasUrl ? 'a url' : fields.has('ssh') ? 'ssh' : `the type ${JSON.stringify(type)}`;
+    fields.error('TL1306', null, `${fields.path} has docker and ${other} both`);
+    return null;
+  }
+  return { type: 'docker' };
+}
+
 /** Not said when a misspelt key was reported already: that is the cause. */
-function complain(fields: FieldReader, quiet: boolean, code: 'TL1406' | 'TL1407' | 'TL1409', what: string): null {
+function complain(
+  fields: FieldReader,
+  quiet: boolean,
+  code: 'TL1406' | 'TL1407' | 'TL1409' | 'TL1413',
+  what: string,
+): null {
   if (!quiet) fields.error(code, null, `${fields.path}: ${what}`);
   return null;
 }

@@ -48,7 +48,7 @@ export const SERVER = object(
     state: { enum: STATES },
     health: { enum: ['unknown', 'healthy', 'unhealthy'] },
     reason: nullable(text),
-    transport: { enum: ['stdio', 'http', 'sse', 'json', 'memory'] },
+    transport: { enum: ['stdio', 'docker', 'http', 'sse', 'json', 'memory'] },
     endpoint: nullable(text),
     era: nullable({ enum: ['stateful', 'stateless'] }),
     revision: nullable(text),

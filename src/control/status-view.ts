@@ -8,7 +8,6 @@ export interface StatusView extends ServerStatus {
   readonly localProcess: boolean;
   /** Reached through a remote shell; `sshHost` says where. */
   readonly ssh: boolean;
-  readonly containerId: string | null;
 }
 
 export function statusView(status: ServerStatus): StatusView {
@@ -18,6 +17,5 @@ export function statusView(status: ServerStatus): StatusView {
     external: transport === 'http' || transport === 'sse' || transport === 'json',
     localProcess: transport === 'stdio' && sshHost === null,
     ssh: sshHost !== null,
-    containerId: null,
   };
 }

@@ -7,7 +7,7 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
-import type { Server } from '../model/server.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { cacheHints } from '../protocol/cache-hints.ts';
 import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
@@ -173,7 +173,7 @@ export class ServerEndpoint {
 
   /** A connection that is there anyway, or one that is no process. */
   #mayAskLive(server: Server, known: ServerCatalog | null, client: ClientProfile): boolean {
-    if (server.transport.type !== 'stdio' || known?.hello.era === 'stateless') return true;
+    if (!isOwnProcess(server) || known?.hello.era === 'stateless') return true;
     return this.#deps.upstreams.ownsConnection(server.name, client);
   }
 }

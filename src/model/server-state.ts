@@ -22,8 +22,10 @@ export interface ServerStatus {
   readonly health: Health;
   /** Why it is not healthy, in words, with the remedy where we know one; null when there is nothing to say. */
   readonly reason: string | null;
-  readonly transport: 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+  readonly transport: 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
   readonly endpoint: string | null;
+  /** Name or id of the container it is attached to; null elsewhere. */
+  readonly containerId: string | null;
   /** The host it runs on, where that is reached through ssh; null elsewhere. */
   readonly sshHost: string | null;
   readonly era: 'stateful' | 'stateless' | null;

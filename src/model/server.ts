@@ -37,6 +37,39 @@ export interface StdioSpec {
   readonly ssh?: SshSpec | null;
 }
 
+/** What is run of an image, as `docker run -i --rm --init` would (S2.8). */
+export interface ImageSpec {
+  readonly name: string;
+  /** Arguments after the image's name; empty for the image's own. */
+  readonly command: readonly string[];
+  /** null: the image's own. */
+  readonly entrypoint: readonly string[] | null;
+  readonly cwd: string | null;
+  readonly user: string | null;
+  /** null: the engine's default. */
+  readonly network: string | null;
+  /** `source:target[:ro]`, the source absolute or the name of a volume. */
+  readonly volumes: readonly string[];
+  readonly readOnly: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly limits: {
+    readonly memoryBytes: number | null;
+    readonly cpus: number | null;
+    readonly pids: number | null;
+  };
+}
+
+/** A process in a container that speaks newline-framed JSON-RPC on its standard streams, which the engine's API carries. */
+export interface DockerSpec {
+  readonly type: 'docker';
+  /** A running container of the user's to attach to, or an image to run. */
+  readonly target: { readonly container: string } | { readonly image: ImageSpec };
+  /** Of an image: its environment, expanded. */
+  readonly env: Readonly<Record<string, Secret>>;
+  /** Address of the engine's API; null for `DOCKER_HOST` or the usual sockets. */
+  readonly engine: string | null;
+}
+
 export interface TlsSpec {
   /** PEM texts, already read. */
   readonly ca?: string;
@@ -61,7 +94,12 @@ export interface MemorySpec {
   readonly key: string;
 }
 
-export type TransportSpec = StdioSpec | HttpSpec | MemorySpec;
+export type TransportSpec = StdioSpec | DockerSpec | HttpSpec | MemorySpec;
+
+/** Whether every connection is a process of ours: it costs what a process costs, and takes its state along. */
+export function isOwnProcess({ transport }: Pick<Server, 'transport'>): boolean {
+  return transport.type === 'stdio' || (transport.type === 'docker' && 'image' in transport.target);
+}
 
 /** Whose connection a call may use. `session` is the default for stateful-era servers, `shared` for stateless ones. */
 export type Isolation = 'shared' | 'session' | 'principal';

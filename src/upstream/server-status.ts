@@ -27,6 +27,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     reason: supervisor.reason ?? adviceOn(state, server),
     transport: server.transport.type,
     endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
+    containerId: containerOf(server),
     sshHost: 'ssh' in server.transport ? (server.transport.ssh?.host ?? null) : null,
     era: catalog?.hello.era ?? null,
     revision: catalog?.hello.revision ?? null,
@@ -45,6 +46,10 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     connections: observed.connections,
     catalogFromStore: observed.catalogFromStore,
   };
+}
+
+function containerOf({ transport }: Server): string | null {
+  return transport.type === 'docker' && 'container' in transport.target ? transport.target.container : null;
 }
 
 function healthOf(state: ServerState): Health {

@@ -1,4 +1,4 @@
-import type { Server } from '../model/server.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
 import { ClientCatalogs } from './client-catalogs.ts';
 import { ClientConnections } from './client-connections.ts';
 import { ConnectionEvents } from './connection-events.ts';
@@ -48,7 +48,7 @@ export function assembleUpstream(
   const { clock, random, metrics, knownCatalogs } = deps;
   const { name } = server;
   const { type } = server.transport;
-  const local = type === 'stdio' || type === 'memory';
+  const local = type === 'stdio' || type === 'docker' || type === 'memory';
   const logger = deps.logger.child({ server: name });
   const nobody = standIn(deps.clientInfo ?? null);
   const dropped = metrics.counter(
@@ -76,7 +76,7 @@ export function assembleUpstream(
   const connections = new ClientConnections(server, {
     clock,
     connector,
-    quota: type === 'stdio' ? quota : null,
+    quota: isOwnProcess(server) ? quota : null,
     eras,
     nobody,
     adopted: (connection, want) => {

@@ -53,7 +53,7 @@ S2.4 A ParsePrefixedTool
 S2.5 A AgentClient interface: Name, Initialize, RefreshTools, Tools, CallTool, IsInitialized, ServerInfo
 S2.6 A Capabilities, ToolsCapability{listChanged}, ResourcesCapability{subscribe,listChanged}, PromptsCapability{listChanged}
 S2.7 A Client/NewClient(name,endpoint) (HTTP): Name, Endpoint, Initialize, IsInitialized, RefreshTools, Tools, CallTool, ServerInfo, Ping
-S2.8 - StdioClient/NewStdioClient(name,containerID,docker): Connect, Initialize, RefreshTools, Tools, CallTool, IsInitialized, Name, ServerInfo, Close
+S2.8 C StdioClient/NewStdioClient(name,containerID,docker): Connect, Initialize, RefreshTools, Tools, CallTool, IsInitialized, Name, ServerInfo, Close
 S2.9 A ProcessClient/NewProcessClient(name,command,workDir,env) + same methods, Close
 S2.10 A Initialize (all clients)
 S2.11 A RefreshTools (clients)
@@ -139,7 +139,7 @@ check:A12 A clean shutdown with deadlines, no leaked children
 check:A13 - replica sets, autoscale, scale to zero
 check:A14 - session-scoped temporary servers
 check:B1 A local process stdio, graceful ladder, process group, stderr tail
-check:B2 - Docker container attach
+check:B2 C Docker container attach
 check:B3 C SSH stdio
 check:B4 A streamable HTTP client, sessions, SSE bodies, 404 re-init; initialize/call on every transport
 check:B5 A 2024-11-05 SSE client and server

@@ -69,6 +69,7 @@ async function running(
       logger,
       guard,
       env: process.env,
+      owner: 'test',
       memoryServers: new Map(),
     }),
     maxProcesses: 32,

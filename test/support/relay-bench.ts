@@ -1,22 +1,24 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import type { StdioSpec } from '../../src/model/server.ts';
 import { LineSplitter } from '../../src/upstream/process/line-splitter.ts';
 import type { TransportBench } from '../../src/upstream/transport/transport.contract.ts';
-import type { TransportReceiver } from '../../src/upstream/transport/transport.ts';
-import { nodeSpec, stdioBench } from './stdio-bench.ts';
+import type { Transport, TransportReceiver } from '../../src/upstream/transport/transport.ts';
 
-/** A process whose standard streams the test holds: a relay to a socket. `placed` says where the process runs. */
+/**
+ * A process whose standard streams the test holds: `relay.mjs` with the address of a socket as its argument, run by the
+ * transport that `make` makes. `path`: the socket is a file.
+ */
 export async function relayBench(
   receiver: TransportReceiver,
-  placed: (spec: StdioSpec) => StdioSpec = (spec) => spec,
+  make: (address: string) => Transport,
+  path?: string,
 ): Promise<TransportBench> {
   const listener = createServer();
-  listener.listen(0, '127.0.0.1');
+  if (path === undefined) listener.listen(0, '127.0.0.1');
+  else listener.listen(path);
   await once(listener, 'listening');
   const address = listener.address();
-  const port = typeof address === 'object' && address !== null ? address.port : 0;
-  const { transport } = stdioBench(placed(nodeSpec('relay.mjs', [String(port)])));
+  const transport = make(typeof address === 'object' && address !== null ? String(address.port) : address!);
   const connected = once(listener, 'connection');
   await transport.open(receiver);
   const [socket] = (await connected) as [Socket];

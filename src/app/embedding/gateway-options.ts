@@ -20,7 +20,7 @@ export type RemoteDefinition = ConfiguredServer & { readonly url: string };
 export type ServerDefinition = ConfiguredServer | InProcessServer;
 
 /** The transports of S2.21, and our own. */
-export type TransportType = 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+export type TransportType = 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
 
 export interface GatewayOptions {
   /** Files (relative to `cwd`), or the content of one. Nothing is looked for where it is left out. */

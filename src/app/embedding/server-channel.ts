@@ -63,6 +63,7 @@ export async function openChannel(definition: ServerDefinition, options: Channel
     logger,
     guard,
     env,
+    owner: systemRandom.hex(8),
     memoryServers: new Map(memory ? [[name, definition.factory]] : []),
   });
   const channel = new ConnectionChannel(server, options, guard, (owner) => {

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { MARK, processCount, survivors } from '../../../test/support/processes.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
 import { SshServer } from '../../../test/support/ssh-server.ts';
-import { shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
+import { nodeSpec, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
 import type { SshSpec } from '../../model/server.ts';
 import { RecordingReceiver } from './recording-receiver.contract.ts';
 import { transportContract } from './transport.contract.ts';
@@ -23,7 +23,8 @@ transportContract({
   pushes: true,
   emits: true,
   endsWithServer: true,
-  start: (receiver) => relayBench(receiver, (spec) => ({ ...spec, ssh: sshd.spec() })),
+  start: (receiver) =>
+    relayBench(receiver, (port) => stdioBench(nodeSpec('relay.mjs', [port], { ssh: sshd.spec() })).transport),
 });
 
 const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;

@@ -1,4 +1,5 @@
 import { relayBench } from '../../../test/support/relay-bench.ts';
+import { nodeSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
 import { transportContract } from './transport.contract.ts';
 
 transportContract({
@@ -6,5 +7,5 @@ transportContract({
   pushes: true,
   emits: true,
   endsWithServer: true,
-  start: (receiver) => relayBench(receiver),
+  start: (receiver) => relayBench(receiver, (port) => stdioBench(nodeSpec('relay.mjs', [port])).transport),
 });

@@ -9,7 +9,7 @@ import type { GatewayError } from '../../model/gateway-error.ts';
  * Lifetime: `open` once, then `send` any number of times, `close` once. It is never tied to a request or a signal.
  */
 export interface Transport {
-  readonly kind: 'stdio' | 'http' | 'sse' | 'json' | 'memory';
+  readonly kind: 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
   /** Process id of a local process; null for others. */
   readonly pid: number | null;
   /**

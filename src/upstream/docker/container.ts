@@ -1,0 +1,163 @@
+import type { Duplex } from 'node:stream';
+import { revealed } from '../../model/secret.ts';
+import type { DockerSpec, ImageSpec } from '../../model/server.ts';
+import { type Engine, EngineError } from './engine.ts';
+
+/** On every container we start: the server it is of, the data folder it belongs to, and the process that started it. */
+export const SERVER_LABEL = 'trunkline.server';
+export const OWNER_LABEL = 'trunkline.owner';
+export const RUN_LABEL = 'trunkline.run';
+
+/** The status that says somebody else is at it already. */
+const UNDER_WAY = 409;
+
+export interface AttachedContainer {
+  readonly id: string;
+  readonly stream: Duplex;
+  /** One raw stream instead of frames. */
+  readonly tty: boolean;
+  /** Resolves with the exit code, or null where the engine does not tell. Never rejects. */
+  readonly exited: Promise<number | null>;
+}
+
+/** Attaches to a running container of the user's own (S2.8). Rejects with EngineError or Error, in words for people. */
+export async function attachContainer(engine: Engine, container: string): Promise<AttachedContainer> {
+  const path = `/containers/${encodeURIComponent(container)}`;
+  const { body } = await engine.call('GET', `${path}/json`);
+  const found = body as {
+    readonly Id?: string;
+    readonly State?: { readonly Running?: boolean; readonly Status?: string };
+    readonly Config?: { readonly OpenStdin?: boolean; readonly Tty?: boolean };
+  } | null;
+  const state = found?.State;
+  if (state?.Running !== true) {
+    throw new Error(`the container ${container} is not running (${state?.Status ?? 'unknown'}); start it`);
+  }
+  if (found?.Config?.OpenStdin !== true) {
+    throw new Error(`the container ${container} takes no input; start it with "docker run -i"`);
+  }
+  const id = found.Id ?? container;
+  const stream = await engine.hijack(attachPath(id));
+  return { id, stream, tty: found.Config.Tty === true, exited: exitOf(engine, id, 'not-running') };
+}
+
+/** Runs an image as `docker run -i --rm --init` does, its streams attached before its first byte. Leaves nothing behind. */
+export async function runImage(
+  engine: Engine,
+  spec: DockerSpec,
+  image: ImageSpec,
+  labels: Readonly<Record<string, string>>,
+): Promise<AttachedContainer> {
+  const id = await create(engine, spec, image, labels);
+  try {
+    const stream = await engine.hijack(attachPath(id));
+    try {
+      const exited = exitOf(engine, id, 'next-exit');
+      await engine.call('POST', `/containers/${id}/start`);
+      return { id, stream, tty: false, exited };
+    } catch (error) {
+      stream.destroy();
+      throw error;
+    }
+  } catch (error) {
+    await removeContainer(engine, id);
+    throw error;
+  }
+}
+
+/** SIGTERM, and SIGKILL after so long; resolves when the container has ended, or the engine is gone. */
+export async function stopContainer(engine: Engine, id: string, terminateMs: number): Promise<void> {
+  await engine.call('POST', `/containers/${id}/stop?t=${Math.ceil(terminateMs / 1000)}`, undefined, true).catch(gone);
+}
+
+/** Whatever is left of it. Resolves when it is gone, also where the engine is removing it already. */
+export async function removeContainer(engine: Engine, id: string): Promise<void> {
+  try {
+    await engine.call('DELETE', `/containers/${id}?force=true&v=true`);
+  } catch (error) {
+    gone(error);
+    if (!(error instanceof EngineError) || error.status !== UNDER_WAY) return;
+    await engine.call('POST', `/containers/${id}/wait?condition=removed`).catch(gone);
+  }
+}
+
+/** Removes containers of the same owner that another process started: it was killed before it could do so itself. */
+export async function sweepContainers(engine: Engine, owner: string, run: string): Promise<number> {
+  const filters = encodeURIComponent(JSON.stringify({ label: [`${OWNER_LABEL}=${owner}`] }));
+  const { body } = await engine.call('GET', `/containers/json?all=true&filters=${filters}`);
+  const found = (Array.isArray(body) ? body : []) as {
+    readonly Id?: string;
+    readonly Labels?: Record<string, string>;
+  }[];
+  const left = found.flatMap(({ Id, Labels }) => (Id !== undefined && Labels?.[RUN_LABEL] !== run ? [Id] : []));
+  await Promise.all(left.map((id) => removeContainer(engine, id)));
+  return left.length;
+}
+
+async function create(
+  engine: Engine,
+  spec: DockerSpec,
+  image: ImageSpec,
+  labels: Readonly<Record<string, string>>,
+): Promise<string> {
+  const { memoryBytes, cpus, pids } = image.limits;
+  const body = {
+    Image: image.name,
+    ...(image.command.length === 0 ? {} : { Cmd: image.command }),
+    ...(image.entrypoint === null ? {} : { Entrypoint: image.entrypoint }),
+    ...(image.cwd === null ? {} : { WorkingDir: image.cwd }),
+    ...(image.user === null ? {} : { User: image.user }),
+    Env: Object.entries(revealed(spec.env)).map(([name, value]) => `${name}=${value}`),
+    OpenStdin: true,
+    // The end of our connection is the end of its input, even when we are killed.
+    StdinOnce: true,
+    AttachStdin: true,
+    AttachStdout: true,
+    AttachStderr: true,
+    Tty: false,
+    Labels: { ...image.labels, ...labels },
+    HostConfig: {
+      AutoRemove: true,
+      Init: true,
+      Binds: image.volumes,
+      ReadonlyRootfs: image.readOnly,
+      // What is said on the wire is nobody's log.
+      LogConfig: { Type: 'none' },
+      ...(image.network === null ? {} : { NetworkMode: image.network }),
+      ...(memoryBytes === null ? {} : { Memory: memoryBytes }),
+      ...(cpus === null ? {} : { NanoCpus: Math.round(cpus * 1e9) }),
+      ...(pids === null ? {} : { PidsLimit: pids }),
+    },
+  };
+  try {
+    const answer = await engine.call('POST', '/containers/create', body);
+    const { Id } = (answer.body ?? {}) as { readonly Id?: unknown };
+    if (typeof Id !== 'string' || !/^[0-9a-f]+$/i.test(Id)) throw new Error('the engine made no container');
+    return Id;
+  } catch (error) {
+    if (!(error instanceof EngineError) || error.status !== 404) throw error;
+    throw new Error(`the image ${image.name} is not on this machine; run "docker pull ${image.name}"`, {
+      cause: error,
+    });
+  }
+}
+
+function attachPath(id: string): string {
+  return `/containers/${encodeURIComponent(id)}/attach?stream=true&stdin=true&stdout=true&stderr=true`;
+}
+
+async function exitOf(engine: Engine, id: string, condition: 'next-exit' | 'not-running'): Promise<number | null> {
+  try {
+    const { body } = await engine.call('POST', `/containers/${id}/wait?condition=${condition}`, undefined, true);
+    const { StatusCode } = (body ?? {}) as { readonly StatusCode?: unknown };
+    return typeof StatusCode === 'number' ? StatusCode : null;
+  } catch {
+    return null;
+  }
+}
+
+/** It is gone already, on its way, or its engine is: nothing is left to do. */
+function gone(error: unknown): void {
+  if (error instanceof EngineError) return;
+  throw error;
+}

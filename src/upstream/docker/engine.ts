@@ -1,0 +1,127 @@
+import * as http from 'node:http';
+import * as https from 'node:https';
+import type { Duplex } from 'node:stream';
+import type { EngineAddress } from './engine-address.ts';
+
+export interface EngineAnswer {
+  readonly status: number;
+  /** Parsed, or null where there was none. */
+  readonly body: unknown;
+}
+
+/** What the Engine said no to, in its own words. */
+export class EngineError extends Error {
+  /** 0: it could not be reached. */
+  readonly status: number;
+
+  constructor(status: number, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.status = status;
+  }
+}
+
+const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
+const MAX_WORDS = 500;
+
+/**
+ * The HTTP API of a container engine, Docker's or Podman's, as far as one container with open streams needs it. Paths
+ * without a version: every engine takes them as its own. Nothing here is hot: messages go over the hijacked connection.
+ */
+export class Engine {
+  readonly #address: EngineAddress;
+  readonly #timeoutMs: number;
+
+  constructor(address: EngineAddress, timeoutMs: number) {
+    this.#address = address;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Resolves with any answer below 300; rejects with EngineError otherwise. `patient`: the answer may take any time. */
+  async call(method: string, path: string, body?: unknown, patient = false): Promise<EngineAnswer> {
+    const answer = await this.#send(method, path, body, patient);
+    if (answer.status < 300 || answer.status === 304) return answer;
+    const { message } = (answer.body ?? {}) as { readonly message?: unknown };
+    const words = typeof message === 'string' ? message.slice(0, MAX_WORDS) : `status ${answer.status}`;
+    throw new EngineError(answer.status, words);
+  }
+
+  /** Takes over the connection of a request as a two-way stream of bytes (Engine API, "Hijacking"). */
+  hijack(path: string): Promise<Duplex> {
+    return new Promise((resolve, reject) => {
+      const headers = { connection: 'Upgrade', upgrade: 'tcp', 'content-type': 'application/json' };
+      const request = this.#open('POST', path, headers);
+      request.setTimeout(this.#timeoutMs, () => request.destroy(new Error('no answer in time')));
+      request.once('error', (cause) => reject(this.#unreachable(cause)));
+      request.once('upgrade', (_response, socket, head) => {
+        socket.setTimeout(0);
+        if (head.length > 0) socket.unshift(head);
+        resolve(socket);
+      });
+      request.once('response', (response) => {
+        read(response).then(({ status, body }) => {
+          const { message } = (body ?? {}) as { readonly message?: unknown };
+          reject(
+            new EngineError(status, typeof message === 'string' ? message.slice(0, MAX_WORDS) : `status ${status}`),
+          );
+        }, reject);
+      });
+      request.end();
+    });
+  }
+
+  #send(method: string, path: string, body: unknown, patient: boolean): Promise<EngineAnswer> {
+    const text = body === undefined ? null : JSON.stringify(body);
+    return new Promise((resolve, reject) => {
+      const headers =
+        text === null ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+      const request = this.#open(method, path, headers);
+      if (!patient) request.setTimeout(this.#timeoutMs, () => request.destroy(new Error('no answer in time')));
+      request.once('error', (cause) => reject(this.#unreachable(cause)));
+      request.once('response', (response) => {
+        read(response).then(resolve, (cause) => reject(this.#unreachable(cause)));
+      });
+      request.end(text ?? undefined);
+    });
+  }
+
+  #open(method: string, path: string, headers: http.OutgoingHttpHeaders): http.ClientRequest {
+    const address = this.#address;
+    if (address.kind === 'socket') {
+      return http.request({
+        socketPath: address.path,
+        method,
+        path,
+        headers: { ...headers, host: 'docker' },
+        agent: false,
+      });
+    }
+    const { host, port, tls } = address;
+    const options = { host, port, method, path, headers, agent: false as const };
+    return tls === null ? http.request(options) : https.request({ ...options, ...tls });
+  }
+
+  #unreachable(cause: unknown): EngineError {
+    const address = this.#address;
+    const where = address.kind === 'socket' ? address.path : `${address.host}:${address.port}`;
+    const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
+    return new EngineError(0, `no container engine answers at ${where}${code}; start it, or set DOCKER_HOST`, cause);
+  }
+}
+
+async function read(response: http.IncomingMessage): Promise<EngineAnswer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('the answer is too long');
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString();
+  let body: unknown = null;
+  try {
+    body = text === '' ? null : JSON.parse(text);
+  } catch {
+    body = { message: text.slice(0, MAX_WORDS) };
+  }
+  return { status: response.statusCode ?? 0, body };
+}

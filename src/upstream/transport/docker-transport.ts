@@ -1,0 +1,206 @@
+import type { Duplex } from 'node:stream';
+import type { Clock } from '../../model/clock.ts';
+import type { DockerSpec } from '../../model/server.ts';
+import {
+  type AttachedContainer,
+  attachContainer,
+  removeContainer,
+  runImage,
+  stopContainer,
+} from '../docker/container.ts';
+import type { ContainerHost } from '../docker/container-host.ts';
+import { Frames } from '../docker/frames.ts';
+import { startFailure } from '../process/command.ts';
+import type { ProcessLog } from '../process/log-limit.ts';
+import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
+import { LineChannel } from './line-channel.ts';
+import type {
+  ClosedReason,
+  CloseReason,
+  NegotiatedFacts,
+  Outgoing,
+  Transport,
+  TransportReceiver,
+} from './transport.ts';
+
+export interface DockerTransportDeps {
+  /** The server's name, for messages. */
+  readonly server: string;
+  readonly spec: DockerSpec;
+  readonly maxMessageBytes: number;
+  readonly host: ContainerHost;
+  readonly logger: ProcessLog;
+  readonly redact: (text: string) => string;
+  readonly clock: Clock;
+  readonly ladder?: LadderTimes['reasons'];
+}
+
+/** How long the engine gets to tell an exit code after the streams have ended. */
+const EXIT_CODE_MS = 500;
+
+/**
+ * A process in a container, reached through its engine's API (S2.8): one that is run from an image, or one of the user's
+ * that is attached to. The promises to callers are those of a local process. A container that was run is removed with
+ * this object, and by the next gateway of the same data folder where this one is killed; one that was attached to loses
+ * its input and goes on as it likes.
+ */
+export class DockerTransport implements Transport {
+  readonly kind = 'docker';
+  readonly pid = null;
+  readonly streamPerRequest = false;
+  readonly #deps: DockerTransportDeps;
+  readonly #channel: LineChannel;
+  #state: 'new' | 'opening' | 'open' | 'dead' | 'closed' = 'new';
+  #receiver: TransportReceiver | null = null;
+  #opening: Promise<void> | null = null;
+  #container: AttachedContainer | null = null;
+  #gone: Promise<void> | null = null;
+
+  constructor(deps: DockerTransportDeps) {
+    this.#deps = deps;
+    const { server, logger, redact, maxMessageBytes, clock } = deps;
+    const flooded = (what: string): void => this.#fail(what);
+    this.#channel = new LineChannel({ server, logger, redact, maxMessageBytes, clock, flooded });
+  }
+
+  open(receiver: TransportReceiver): Promise<void> {
+    if (this.#state !== 'new') return Promise.reject(startFailure(this.#deps.server, 'this transport was used before'));
+    this.#state = 'opening';
+    this.#receiver = receiver;
+    this.#channel.open(receiver);
+    this.#opening = this.#open();
+    return this.#opening;
+  }
+
+  send(parts: readonly Buffer[], outgoing: Outgoing): void {
+    if (this.#state === 'open') this.#channel.send(parts, outgoing);
+    else if (this.#state !== 'closed') this.#channel.refuse(outgoing);
+  }
+
+  abandon(request: number): void {
+    this.#channel.abandon(request);
+  }
+
+  negotiated(_facts: NegotiatedFacts): void {}
+
+  stderrTail(maxCharacters?: number): string {
+    return this.#channel.stderrTail(maxCharacters);
+  }
+
+  async close(how: CloseReason): Promise<void> {
+    if (this.#state !== 'closed') {
+      this.#state = 'closed';
+      this.#channel.stop();
+      this.#channel.loseAll('was stopped');
+    }
+    await this.#opening?.catch(() => {});
+    await this.#finish(how);
+  }
+
+  async #open(): Promise<void> {
+    const { server, spec, host, logger } = this.#deps;
+    const { target } = spec;
+    try {
+      const engine = await host.engine(spec.engine);
+      this.#container =
+        'image' in target
+          ? await runImage(engine, spec, target.image, host.labels(server))
+          : await attachContainer(engine, target.container);
+    } catch (cause) {
+      if (this.#state === 'opening') this.#state = 'dead';
+      const words = cause instanceof Error ? cause.message : String(cause);
+      throw startFailure(server, words.replace(/\.$/, ''), cause);
+    }
+    const { id } = this.#container;
+    const what = 'image' in target ? { image: target.image.name } : {};
+    logger.info('container_started', { server, container: id.slice(0, 12), ...what });
+    this.#attach(this.#container);
+    if (this.#state !== 'opening') throw startFailure(server, 'it was stopped before it had started');
+    this.#state = 'open';
+  }
+
+  #attach({ stream, tty }: AttachedContainer): void {
+    this.#channel.begin(stream);
+    const frames = new Frames({
+      stdout: (chunk) => this.#channel.output(chunk),
+      stderr: (chunk) => this.#channel.errors(chunk),
+      broken: () => this.#fail('has streams that are none of a container engine'),
+    });
+    stream.on('data', tty ? (chunk: Buffer) => this.#channel.output(chunk) : (chunk: Buffer) => frames.push(chunk));
+    stream.on('error', () => {});
+    stream.once('close', () => void this.#ended());
+    // The engine ends our side's reading when the container is gone; nobody else does.
+    stream.once('end', () => stream.destroy());
+  }
+
+  /** Callers are told at once; why the container ended is known a little later. */
+  async #ended(): Promise<void> {
+    if (this.#state !== 'open') return;
+    this.#state = 'dead';
+    this.#channel.stop();
+    this.#channel.loseAll('ended');
+    const code = await within(this.#container!.exited, EXIT_CODE_MS, this.#deps.clock);
+    this.#tell({ kind: 'exited', code, signal: null });
+    await this.#finish('interrupt');
+  }
+
+  /** The container may be alive, but the conversation is over. */
+  #fail(what: string): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'dead';
+    this.#channel.stop();
+    this.#channel.loseAll('was given up');
+    this.#tell({ kind: 'protocol', error: this.#channel.error('UPSTREAM_PROTOCOL', what) });
+    void this.#finish('interrupt');
+  }
+
+  #tell(reason: ClosedReason): void {
+    if (this.#state === 'dead') this.#receiver?.closed(reason);
+  }
+
+  #finish(how: CloseReason): Promise<void> {
+    this.#gone ??= this.#end(how);
+    return this.#gone;
+  }
+
+  /** Input closed, SIGTERM, SIGKILL, as for every process; then the container is removed. */
+  async #end(how: CloseReason): Promise<void> {
+    const container = this.#container;
+    if (container === null) return;
+    const { spec, host, server, logger, clock } = this.#deps;
+    const { id, stream, exited } = container;
+    endInput(stream);
+    if ('container' in spec.target) {
+      stream.destroy();
+      return;
+    }
+    const { closeMs, terminateMs } = (this.#deps.ladder ?? LADDER_TIMES.reasons)[how];
+    try {
+      const engine = await host.engine(spec.engine);
+      if (!(await endsWithin(exited, closeMs, clock))) await stopContainer(engine, id, terminateMs);
+      await removeContainer(engine, id);
+    } catch (cause) {
+      logger.warn('container_left', { server, container: id.slice(0, 12), reason: String(cause) });
+    }
+    stream.destroy();
+  }
+}
+
+function endInput(stream: Duplex): void {
+  if (!stream.destroyed && !stream.writableEnded) stream.end();
+}
+
+async function within<T>(promise: Promise<T>, ms: number, clock: Clock): Promise<T | null> {
+  let disarm = (): void => {};
+  const late = new Promise<null>((resolve) => {
+    disarm = clock.after(ms, () => resolve(null));
+  });
+  const value = await Promise.race([promise, late]);
+  disarm();
+  return value;
+}
+
+async function endsWithin(exited: Promise<unknown>, ms: number, clock: Clock): Promise<boolean> {
+  const ended = exited.then(() => true);
+  return (await within(ended, ms, clock)) === true;
+}

@@ -1,0 +1,127 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The image of `DockerEngine`: this Node, a shell, and nothing else. */
+export const IMAGE = 'trunkline-test:1';
+
+/** Why there is no engine to test with; null where there is one. Docker's own wants to be root. */
+export function noEngine(): string | null {
+  if (process.getuid?.() !== 0) return 'a container engine of the test’s own needs root';
+  try {
+    execFileSync('dockerd', ['--version'], { stdio: 'ignore' });
+    return null;
+  } catch {
+    return 'dockerd is not installed';
+  }
+}
+
+/** A real Docker engine of the test's own: no network, no rights of ours changed, everything in one folder. */
+export class DockerEngine implements AsyncDisposable {
+  readonly folder: string;
+  readonly #daemon: ChildProcess;
+
+  private constructor(folder: string, daemon: ChildProcess) {
+    this.folder = folder;
+    this.#daemon = daemon;
+  }
+
+  get socket(): string {
+    return join(this.folder, 'docker.sock');
+  }
+
+  static async start(): Promise<DockerEngine> {
+    const folder = mkdtempSync(join(tmpdir(), 'trunkline-docker-'));
+    const at = (name: string): string => join(folder, name);
+    const places = [
+      '--data-root',
+      at('data'),
+      '--exec-root',
+      at('exec'),
+      '-p',
+      at('pid'),
+      '-H',
+      `unix://${at('docker.sock')}`,
+    ];
+    const daemon = spawn('dockerd', ['--iptables=false', '--bridge=none', '--storage-driver=vfs', ...places], {
+      stdio: 'ignore',
+    });
+    const engine = new DockerEngine(folder, daemon);
+    while ((await engine.call('GET', '/_ping').catch(() => null)) === null) {
+      if (daemon.exitCode !== null) throw new Error(`dockerd ended with code ${daemon.exitCode}`);
+      await sleep(50);
+    }
+    try {
+      await engine.#importImage();
+      return engine;
+    } catch (error) {
+      await engine[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** One request to its API; resolves with the parsed answer, or its text. */
+  call(method: string, path: string, body?: NodeJS.ReadableStream): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const headers = { host: 'docker', ...(body === undefined ? {} : { 'content-type': 'application/x-tar' }) };
+      const sent = request({ socketPath: this.socket, method, path, headers }, (response) => {
+        let text = '';
+        response.setEncoding('utf8');
+        response.on('data', (chunk: string) => {
+          text += chunk;
+        });
+        response.on('end', () => {
+          if ((response.statusCode ?? 500) >= 300) reject(new Error(text));
+          else resolve(text.startsWith('{') || text.startsWith('[') ? JSON.parse(text.split('\n')[0]!) : text);
+        });
+      });
+      sent.on('error', reject);
+      if (body === undefined) sent.end();
+      else body.pipe(sent);
+    });
+  }
+
+  /** Ids of all containers, stopped ones included. */
+  async containers(): Promise<string[]> {
+    const found = (await this.call('GET', '/containers/json?all=true')) as { readonly Id: string }[];
+    return found.map(({ Id }) => Id);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const id of await this.containers().catch(() => []))
+      await this.call('DELETE', `/containers/${id}?force=true`).catch(() => {});
+    this.#daemon.kill('SIGTERM');
+    if (this.#daemon.exitCode === null && this.#daemon.signalCode === null) await once(this.#daemon, 'exit');
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async #importImage(): Promise<void> {
+    const root = join(this.folder, 'image');
+    for (const folder of ['tmp', 'bin', 'proc', 'dev']) mkdirSync(join(root, folder), { recursive: true });
+    for (const [program, name] of [
+      [process.execPath, '/bin/node'],
+      [realpathSync('/bin/sh'), '/bin/sh'],
+    ] as const) {
+      copyFileSync(program, join(root, name));
+      for (const library of librariesOf(program)) {
+        mkdirSync(join(root, dirname(library)), { recursive: true });
+        copyFileSync(library, join(root, library));
+      }
+    }
+    const archive = join(this.folder, 'image.tar');
+    execFileSync('tar', ['-cf', archive, '-C', root, '.']);
+    const [repository, tag] = IMAGE.split(':');
+    await this.call('POST', `/images/create?fromSrc=-&repo=${repository}&tag=${tag}`, createReadStream(archive));
+    rmSync(archive);
+    rmSync(root, { recursive: true });
+  }
+}
+
+function librariesOf(program: string): string[] {
+  const told = execFileSync('ldd', [program], { encoding: 'utf8' });
+  return [...told.matchAll(/(?:=> |^\s*)(\/\S+)/gm)].map(([, path]) => path!);
+}
