@@ -174,6 +174,28 @@ test('check:B8 after a break every resource is told of as updated, once', async 
   assert.deepEqual(told(listener).slice(3), ['y://1', 'y://2']);
 });
 
+test('check:B8 proto:C6 what was read before a break is not shown any more when the resource is told of as updated', async () => {
+  const server = new Server();
+  server.listen(['y://1']);
+  await settled();
+  const { respond } = server.bench.upstreams;
+  let reads = 0;
+  server.bench.upstreams.respond = (call) => {
+    if (call.request.method !== 'resources/read') return respond(call);
+    const text = `"contents":[{"uri":"y://1","text":"${++reads}"}]`;
+    return answer(result('9', `{"resultType":"complete",${text},"ttlMs":60000,"cacheScope":"private"}`, 'stateless'));
+  };
+  const read = () => server.bench.run('resources/read', '{"uri":"y://1"}', { era: 'stateless' });
+  await read();
+  await read();
+  assert.equal(reads, 1, 'kept');
+  server.end(server.listens[0]!, failure(new GatewayError('UNKNOWN', 'broken')));
+  await settled();
+  await server.bench.clock.advance(1_000);
+  await read();
+  assert.equal(reads, 2);
+});
+
 test('one subscriber that asks for what the server refuses takes no other along', async () => {
   const server = new Server();
   const good = server.listen(['y://1']);
