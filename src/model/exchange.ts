@@ -25,6 +25,8 @@ export interface Exchange {
    * declares (streamable-http §Server Behavior for Custom Headers). Absent or null where the wire has no headers.
    */
   readonly paramHeaders?: Readonly<Record<string, string>> | null;
+  /** The answer may begin a task, which is asked after later. */
+  readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: what is told of it meanwhile belongs to this call still. */
   readonly waitsForTask?: boolean;
   /** Why the call was cancelled; null while it is live. */

@@ -124,7 +124,7 @@ export class Dispatcher implements CallOwner {
 
   #dispatch(call: Call): void {
     if (call.done) return;
-    const connection = this.#deps.ready(call.exchange.client, call.method);
+    const connection = this.#deps.ready(call.exchange.client, placedAs(call));
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);
   }
@@ -137,7 +137,7 @@ export class Dispatcher implements CallOwner {
 
   async #dispatchLater(call: Call): Promise<void> {
     try {
-      const connection = await this.#deps.connection(call.exchange.client, call.method);
+      const connection = await this.#deps.connection(call.exchange.client, placedAs(call));
       if (!call.done) this.#send(connection, call);
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
@@ -152,6 +152,11 @@ export class Dispatcher implements CallOwner {
       () => call.succeed(refusal),
     );
   }
+}
+
+/** A task is asked after on its client's first connection, so it has to be begun there. */
+function placedAs({ method, exchange }: Call): string {
+  return exchange.beginsTask === true ? '' : method;
 }
 
 function nameIn(request: Message): string | null {

@@ -12,7 +12,7 @@ import type { ConnectionOwner } from './connection-owner.ts';
 import { bodyField, ownId } from './identifiers.ts';
 import type { Pending } from './pending.ts';
 import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
-import { waitingForTask } from './waiting-for-task.ts';
+import { isAboutTask, waitingForTask } from './waiting-for-task.ts';
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
@@ -110,9 +110,12 @@ export class ServerMessages<C extends Channel> {
     }
   }
 
-  /** A question of some call's is before its client: whatever else the server asks now would be as well its. */
+  /**
+   * A question of some call's is before its client: whatever else the server asks now would be as well its. Questions
+   * of a task name the task.
+   */
   get engaged(): boolean {
-    for (const pending of this.#asks.values()) if (pending !== null) return true;
+    for (const pending of this.#asks.values()) if (pending !== null && !isAboutTask(pending)) return true;
     return false;
   }
 
@@ -227,7 +230,7 @@ export class ServerMessages<C extends Channel> {
   #only(): Pending | null {
     let only: Pending | null = null;
     for (const pending of this.#pending.values()) {
-      if (pending.exchange === null || pending.method === 'subscriptions/listen') continue;
+      if (pending.exchange === null || pending.method === 'subscriptions/listen' || isAboutTask(pending)) continue;
       if (only !== null) return null;
       only = pending;
     }

@@ -14,3 +14,8 @@ export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pend
   }
   return null;
 }
+
+/** What is asked on it always names the task, so that it is never taken for another call's. */
+export function isAboutTask({ method }: Pending): boolean {
+  return method.startsWith('tasks/');
+}

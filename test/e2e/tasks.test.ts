@@ -292,6 +292,30 @@ test('what is given up on a client’s behalf is cancelled at its server', async
   }
 });
 
+test('tasks of stateless clients share a pipe: one that waits for input is not in the way of others, and tells whose it is', async (t) => {
+  const [gateway] = await alone(t, 'stateful', { p: stdio('stateful') });
+  const client = await TaskClient.open(gateway.mcpUrl, 'stateless', { headers: keyOf('ada') });
+  const first = await client.start('p__ask', { message: 'first?' });
+  assert.equal((await client.until(first.taskId, 'input_required')).status, 'input_required');
+  const second = await client.start('p__ask', { message: 'second?' });
+  const third = await client.start('p__must');
+  const question = (await client.until(second.taskId, 'input_required')).inputRequests;
+  assert.equal((Object.values(question)[0] as Json).params.message, 'second?');
+  assert.equal((await client.outcome(third.taskId)).result.content[0].text, 'must done');
+  const plain = new WireClient(gateway.mcpUrl, 'stateless', {
+    headers: keyOf('ada'),
+    capabilities: client.wire.capabilities,
+  });
+  assert.equal(await plain.callText('p__slow'), 'slow without a task');
+  for (const [{ taskId }, name] of [
+    [second, 'Bea'],
+    [first, 'Ada'],
+  ] as const) {
+    const { result } = await client.outcome(taskId, { action: 'accept', content: { name } });
+    assert.match(result.content[0].text, new RegExp(name));
+  }
+});
+
 test('server-everything over stdio: its task with an ambiguous question, for whoever asks', async (t) => {
   const bin = resolve(import.meta.dirname, '../../node_modules/@modelcontextprotocol/server-everything/dist/index.js');
   const every = { command: process.execPath, args: [bin, 'stdio'] };

@@ -42,6 +42,10 @@ export class WireClient {
     return client;
   }
 
+  get capabilities(): object {
+    return this.#options.capabilities ?? {};
+  }
+
   get revision(): string {
     return this.#options.revision ?? (this.era === 'stateful' ? '2025-11-25' : '2026-07-28');
   }

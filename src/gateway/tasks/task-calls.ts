@@ -25,7 +25,7 @@ export class TaskCalls {
 
   /** The call that may begin a task, as its server gets it. */
   begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return this.#upstreams.call(server, asked, new RelayedExchange(exchange, asked, mappings));
+    return this.#upstreams.call(server, asked, new BeginningExchange(exchange, asked, mappings));
   }
 
   /** The same where the client waits for the end of the task. */
@@ -63,7 +63,11 @@ export class TaskCalls {
   }
 }
 
-class WaitingExchange extends RelayedExchange {
+class BeginningExchange extends RelayedExchange {
+  readonly beginsTask = true;
+}
+
+class WaitingExchange extends BeginningExchange {
   readonly waitsForTask = true;
 }
 
