@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+
+/** What the gateway is told of connections, so that it can set up anew what was set up on them. */
+
+async function called(bench: UpstreamBench, client = clientOf('session-1')): Promise<void> {
+  await bench.call('a', toolCall(client));
+  await settled();
+}
+
+test('check:B8 a session’s connection that dies is told as ended, its successor as opened, and as renewed once it is listed', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  await called(bench);
+  assert.deepEqual(bench.events.connections, ['opened session-1']);
+  script.last.end();
+  await bench.clock.advance(5_000);
+  await called(bench);
+  assert.deepEqual(bench.events.connections.slice(1), ['ended session-1', 'opened session-1', 'renewed session-1']);
+  assert.ok(script.last.count('tools/list') >= 1, 'listed before it was told');
+});
+
+test('check:B8 so is a restart that the operator asks for; a session that is over is waited for by nobody', async () => {
+  const bench = new UpstreamBench();
+  await bench.run([serverOf('a'), new ScriptedServer(statefulServer())]);
+  await called(bench);
+  await called(bench, clientOf('session-2'));
+  const restarted = bench.set.restart('a');
+  for (let i = 0; i < 5; i++) {
+    await settled();
+    await bench.clock.advance(1_000);
+  }
+  await restarted;
+  bench.set.releaseSession('session-2');
+  await called(bench);
+  await called(bench, clientOf('session-2'));
+  assert.deepEqual(bench.events.connections.slice(2), [
+    'ended session-1',
+    'ended session-2',
+    'opened session-1',
+    'renewed session-1',
+    'opened session-2',
+  ]);
+});
+
+test('check:B8 the connection that all clients of a stateless server share has one key, whoever they are', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statelessServer());
+  await bench.run([serverOf('a'), script]);
+  await called(bench, clientOf(null));
+  await called(bench, clientOf(null, '{"roots":{}}'));
+  assert.deepEqual(bench.events.connections, ['opened stateless shared']);
+  assert.equal(bench.set.connectionKey('a', clientOf(null)), 'stateless shared');
+  script.last.end();
+  await bench.clock.advance(5_000);
+  await settled();
+  assert.deepEqual(bench.events.connections.slice(1), [
+    'ended stateless shared',
+    'opened stateless shared',
+    'renewed stateless shared',
+  ]);
+});
