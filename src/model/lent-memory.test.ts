@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { claim, giveBack, lend } from './lent-memory.ts';
+
+const MIB = 1024 * 1024;
+
+describe('lent memory', () => {
+  test('what was given back is lent again, and whoever still holds a view of it finds nothing', () => {
+    const first = lend(MIB);
+    const view = first.subarray(100, 200);
+    assert.equal(first.length, MIB);
+    first.fill('a');
+    giveBack(view);
+    assert.equal(view.length, 100, 'not before somebody has claimed it');
+    assert.ok(claim(view));
+    giveBack(view);
+    assert.equal(view.length, 0);
+    assert.equal(first.length, 0);
+    const second = lend(MIB - 1000);
+    assert.equal(second.length, MIB - 1000);
+    assert.equal(second.toString('latin1', 0, 3), 'aaa');
+    assert.notEqual(lend(MIB - 1000).toString('latin1', 0, 3), 'aaa');
+    giveBack(first);
+    assert.equal(second.toString('latin1', 0, 3), 'aaa');
+  });
+
+  test('what was not lent is left alone: small bodies, and buffers of others', () => {
+    const small = lend(1000);
+    const own = Buffer.alloc(MIB, 'b');
+    for (const bytes of [small, own]) {
+      assert.ok(!claim(bytes));
+      giveBack(bytes);
+      assert.ok(bytes.length > 0);
+    }
+  });
+
+  test('a buffer is not held for a body of less than half its size; huge ones are let go of', () => {
+    const huge = lend(64 * MIB);
+    assert.ok(claim(huge));
+    giveBack(huge);
+    assert.equal(huge.length, 0);
+    const wide = lend(3 * MIB);
+    wide.fill('c');
+    assert.ok(claim(wide));
+    giveBack(wide);
+    assert.notEqual(lend(MIB).toString('latin1', 0, 3), 'ccc');
+  });
+
+  test('what two claim is shared and never given back', () => {
+    const both = lend(MIB);
+    assert.ok(claim(both));
+    assert.ok(!claim(both.subarray(1)));
+    giveBack(both);
+    assert.equal(both.length, MIB);
+  });
+});
