@@ -210,9 +210,9 @@ interface ConfigControl {
 interface ConfigSessions {
   /** A client session without requests and streams for this long is ended. */
   readonly idleMs?: number | undefined;
-  /** Client sessions at once. */
+  /** Client sessions at once, and as many listening streams of clients without one. */
   readonly max?: number | undefined;
-  /** Client sessions of one caller at once. */
+  /** The same of one caller. */
   readonly maxPerPrincipal?: number | undefined;
 }
 

@@ -75,14 +75,20 @@ const settingsShape = {
         .default(DEFAULTS.sessionIdleMs)
         .optional()
         .describe('A client session without requests and streams for this long is ended.'),
-      max: z.int().min(1).max(1_000_000).default(DEFAULTS.maxSessions).optional().describe('Client sessions at once.'),
+      max: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.maxSessions)
+        .optional()
+        .describe('Client sessions at once, and as many listening streams of clients without one.'),
       maxPerPrincipal: z
         .int()
         .min(1)
         .max(1_000_000)
         .default(DEFAULTS.maxSessionsPerPrincipal)
         .optional()
-        .describe('Client sessions of one caller at once.'),
+        .describe('The same of one caller.'),
     })
     .optional()
     .describe('Client sessions of the stateful revisions.'),
