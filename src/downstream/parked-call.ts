@@ -14,6 +14,7 @@ import { OpenQuestions } from './open-questions.ts';
 /** What a parked call may keep of what its server says while nobody listens. */
 const MAX_KEPT = 16;
 const MAX_KEPT_BYTES = 8 * 1024;
+const LEFT = 'the client did not come back with what it was asked for';
 
 export interface ParkedCallDeps {
   readonly clock: Clock;
@@ -121,11 +122,11 @@ export class ParkedCall implements Reply {
   }
 
   /** Nobody will come back. */
-  forget(): void {
+  forget(reason: string): void {
     this.#expiry?.();
     this.#expiry = null;
     this.#deps.over(this);
-    this.call.cancel('the client did not come back with what it was asked for');
+    this.call.cancel(reason);
   }
 
   #gather(): void {
@@ -141,7 +142,7 @@ export class ParkedCall implements Reply {
     if (front === null || this.#questions.size === 0) return;
     this.#front = null;
     front.onCancel = null;
-    this.#expiry = this.#deps.clock.after(this.#deps.ttlMs, () => this.forget());
+    this.#expiry = this.#deps.clock.after(this.#deps.ttlMs, () => this.forget(LEFT));
     front.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
   }
 

@@ -3,16 +3,24 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { DownstreamRig, stateless } from '../../test/support/downstream-rig.ts';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { ok } from '../../test/support/fake-core.ts';
+import { LinePipes } from '../../test/support/line-pipes.ts';
 import type { Reply } from '../../test/support/raw-http.ts';
+import { StateSealer } from '../gateway/state-sealer.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import { answer } from '../model/outcome.ts';
+import { systemRandom } from '../model/random.ts';
 import { errorAnswer, notification, request, result } from '../protocol/compose.ts';
+import { ClientExchange } from './client-exchange.ts';
+import { ExchangeList } from './exchange-list.ts';
+import { ParkingLot } from './parking-lot.ts';
 
 const KEY = Buffer.alloc(32, 7);
 const DECLARED = { elicitation: { form: {}, url: {} }, sampling: {}, roots: {} };
 const FORM = '{"mode":"form","message":"who?","requestedSchema":{"type":"object","x":1.0}}';
 const PAGE = '{"mode":"url","elicitationId":"e-1","url":"https://x.example/","message":"go"}';
+
+const LOGS = { 'io.modelcontextprotocol/logLevel': 'info' };
 
 let clock: FakeClock;
 let rig: DownstreamRig;
@@ -228,10 +236,10 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
       exchange.emit(progress(2));
       return answer(result('0', '{"content":[]}', 'stateful'));
     });
-    const asked = askedIn(await post({ meta: { progressToken: 'old' } }));
+    const asked = askedIn(await post({ meta: { progressToken: 'old', ...LOGS } }));
     call!.emit(progress(1));
     call!.emit(log('meanwhile'));
-    const reply = await post({ params: retry(asked), meta: { progressToken: 7 } });
+    const reply = await post({ params: retry(asked), meta: { progressToken: 7, ...LOGS } });
     const events = reply.text.split('\n').filter((line) => line.startsWith('data: '));
     const messages = events.map((line) => JSON.parse(line.slice(6)));
     assert.deepEqual(messages[0].params, { level: 'info', data: 'meanwhile' });
@@ -246,7 +254,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
       await exchange.ask(form());
       return answer(result('0', '{"content":[]}', 'stateful'));
     });
-    const reply = await post({ id: 'x' });
+    const reply = await post({ id: 'x', meta: LOGS });
     assert.match(reply.headers['content-type'] as string, /event-stream/);
     const last = JSON.parse(reply.text.trim().split('\n').at(-1)!.slice(6));
     assert.equal(last.id, 'x');
@@ -370,4 +378,85 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal(formsOnly.json.error.code, -32021);
     assert.deepEqual(formsOnly.json.error.data, { requiredCapabilities: { elicitation: { url: {} } } });
   });
+
+  test('check:B10 on pipes too; when they end, so do the calls whose client they led to', async () => {
+    serverAsking(() => [form()]);
+    const pipes = new LinePipes();
+    const front = rig.downstream.stdio(pipes);
+    const send = (id: string, params: object) =>
+      pipes.send(stateless('tools/call', { name: 't', ...params }, { id, capabilities: DECLARED }).body);
+    const message = async () => {
+      let come = false;
+      const line = pipes.message().finally(() => {
+        come = true;
+      });
+      while (!come) await clock.advance(1);
+      return line;
+    };
+    send('a', {});
+    const first = await message();
+    assert.equal(first.id, 'a');
+    assert.equal(first.result.resultType, 'input_required');
+    assert.equal(
+      (await post({ path: '/mcp', params: { requestState: `${first.result.requestState}x` } })).json.error.code,
+      -32602,
+    );
+    send('b', retry(first.result));
+    assert.deepEqual(await message(), {
+      jsonrpc: '2.0',
+      id: 'b',
+      result: { resultType: 'complete', content: [], n: 1 },
+    });
+    send('c', retry(first.result));
+    assert.equal((await message()).error.code, -32602);
+    send('d', {});
+    assert.equal((await message()).result.resultType, 'input_required');
+    assert.equal(rig.downstream.parked, 1);
+    assert.deepEqual(cancels, []);
+    pipes.input.end();
+    await front.closed;
+    assert.equal(rig.downstream.parked, 0);
+    assert.deepEqual(cancels, ['the client is gone']);
+  });
+
+  test('what may wait is bounded for one principal, and beyond it the server is refused its question', async () => {
+    const lot = new ParkingLot({
+      clock,
+      random: systemRandom,
+      sealer: new StateSealer({ key: KEY, clock, random: systemRandom }),
+    });
+    const principal = { id: 'agent:x', name: 'x', servers: null };
+    const list = new ExchangeList();
+    const begin = (bytes: number, who = principal): void => {
+      const message = request('tools/call', '1', `{"name":"${'t'.repeat(bytes)}"}`, 'stateless');
+      const client = { ...rig.core.ran[0]!.client, principal: who };
+      const exchange = new ClientExchange(message, client, { ...NO_REPLY });
+      list.add(exchange);
+      lot.begin(exchange, list, MCP, null);
+    };
+    for (let i = 0; i < 2_048; i++) begin(1);
+    assert.throws(() => begin(1), { code: 'OVERLOADED' });
+    const other = { ...principal, id: 'agent:y' };
+    begin(1, other);
+    assert.throws(() => begin(64 * 1024 * 1024, other), { code: 'OVERLOADED' });
+  });
+
+  test('whoever loses rights while a call is parked is not let back to it', async () => {
+    serverAsking(() => [form()]);
+    const asked = askedIn(await post({ key: 'ann' }));
+    rig.reload({ ann: ['memory'], bob: null });
+    assert.equal(cancels.length, 1);
+    const reply = await post({ key: 'ann', params: retry(asked) });
+    assert.equal(reply.json.error.code, 53009);
+    rig.reload({ ann: null, bob: null });
+  });
 });
+
+const MCP = { kind: 'aggregate', server: '', path: '/mcp' } as const;
+const NO_REPLY = {
+  canAsk: true,
+  notify: () => {},
+  askFor: () => Promise.reject(new Error('not asked')),
+  answer: () => {},
+  cancelled: () => {},
+};

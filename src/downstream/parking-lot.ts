@@ -172,8 +172,7 @@ export class ParkingLot {
 
   /** A wire has ended, and with it the calls whose clients it led to. */
   left(wire: object, reason: string): void {
-    for (const call of [...this.#calls.keys()])
-      if (call.wire === wire && call.parked) this.#end(call, 'CANCELLED', reason);
+    for (const call of [...this.#calls.keys()]) if (call.wire === wire && call.parked) call.forget(reason);
   }
 
   /** Parked calls whose caller has other rights than when they began end. */
