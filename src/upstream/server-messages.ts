@@ -7,6 +7,7 @@ import type { Range } from '../protocol/fields.ts';
 import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
 import { spliceMessage, withId } from '../protocol/splice.ts';
+import { takesInput } from '../protocol/stateless/input-required.ts';
 import { relatedTask } from '../protocol/tasks/related-task.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { bodyField, ownId } from './identifiers.ts';
@@ -211,7 +212,10 @@ export class ServerMessages<C extends Channel> {
       return this.#attributed(message, stream);
     }
     if (this.#newest() === null && !this.#someWithdrawn()) return null;
-    return (this.#someWithdrawn() ? null : this.#only()) ?? 'nobody knows';
+    const only = this.#someWithdrawn() ? null : this.#only();
+    if (only === null) return 'nobody knows';
+    // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
+    return takesInput(only.method) ? only : null;
   }
 
   #someWithdrawn(): boolean {

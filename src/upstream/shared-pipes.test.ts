@@ -7,13 +7,13 @@ import {
   clientOf,
   httpServerOf,
   serverOf,
-  type TestExchange,
+  TestExchange,
   toolCall,
   UpstreamBench,
 } from '../../test/support/upstream-bench.ts';
 import type { Message } from '../model/message.ts';
 import type { Server } from '../model/server.ts';
-import { result } from '../protocol/compose.ts';
+import { request, result } from '../protocol/compose.ts';
 
 const ASKABLE = '{"elicitation":{},"roots":{}}';
 const FORM = { jsonrpc: '2.0', id: 'form', method: 'elicitation/create', params: { message: 'who?' } };
@@ -196,6 +196,24 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     script.last.deliver(ROOTS);
     await settled();
     assert.equal(it.events.requests.length, 1);
+  });
+
+  test('beside a list, which can ask nothing, a question is no call’s', async () => {
+    const { bench: it, script } = await bench();
+    const client = clientOf(null, ASKABLE);
+    void it.call('a', call());
+    await settled();
+    script.handlers['prompts/list'] = () => SILENCE;
+    const list = new TestExchange(client, request('prompts/list', '1', '{}', 'stateless'));
+    void it.call('a', list);
+    await settled();
+    const link = script.links.find((one) => one.count('prompts/list') > 0)!;
+    for (const { id } of calls(link)) link.respond(id as number, {});
+    await settled();
+    link.deliver(ROOTS);
+    await settled();
+    assert.deepEqual(answerTo(link, 'roots')?.result, { roots: [] });
+    assert.equal(list.asked.length, 0);
   });
 
   test('what the server wants to know before any call is no client’s, whoever comes first', async () => {
