@@ -7,6 +7,7 @@ import type { UpstreamSet } from '../upstream/upstream-set.ts';
 export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstream: Downstream): { close(): void } {
   const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
   const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
+  const parked = metrics.gauge('trunkline_calls_parked', 'Calls whose clients were asked and have not come back yet.');
   const state = metrics.gauge('trunkline_server_state', 'State of each server: 1 for the one it is in.', [
     'server',
     'state',
@@ -30,6 +31,7 @@ export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstr
   metrics.onScrape(() => {
     sessions.of().set(downstream.sessions.size);
     calls.of().set(downstream.inFlight);
+    parked.of().set(downstream.parked);
     memory.of().set(process.memoryUsage.rss());
     for (const [label, percent] of [
       ['0.5', 50],
