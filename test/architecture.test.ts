@@ -116,6 +116,14 @@ test('drivers are named only where they live and in the composition root', () =>
   );
 });
 
+test('nobody imports what would load all of undici at every start: http comes from `http/node-http`', () => {
+  const loading = /^import (?!type\b)[^;]*from 'node:https?'/m;
+  assert.deepEqual(
+    product.filter(({ text }) => loading.test(text)).map(({ path }) => path),
+    [],
+  );
+});
+
 test('no file is longer than 400 lines', () => {
   const all = ['src', 'test', 'scripts', 'bench', 'examples'].flatMap((folder) =>
     globSync(`${folder}/**/*.ts`, { cwd: ROOT, exclude: (path) => path.endsWith('node_modules') }),

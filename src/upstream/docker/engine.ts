@@ -1,6 +1,6 @@
-import * as http from 'node:http';
-import * as https from 'node:https';
+import type { ClientRequest, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { nodeHttp } from '../../http/node-http.ts';
 import type { EngineAddress } from './engine-address.ts';
 
 export interface EngineAnswer {
@@ -84,10 +84,10 @@ export class Engine {
     });
   }
 
-  #open(method: string, path: string, headers: http.OutgoingHttpHeaders): http.ClientRequest {
+  #open(method: string, path: string, headers: OutgoingHttpHeaders): ClientRequest {
     const address = this.#address;
     if (address.kind === 'socket') {
-      return http.request({
+      return nodeHttp.request({
         socketPath: address.path,
         method,
         path,
@@ -97,7 +97,9 @@ export class Engine {
     }
     const { host, port, tls } = address;
     const options = { host, port, method, path, headers, agent: false as const };
-    return tls === null ? http.request(options) : https.request({ ...options, ...tls });
+    return tls === null
+      ? nodeHttp.request(options)
+      : process.getBuiltinModule('node:https').request({ ...options, ...tls });
   }
 
   #unreachable(cause: unknown): EngineError {
@@ -108,7 +110,7 @@ export class Engine {
   }
 }
 
-async function read(response: http.IncomingMessage): Promise<EngineAnswer> {
+async function read(response: IncomingMessage): Promise<EngineAnswer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
