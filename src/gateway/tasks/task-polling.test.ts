@@ -152,6 +152,18 @@ test('who waits may give up; the task goes on, and the next one is asked what no
   assert.ok(!young.sent.some((line) => line.startsWith('tasks/cancel')));
 });
 
+test('a task that ends while its client thinks ends the wait: nobody has to answer any more', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
+  const { exchange, outcome } = young.wait(taskId);
+  exchange.ask = () => new Promise(() => {});
+  await settled();
+  await young.bench.run('tasks/cancel', JSON.stringify({ taskId }));
+  const given = await outcome;
+  assert.equal(given.kind === 'failure' && given.error.code, 'CANCELLED');
+});
+
 test('an elicitation that the client answers with an error was cancelled; any other error ends the wait', async () => {
   const young = new Young();
   const taskId = await young.start();

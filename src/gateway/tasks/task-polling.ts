@@ -72,8 +72,10 @@ export class TaskPolling {
         if (isSettled(record)) continue;
         const asked = inputs.open(record, (outcome as { readonly message: Message }).message, waiting);
         if (asked !== null) {
-          const refused = await asked;
+          const refused = await this.#whileRunning(record, asked);
           if (refused !== null) return refused;
+          record = table.get(record.key) ?? record;
+          if (isSettled(record)) continue;
           changed = true;
         }
       }
@@ -97,6 +99,20 @@ export class TaskPolling {
     });
     exchange.onCancel = null;
     return outcome;
+  }
+
+  /** What the client says, or null as soon as the task has ended without it: nobody needs to answer any more. */
+  #whileRunning(record: TaskRecord, asked: Promise<Outcome | null>): Promise<Outcome | null> {
+    return new Promise((resolve) => {
+      const unwatch = this.#deps.table.watch(record.key, ({ status }) => {
+        if (isTerminal(status)) end(null);
+      });
+      const end = (outcome: Outcome | null) => {
+        unwatch();
+        resolve(outcome);
+      };
+      void asked.then(end);
+    });
   }
 
   /** Ends early when something else is heard of the task, or the client gives up. */
