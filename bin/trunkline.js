@@ -12,6 +12,9 @@ if (major < 24) {
   process.exit(1);
 }
 
+// Look-ups of names block a thread of the pool each, and files need threads too. Read once, when the pool is first used.
+process.env.UV_THREADPOOL_SIZE ??= '16';
+
 // In a checkout the TypeScript sources run directly; the published package has only the built ones.
 const source = new URL('../src/main.ts', import.meta.url);
 const built = new URL('../dist/main.js', import.meta.url);
