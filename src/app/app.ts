@@ -234,7 +234,8 @@ export class App {
     const fixed =
       this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
-    upstreams.limit({ maxProcesses: change.state.maxProcesses, maxTimeoutMs: change.state.maxTimeoutMs });
+    const { maxProcesses, maxTimeoutMs, pool } = change.state;
+    upstreams.limit({ maxProcesses, maxTimeoutMs, pool });
     this.#applied = upstreams
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));

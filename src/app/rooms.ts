@@ -106,6 +106,7 @@ export async function buildRooms(
     }),
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
+    pool: loaded.state.pool,
     clientInfo: JSON.stringify(info),
   });
   const records = new SqliteSessionRecords(stateFile);

@@ -216,6 +216,15 @@ interface ConfigSessions {
   readonly maxPerPrincipal?: number | undefined;
 }
 
+interface ConfigPool {
+  /** A connection of one session or caller without requests for this long is closed. */
+  readonly idleTimeoutMs?: number | undefined;
+  /** How often such connections are looked for. */
+  readonly sweepMs?: number | undefined;
+  /** Failed requests in a row after which a connection is replaced. */
+  readonly maxErrors?: number | undefined;
+}
+
 interface ConfigData {
   /** Folder of sessions and known catalogues; by default in the XDG state folder. */
   readonly dir?: string | undefined;
@@ -258,6 +267,8 @@ export interface ConfigInput {
   readonly maxTimeoutMs?: number | undefined;
   /** Processes of local servers at once, all together. */
   readonly maxProcesses?: number | undefined;
+  /** Connections to servers that are kept open. */
+  readonly pool?: ConfigPool | undefined;
   /** What is kept on disk. */
   readonly data?: ConfigData | undefined;
   /** Logging. */

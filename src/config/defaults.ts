@@ -1,3 +1,5 @@
+import { POOL_DEFAULTS } from '../model/pool-settings.ts';
+
 /** What holds where a configuration says nothing. The schema, its documentation and the reader all take it from here. */
 export const DEFAULTS = {
   timeoutMs: 60_000,
@@ -9,6 +11,7 @@ export const DEFAULTS = {
   maxMessageBytes: 16 * 1024 * 1024,
   maxProcessesPerServer: 16,
   maxProcesses: 128,
+  pool: POOL_DEFAULTS,
   firstListWaitMs: 2000,
   unknownCallers: 'refuse',
   host: '127.0.0.1',

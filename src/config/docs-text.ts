@@ -49,6 +49,13 @@ SSH_AUTH_SOCK and DOCKER_HOST, what is declared in \`env\`, and what \`inheritEn
 \`timeout\` means milliseconds in the files of Claude, Gemini, VS Code, Cursor, Windsurf and opencode, and seconds in those of
 Cline, Roo, Goose, Continue and muster. In a file whose client cannot be told, a value below 1000 is read as seconds,
 with a warning. \`timeoutMs\` leaves no doubt.
+
+## Connections that end by themselves
+
+What one session or caller has at a server (a process, or a session over HTTP) is closed when it was not used for
+\`pool.idleTimeoutMs\`; the next request opens it again. A call in flight, a question of the server's and a subscribed
+resource count as use. An HTTP session is gone on with where its server still knows it; a client whose state went with
+a process is told so. After \`pool.maxErrors\` failed requests in a row a connection is replaced, whoever uses it.
 `;
 
 /** docs/config.md as text: the introduction above and one table per level of the schema. */

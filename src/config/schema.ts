@@ -112,6 +112,27 @@ const settingsShape = {
     .default(DEFAULTS.maxProcesses)
     .optional()
     .describe('Processes of local servers at once, all together.'),
+  pool: z
+    .strictObject({
+      idleTimeoutMs: timeMs
+        .default(DEFAULTS.pool.idleTimeoutMs)
+        .optional()
+        .describe('A connection of one session or caller without requests for this long is closed.'),
+      sweepMs: timeMs
+        .min(1_000)
+        .default(DEFAULTS.pool.sweepMs)
+        .optional()
+        .describe('How often such connections are looked for.'),
+      maxErrors: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(DEFAULTS.pool.maxErrors)
+        .optional()
+        .describe('Failed requests in a row after which a connection is replaced.'),
+    })
+    .optional()
+    .describe('Connections to servers that are kept open.'),
   data: z
     .strictObject({
       dir: z

@@ -58,6 +58,11 @@ export class SettingsReader {
       firstListWaitMs: this.#number('firstListWaitMs') ?? DEFAULTS.firstListWaitMs,
       maxTimeoutMs: Math.max(this.#number('maxTimeoutMs') ?? DEFAULTS.maxTimeoutMs, longestTimeoutMs),
       maxProcesses: this.#number('maxProcesses') ?? DEFAULTS.maxProcesses,
+      pool: {
+        idleTimeoutMs: this.#number('pool', 'idleTimeoutMs') ?? DEFAULTS.pool.idleTimeoutMs,
+        sweepMs: this.#number('pool', 'sweepMs') ?? DEFAULTS.pool.sweepMs,
+        maxErrors: this.#number('pool', 'maxErrors') ?? DEFAULTS.pool.maxErrors,
+      },
       dataDir: overrides.dataDir ?? this.#path('data', 'dir'),
       logLevel: overrides.logLevel ?? (this.#value('log', 'level') as Settings['logLevel']) ?? DEFAULTS.logLevel,
     };

@@ -31,6 +31,7 @@ const STATES = [
 ];
 
 const CONNECTION = object({
+  id: { type: 'string', description: '`server/key`, a slash within a part encoded.' },
   key: text,
   state: { enum: ['active', 'idle', 'closed'] },
   pid: nullable({ type: 'integer' }),
@@ -39,6 +40,7 @@ const CONNECTION = object({
   lastUsedAt: { type: 'number', description: 'Milliseconds since 1970.' },
   requests: count,
   errors: count,
+  consecutiveErrors: count,
   lastError: nullable(text),
 });
 

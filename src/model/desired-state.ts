@@ -1,3 +1,4 @@
+import type { PoolSettings } from './pool-settings.ts';
 import type { Secret } from './secret.ts';
 import type { Server } from './server.ts';
 
@@ -48,6 +49,7 @@ export interface DesiredState {
   readonly maxTimeoutMs: number;
   /** Child processes on this node at once. Default 128. */
   readonly maxProcesses: number;
+  readonly pool: PoolSettings;
   readonly dataDir: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   /** Files this state was read from, absolute. */

@@ -52,14 +52,20 @@ export interface ServerStatus {
 }
 
 export interface ConnectionStatus {
+  /** `server/key`, a slash within a part encoded (S1.2). */
+  readonly id: string;
   /** Label of the session key: `shared`, `spare`, `principal …`, `session …` (never the wire session id itself). */
   readonly key: string;
+  /** `active`: requests in flight; `idle`: none; `closed`: given up, its process or session about to end. */
   readonly state: 'active' | 'idle' | 'closed';
   readonly pid: number | null;
   readonly inFlight: number;
   readonly createdAt: number;
   readonly lastUsedAt: number;
   readonly requests: number;
+  /** Requests that failed: lost, or not answered in time. A server's own error is an answer. */
   readonly errors: number;
+  /** Those since the last answered one. */
+  readonly consecutiveErrors: number;
   readonly lastError: string | null;
 }

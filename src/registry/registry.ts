@@ -101,6 +101,7 @@ const SETTINGS: readonly SettingName[] = [
   'firstListWaitMs',
   'maxTimeoutMs',
   'maxProcesses',
+  'pool',
   'dataDir',
   'logLevel',
 ];

@@ -8,6 +8,7 @@ import type { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import type { Connector } from './connector.ts';
 import { EraUnspoken } from './era-unspoken.ts';
+import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Wanted } from './session-pool.ts';
@@ -21,6 +22,7 @@ export interface ClientConnectionsDeps {
   readonly eras: SpokenEras;
   /** null for servers that are no processes of this machine. */
   readonly quota: ProcessQuota | null;
+  readonly limits: Readonly<NodeLimits>;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
   readonly adopted: (connection: Connection, want: Wanted) => void;
@@ -56,6 +58,7 @@ export class ClientConnections {
       },
       quota: deps.quota,
       limit: () => this.#server.limits.maxProcesses,
+      settings: () => deps.limits.pool,
     });
   }
 

@@ -14,8 +14,8 @@ import { asGatewayError } from './failures.ts';
 import type { ListUpkeep } from './list-upkeep.ts';
 import type { LostConnections } from './lost-connections.ts';
 import type { ServerObserver } from './server-observer.ts';
-import { keysOfSession } from './session-key.ts';
-import type { Wanted } from './session-pool.ts';
+import { keysOfSession, labelOf } from './session-key.ts';
+import type { Swept, Wanted } from './session-pool.ts';
 import type { Supervisor } from './supervisor.ts';
 import { sessionOf } from './tenancy.ts';
 import type { ClosedReason, CloseReason } from './transport/transport.ts';
@@ -92,6 +92,18 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (this.#ended.size >= MAX_ENDED) this.#ended.clear();
     this.#ended.add(key);
     this.#tell(key, 'ended');
+  }
+
+  /** The pool closed it. What its server kept for a session is lost, unless that is an HTTP session left as it is. */
+  swept({ want, connection, why, resumable }: Swept): void {
+    const { consecutiveErrors, lastError } = connection.use;
+    const fields = { connection: labelOf(want.tenancy), why, consecutiveErrors, lastError };
+    this.#logger.info('connection_swept', fields);
+    if (want.tenancy.kind === 'spare') return;
+    this.ended(want.key);
+    if (resumable) return;
+    this.#parts.connections.forgetSession(want.key);
+    if (connection.era === 'stateful') this.stateLost(want);
   }
 
   /** The session is over: nobody is waiting for its connection any more. */

@@ -17,6 +17,7 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../test/support/upstream-bench.ts';
+import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 
 const stateful = () => new ScriptedServer(statefulServer());
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
@@ -95,7 +96,7 @@ test('check:F6 S4.13 fault:F05 at its deadline a call is TIMEOUT and UNKNOWN, th
 
 test('check:F6 progress moves the deadline, up to the upper bound of any call', async () => {
   const bench = new UpstreamBench();
-  bench.set.limit({ maxProcesses: 10, maxTimeoutMs: 2_500 });
+  bench.set.limit({ maxProcesses: 10, maxTimeoutMs: 2_500, pool: POOL_DEFAULTS });
   const script = hanging();
   await bench.run([serverOf('a', { timeoutMs: 1000 }), script]);
   const outcome = bench.call('a', toolCall(client, '{"name":"echo","_meta":{"progressToken":1}}'));

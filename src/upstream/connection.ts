@@ -8,7 +8,9 @@ import { notification, request } from '../protocol/compose.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../protocol/scan.ts';
 import { oneLine } from '../protocol/splice.ts';
 import type { Call } from './call.ts';
+import { connectionKeyText } from './connection-key.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
+import { ConnectionUse } from './connection-use.ts';
 import { ownId } from './identifiers.ts';
 import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts';
 import { type Carrier, OwnRequest, type Pending } from './pending.ts';
@@ -69,17 +71,14 @@ export class Connection implements Carrier, TransportReceiver {
   #lastId = 0;
   #open = true;
   #timeouts = 0;
-  #requests = 0;
-  #errors = 0;
-  #lastError: string | null = null;
-  #lastUsedAt: number;
+  readonly #use: ConnectionUse;
   /** Who waits for the end of what is in flight. */
   readonly #idle = new Set<() => void>();
 
   constructor(transport: Transport, deps: ConnectionDeps) {
     this.transport = transport;
     this.createdAt = deps.clock.wall();
-    this.#lastUsedAt = deps.clock.now();
+    this.#use = new ConnectionUse(deps.clock);
     this.#deps = deps;
     this.#oneLine = !transport.streamPerRequest;
     this.#messages = new ServerMessages(this, deps, this.#pending);
@@ -109,9 +108,13 @@ export class Connection implements Carrier, TransportReceiver {
     return count;
   }
 
-  /** Monotonic time of the last request. */
-  get lastUsedAt(): number {
-    return this.#lastUsedAt;
+  /** Nobody would miss it while it is not (S1.7): calls, questions of the server's, resources that are watched. */
+  get busy(): boolean {
+    return this.inFlight > 0 || this.#messages.asking || this.#use.watching;
+  }
+
+  get use(): Readonly<ConnectionUse> {
+    return this.#use;
   }
 
   get pid(): number | null {
@@ -178,8 +181,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     const id = ++this.#lastId;
     this.#pending.set(id, call);
-    this.#requests++;
-    this.#lastUsedAt = this.#deps.clock.now();
+    this.#use.sent();
     call.place(this, id);
     const wire = outgoing(call, id, this.#era, this.transport.streamPerRequest, this.#deps.tool);
     this.#write(wire.parts, id, call.method, wire.headers);
@@ -237,6 +239,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#messages.withdrawn(id, pending, this.#era);
     this.transport.abandon(id);
+    if (why === 'timeout') this.#use.failed(pending, `${pending.method} was not answered in time`);
     if (why === 'timeout' && ++this.#timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
     return true;
   }
@@ -254,7 +257,7 @@ export class Connection implements Carrier, TransportReceiver {
     const pending = this.#pending.get(id);
     if (pending === undefined) return;
     this.#forget(id);
-    this.#failed(error.message);
+    this.#use.failed(pending, error.message);
     if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#hold(pending, error);
     else pending.lost(error);
   }
@@ -316,17 +319,16 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   status(key: string, wallOffset: number): ConnectionStatus {
-    const { inFlight } = this;
+    const { inFlight, use } = this;
     return {
+      id: connectionKeyText({ server: this.#deps.server, session: key }),
       key,
       state: !this.#open ? 'closed' : inFlight > 0 ? 'active' : 'idle',
       pid: this.transport.pid,
       inFlight,
       createdAt: this.createdAt,
-      lastUsedAt: this.#lastUsedAt + wallOffset,
-      requests: this.#requests,
-      errors: this.#errors,
-      lastError: this.#lastError,
+      lastUsedAt: use.lastUsedAt + wallOffset,
+      ...use.counts(),
     };
   }
 
@@ -354,6 +356,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#forget(id);
     this.#timeouts = 0;
+    this.#use.answered(pending, message.kind === 'result');
     if (pending.token !== null) this.#messages.answered(id, pending);
     pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
   }
@@ -374,11 +377,6 @@ export class Connection implements Carrier, TransportReceiver {
   #busy(): boolean {
     for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
     return false;
-  }
-
-  #failed(message: string): void {
-    this.#errors++;
-    this.#lastError = message;
   }
 
   #loseAll(): void {

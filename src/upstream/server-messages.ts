@@ -95,6 +95,11 @@ export class ServerMessages<C extends Channel> {
     return first === undefined ? 0 : Math.max(1, this.#deps.clock.now() - first.at);
   }
 
+  /** Requests of the server's wait for an answer, or for somebody to be asked. */
+  get asking(): boolean {
+    return this.#asks.size > 0 || this.#held.length > 0;
+  }
+
   take(message: Message, stream: number): void {
     if (message.kind === 'request') this.#asked(message, stream);
     else this.#notified(message, stream);

@@ -186,19 +186,6 @@ test('the end of a client session closes what was its own, also while it is bein
   assert.equal(script.live.length, 0);
 });
 
-test('connections of clients without a session end after half an hour without a call', async () => {
-  const bench = new UpstreamBench();
-  const script = stateful();
-  await bench.run([serverOf('a'), script]);
-  answerText(await bench.call('a', toolCall(clientOf(null))));
-  answerText(await bench.call('a', toolCall(clientOf('session'))));
-  await bench.clock.advance(36 * 60_000);
-  assert.deepEqual(
-    script.links.map((link) => link.state),
-    ['closed', 'open'],
-  );
-});
-
 test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgotten one is opened anew and its loss told', async () => {
   const remembered = new Remembered();
   const script = stateful();
@@ -234,7 +221,7 @@ test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgott
   assert.deepEqual(third.events.lost, ['one']);
 });
 
-test('fault:F22 a lost HTTP session is opened anew once; what was not sent follows unseen, what was is UNKNOWN', async () => {
+test('check:C7 fault:F22 a lost HTTP session is opened anew once; what was not sent follows unseen, what was is UNKNOWN', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({
     ...statefulServer(),

@@ -2,18 +2,17 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
+import type { PoolSettings } from '../model/pool-settings.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { labelOf } from './session-key.ts';
-import { SPARE, type Tenancy } from './tenancy.ts';
+import { isExclusive, SPARE, type Tenancy } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
 const STALE_HOLD_MS = 20_000;
-/** Connections of clients without a session end after so long without a call; nothing else would ever end them. */
-const IDLE_MS = 30 * 60_000;
 /** How long a spare that was replaced may still be listed over. */
 const LISTING_MS = 30_000;
 
@@ -30,6 +29,16 @@ export interface SessionPoolDeps {
   readonly quota: ProcessQuota | null;
   /** The server's own limit of processes. */
   readonly limit: () => number;
+  readonly settings: () => PoolSettings;
+}
+
+/** What a sweep closed, and why. */
+export interface Swept {
+  readonly want: Wanted;
+  readonly connection: Connection;
+  readonly why: 'idle' | 'errors';
+  /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
+  readonly resumable: boolean;
 }
 
 /** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
@@ -61,6 +70,8 @@ export class SessionPool {
   #spare: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
+  /** Given up, and not yet gone. */
+  readonly #closing = new Set<Connection>();
 
   constructor(deps: SessionPoolDeps) {
     this.#deps = deps;
@@ -178,17 +189,27 @@ export class SessionPool {
     return this.#end(slot, 'remove');
   }
 
-  /** Ends connections of clients without a session that have been idle for long; returns their keys. */
-  sweep(): string[] {
-    const before = this.#deps.clock.now() - IDLE_MS;
-    const ended: string[] = [];
-    for (const [key, { tenancy, connection }] of this.#slots) {
-      if (tenancy.kind !== 'principal' || connection === null) continue;
-      if (connection.inFlight > 0 || connection.lastUsedAt >= before) continue;
-      void this.release(key);
-      ended.push(key);
+  /**
+   * Closes what one session or principal has not used for long, and whatever failed too often in a row (S1.7). A busy
+   * connection stays, whatever is against it.
+   */
+  sweep(): Swept[] {
+    const { idleTimeoutMs, maxErrors } = this.#deps.settings();
+    const usedSince = this.#deps.clock.now() - idleTimeoutMs;
+    const swept: Swept[] = [];
+    for (const slot of [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])]) {
+      const { connection } = slot;
+      if (connection === null || connection.busy) continue;
+      const { consecutiveErrors, lastUsedAt } = connection.use;
+      const failing = consecutiveErrors >= maxErrors;
+      if (!failing && !(isExclusive(slot.tenancy) && lastUsedAt < usedSince)) continue;
+      if (slot === this.#spare) this.#spare = null;
+      else this.#slots.delete(slot.key);
+      const resumable = !failing && connection.mcpSessionId !== null;
+      swept.push({ want: slot, connection, why: failing ? 'errors' : 'idle', resumable });
+      void this.#close(connection, resumable ? 'shutdown' : 'remove');
     }
-    return ended;
+    return swept;
   }
 
   async drained(deadlineMs: number): Promise<void> {
@@ -204,7 +225,9 @@ export class SessionPool {
 
   statuses(): ConnectionStatus[] {
     const offset = this.#deps.clock.wall() - this.#deps.clock.now();
-    return [...this.connections()].map((connection) => connection.status(labelOf(connection.tenancy), offset));
+    return [...this.connections(), ...this.#closing].map((connection) =>
+      connection.status(labelOf(connection.tenancy), offset),
+    );
   }
 
   #open(slot: Slot): Promise<Connection> {
@@ -277,7 +300,7 @@ export class SessionPool {
     if (quota === null) return;
     const serverFull = () => this.#counted.size + this.#opening >= limit();
     const spare = this.#spare;
-    if ((serverFull() || quota.full) && spare !== null && spare !== slot && spare.connection?.inFlight === 0) {
+    if ((serverFull() || quota.full) && spare !== null && spare !== slot && spare.connection?.busy === false) {
       this.#spare = null;
       this.#evict(spare.connection);
     }
@@ -296,7 +319,7 @@ export class SessionPool {
   /** An idle connection of the stateless era holds nothing that the next one would not have as well. */
   #evictStateless(wanting: Slot): void {
     for (const [key, { connection }] of this.#slots) {
-      if (key === wanting.key || connection?.era !== 'stateless' || connection.inFlight > 0) continue;
+      if (key === wanting.key || connection?.era !== 'stateless' || connection.busy) continue;
       this.#slots.delete(key);
       this.#evict(connection);
       return;
@@ -305,7 +328,7 @@ export class SessionPool {
 
   #evict(connection: Connection): void {
     this.#uncount(connection);
-    void connection.close('remove');
+    void this.#close(connection, 'remove');
   }
 
   /** Ends a spare that was replaced once nothing is being listed over it. */
@@ -323,9 +346,11 @@ export class SessionPool {
   }
 
   async #close(connection: Connection, how: CloseReason): Promise<void> {
+    this.#closing.add(connection);
     try {
       await connection.close(how);
     } finally {
+      this.#closing.delete(connection);
       this.#uncount(connection);
     }
   }

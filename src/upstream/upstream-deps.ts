@@ -1,8 +1,11 @@
 import type { Clock } from '../model/clock.ts';
+import type { PoolSettings } from '../model/pool-settings.ts';
 import type { EraVerdicts, KnownCatalogs, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
+import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { AuthChallenge } from './auth-challenge.ts';
 import type { OpenTransport } from './open-transport.ts';
 
 export interface UpstreamSetDeps {
@@ -19,9 +22,16 @@ export interface UpstreamSetDeps {
   readonly maxProcesses: number;
   /** Upper bound of a call that keeps reporting progress. Default 10 min. */
   readonly maxTimeoutMs?: number;
+  /** When pooled connections end by themselves. Default: `POOL_DEFAULTS`. */
+  readonly pool?: PoolSettings;
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
+  /**
+   * Called with the present definition of a server that asks for credentials, before anybody is told that it does: what
+   * it registers is there for whoever hears of `auth_required` (S3.5).
+   */
+  readonly beforeAuthRequired?: (server: Server, challenge: AuthChallenge) => void;
 }
 
 export interface UpstreamTimes {

@@ -1,4 +1,5 @@
 import { isOwnProcess, type Server } from '../model/server.ts';
+import { challengeOf } from './auth-challenge.ts';
 import { ClientCatalogs } from './client-catalogs.ts';
 import { ClientConnections } from './client-connections.ts';
 import { ConnectionEvents } from './connection-events.ts';
@@ -77,6 +78,7 @@ export function assembleUpstream(
     clock,
     connector,
     quota: isOwnProcess(server) ? quota : null,
+    limits,
     eras,
     nobody,
     adopted: (connection, want) => {
@@ -113,11 +115,19 @@ export function assembleUpstream(
     random,
     startupTimeoutMs: times.startupMs,
     launch: (attempt) => runs.launch(attempt),
-    halt: () => runs.halt(),
-    changed: (state, before) => {
-      if (state !== before) logger.info('server_state', { state, before, reason: supervisor.reason });
+    halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
+    moved: ({ to, from, reason, failure }) => {
+      logger.info('server_state', { state: to, before: from, reason, failure });
       observer.tell();
     },
+    beforeAuthRequired: (error) => {
+      try {
+        deps.beforeAuthRequired?.(observer.server, challengeOf(error));
+      } catch (cause) {
+        logger.error('auth_required_hook_failed', { error: String(cause) });
+      }
+    },
+    recovery: (step, reason) => logger.info('server_recovery', { step, reason }),
   });
   const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool });
   const lost = new LostConnections(name, local, pool);
@@ -146,7 +156,7 @@ export function assembleUpstream(
     connections,
     catalogs,
     up: (client) => runs.up(client),
-    failing: () => supervisor.consecutiveFailures > 0,
+    failing: () => supervisor.failing,
   });
   const dispatcher = new Dispatcher({
     clock,

@@ -3,6 +3,7 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
+import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
@@ -17,8 +18,6 @@ import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
-/** S1: how often connections nobody uses any more are looked for. */
-const SWEEP_EVERY_MS = 5 * 60_000;
 const EAGER_STARTS = 4;
 const MAX_TIMEOUT_MS = 10 * 60_000;
 
@@ -48,13 +47,18 @@ export class UpstreamSet implements Upstreams {
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
     this.#times = { ...UPSTREAM_TIMES, ...deps.times };
-    this.#limits = { maxProcesses: deps.maxProcesses, maxTimeoutMs: deps.maxTimeoutMs ?? MAX_TIMEOUT_MS };
+    const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
+    this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits);
   }
 
   /** Changes limits of the node; what runs already goes on. */
   limit(limits: NodeLimits): void {
+    const { sweepMs } = this.#limits.pool;
     Object.assign(this.#limits, limits);
+    if (!this.#started || this.#closing !== null || limits.pool.sweepMs === sweepMs) return;
+    this.#stopSweeping();
+    this.#sweepLater();
   }
 
   /** Begins the eager starts, a few at a time. Returns at once. */
@@ -231,7 +235,7 @@ export class UpstreamSet implements Upstreams {
   }
 
   #sweepLater(): void {
-    this.#stopSweeping = this.#deps.clock.after(SWEEP_EVERY_MS, () => {
+    this.#stopSweeping = this.#deps.clock.after(this.#limits.pool.sweepMs, () => {
       for (const upstream of this.#upstreams.values()) upstream.sweep();
       this.#sweepLater();
     });

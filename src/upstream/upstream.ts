@@ -81,7 +81,7 @@ export class Upstream {
 
   sweep(): void {
     const { connections, events } = this.#parts;
-    for (const key of connections.pool.sweep()) events.ended(key);
+    for (const swept of connections.pool.sweep()) events.swept(swept);
   }
 
   status(): ServerStatus {

@@ -27,18 +27,18 @@ S0.18 - pool per registered server on every node; caller needs no owner knowledg
 S0.19 - session persistence and eviction (in code, implied by "persistent")
 S0.20 - pool behaviour (mcppool.go)
 S0.21 - bus contract (libbus)
-S1.1 - DefaultIdleTimeout 30 min, DefaultCleanupInterval 5 min, DefaultMaxErrorCount 10
-S1.2 - ConnectionKey{BackendID,SessionID} + String()
-S1.3 - ConnectionState active / idle / closed
-S1.4 - ConnectionMetadata Connection, CreatedAt, LastUsedAt, RequestCount, ErrorCount, State
-S1.5 - PoolConfig{IdleTimeout,CleanupInterval,MaxErrorCount}
-S1.6 - NewSessionConnectionPool(ctx) / NewSessionConnectionPoolWithConfig(ctx,cfg)
-S1.7 - sweep
-S1.8 - Get(backend,session)
-S1.9 - Set
-S1.10 - Delete
-S1.11 - RecordError
-S1.12 - GetMetadata, List, Size
+S1.1 C DefaultIdleTimeout 30 min, DefaultCleanupInterval 5 min, DefaultMaxErrorCount 10
+S1.2 C ConnectionKey{BackendID,SessionID} + String()
+S1.3 C ConnectionState active / idle / closed
+S1.4 C ConnectionMetadata Connection, CreatedAt, LastUsedAt, RequestCount, ErrorCount, State
+S1.5 C PoolConfig{IdleTimeout,CleanupInterval,MaxErrorCount}
+S1.6 C NewSessionConnectionPool(ctx) / NewSessionConnectionPoolWithConfig(ctx,cfg)
+S1.7 C sweep
+S1.8 C Get(backend,session)
+S1.9 C Set
+S1.10 C Delete
+S1.11 C RecordError
+S1.12 C GetMetadata, List, Size
 S1.13 - Stop()
 S1.14 - Launcher, New(ctx,cfg)
 S1.15 - GetOrLaunch(l,id)
@@ -151,13 +151,13 @@ check:B10 A stdio front end for local clients
 check:B11 - OpenAPI → tools
 check:B12 A byte-lossless relay of args/results/unknown fields
 check:B13 A full content, structured output, progress, cancellation, logging, completion, sampling, elicitation, roots relays
-check:C1 - pool keyed (backend, session), key string, metadata, states
-check:C2 - idle timeout, cleanup interval, max errors, custom config
-check:C3 - get/set/delete/list/size/metadata/record-error/stop
-check:C4 - shared, per-session or per-principal isolation per server
+check:C1 C pool keyed (backend, session), key string, metadata, states
+check:C2 C idle timeout, cleanup interval, max errors, custom config
+check:C3 C get/set/delete/list/size/metadata/record-error/stop
+check:C4 C shared, per-session or per-principal isolation per server
 check:C5 A client session manager create/get/touch/delete/list/cleanup, cap; session id returned to the client
-check:C6 - persistent upstream session across evictions where the server allows, honest loss signal otherwise
-check:C7 - one reconnect then retry only if not executed
+check:C6 C persistent upstream session across evictions where the server allows, honest loss signal otherwise
+check:C7 C one reconnect then retry only if not executed
 check:C8 - busy entries never evicted; token-expiry margin, deferred close
 check:C9 - sessions survive node loss / any node serves any session
 check:D1 A server__tool and mcp__server__tool names, parse, prefix, collision-proof table, 64-char budget

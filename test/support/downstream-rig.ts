@@ -3,6 +3,7 @@ import { Downstream } from '../../src/downstream/downstream.ts';
 import { Listener } from '../../src/http/listener.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import type { Agent, DesiredState, SessionSettings } from '../../src/model/desired-state.ts';
+import { POOL_DEFAULTS } from '../../src/model/pool-settings.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import { Secret } from '../../src/model/secret.ts';
 import type { Server } from '../../src/model/server.ts';
@@ -186,6 +187,7 @@ function desiredState(options: RigOptions): DesiredState {
     firstListWaitMs: 100,
     maxTimeoutMs: 600_000,
     maxProcesses: 1,
+    pool: POOL_DEFAULTS,
     dataDir: null,
     logLevel: 'error',
     files: [],

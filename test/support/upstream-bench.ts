@@ -3,6 +3,7 @@ import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
 import type { Outcome } from '../../src/model/outcome.ts';
+import { POOL_DEFAULTS, type PoolSettings } from '../../src/model/pool-settings.ts';
 import type {
   ConnectionChange,
   EraVerdict,
@@ -220,6 +221,7 @@ export interface BenchOptions {
   readonly maxProcesses?: number;
   readonly times?: Partial<UpstreamTimes>;
   readonly remembered?: Remembered;
+  readonly pool?: PoolSettings;
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -244,6 +246,7 @@ export class UpstreamBench {
       upstreamSessions: this.remembered.sessions,
       openTransport: (server, { kind }) => this.scripts.get(server.name)!.open(kind),
       maxProcesses: options.maxProcesses ?? 128,
+      pool: options.pool ?? POOL_DEFAULTS,
       ...(options.times === undefined ? {} : { times: options.times }),
     });
   }

@@ -1,0 +1,67 @@
+import type { Clock } from '../model/clock.ts';
+import type { ConnectionStatus } from '../model/server-state.ts';
+import { field, stringValue } from '../protocol/fields.ts';
+import type { Pending } from './pending.ts';
+
+/** Watched resources that are told apart on one connection; beyond them it counts as watching till it ends. */
+const MAX_WATCHED = 4_096;
+
+/** What one connection is used for, in numbers, and how well that went. Requests of the gateway's own do not count. */
+export class ConnectionUse {
+  readonly #clock: Clock;
+  requests = 0;
+  /** All failed requests. A refusal or a failing tool is an answer, and a cancellation nobody's fault. */
+  errors = 0;
+  /** Failed requests since the last answered one (S1.11). */
+  consecutiveErrors = 0;
+  lastError: string | null = null;
+  /** Monotonic time of the last request, or of its end. */
+  lastUsedAt: number;
+  #watched: Set<string> | null = null;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.lastUsedAt = clock.now();
+  }
+
+  /** A resource is subscribed to over it: who waits for updates makes no calls. */
+  get watching(): boolean {
+    return this.#watched !== null && this.#watched.size > 0;
+  }
+
+  sent(): void {
+    this.requests++;
+    this.lastUsedAt = this.#clock.now();
+  }
+
+  answered({ exchange, method, request }: Pending, ok: boolean): void {
+    if (exchange === null) return;
+    this.consecutiveErrors = 0;
+    this.lastUsedAt = this.#clock.now();
+    if (!ok || request === null || !method.startsWith('resources/')) return;
+    if (method === 'resources/subscribe') this.#watch(uriOf(request));
+    else if (method === 'resources/unsubscribe') this.#watched?.delete(uriOf(request));
+  }
+
+  failed({ exchange }: Pending, message: string): void {
+    if (exchange === null) return;
+    this.errors++;
+    this.consecutiveErrors++;
+    this.lastError = message;
+    this.lastUsedAt = this.#clock.now();
+  }
+
+  counts(): Pick<ConnectionStatus, 'requests' | 'errors' | 'consecutiveErrors' | 'lastError'> {
+    const { requests, errors, consecutiveErrors, lastError } = this;
+    return { requests, errors, consecutiveErrors, lastError };
+  }
+
+  #watch(uri: string): void {
+    this.#watched ??= new Set();
+    if (this.#watched.size < MAX_WATCHED) this.#watched.add(uri);
+  }
+}
+
+function uriOf({ bytes, bodyStart, bodyEnd }: NonNullable<Pending['request']>): string {
+  return bodyStart < 0 ? '' : (stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri')) ?? '');
+}
