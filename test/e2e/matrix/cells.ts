@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DOCUMENT, OWN_ERROR } from '../../fixtures/matrix/behaviour.ts';
+import { DOCUMENT, OWN_ERROR, TASK_TOOL } from '../../fixtures/matrix/behaviour.ts';
 import { type Feature, impossible } from './compatibility.ts';
 import { attempt, type Json, type MatrixClient } from './matrix-client.ts';
 import { isStateless, type MatrixRevision, type Wire } from './revisions.ts';
@@ -261,6 +261,18 @@ export const RUNS: Readonly<Record<Feature, (cell: Cell) => Promise<void>>> = {
     const method = await attempt(client.request('matrix/no-such-method', {}));
     assert.equal(method.error?.code, -32601, JSON.stringify(method));
     if (stateless) assert.equal(method.error.status, 404);
+  },
+
+  async tasks(cell) {
+    const { task } = cell.client;
+    if (task === null) {
+      // Who knows no tasks is given the answer all the same.
+      assert.equal(await callText(cell, TASK_TOOL), `${TASK_TOOL} done`);
+      return;
+    }
+    const { states, result } = await task(exposed(cell, TASK_TOOL));
+    assert.equal(result.content[0].text, `${TASK_TOOL} done`);
+    assert.deepEqual([states[0], states.at(-1)], ['working', 'completed']);
   },
 };
 

@@ -17,6 +17,7 @@ export const FEATURES = {
   completion: 'completion',
   pagination: 'pagination',
   errors: 'kinds of errors',
+  tasks: 'tasks',
 } as const;
 export type Feature = keyof typeof FEATURES;
 
@@ -43,6 +44,7 @@ const NO_CARRIER: Impossible = {
 
 /** Where a server of the revision has no such thing, there is nothing to try. */
 export function exists(feature: Feature, server: MatrixRevision): boolean {
+  if (feature === 'tasks') return server >= '2025-11-25';
   return feature !== 'outside' || !isStateless(server);
 }
 

@@ -21,6 +21,8 @@ export interface MatrixClient {
   subscribe(uri: string): Promise<void>;
   /** A call that wants log messages from this level on. */
   callLogging(level: string, name: string, args: Json): Promise<Json>;
+  /** The states that a call as a task went through, and its result; null where the revision has no tasks. */
+  task: ((name: string) => Promise<{ readonly states: readonly string[]; readonly result: Json }>) | null;
   close(): Promise<void>;
 }
 

@@ -50,6 +50,19 @@ export class Sdk1Client implements MatrixClient {
     return this.request('tools/call', { name, arguments: args });
   }
 
+  readonly task = async (name: string) => {
+    const states: string[] = [];
+    const stream = this.#client.experimental.tasks.callToolStream({ name, arguments: {} }, undefined, {
+      task: { ttl: 60_000 },
+    });
+    for await (const message of stream) {
+      if (message.type === 'error') throw message.error;
+      if (message.type === 'result') return { states, result: message.result as Json };
+      states.push(message.task.status);
+    }
+    throw new Error('no end of the task');
+  };
+
   async close(): Promise<void> {
     await this.#client.close();
   }

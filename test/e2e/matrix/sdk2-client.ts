@@ -4,6 +4,7 @@ import {
   SSEClientTransport,
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
+import { TaskClient } from '../../support/task-client.ts';
 import { type Answering, Heard, type Json, type MatrixClient } from './matrix-client.ts';
 import { capabilitiesOf, isStateless, type MatrixRevision } from './revisions.ts';
 
@@ -28,6 +29,8 @@ export class Sdk2Client implements MatrixClient {
   readonly heard = new Heard();
   readonly asked: { readonly method: string; readonly params: Json }[] = [];
   answering: Answering = () => ({});
+  /** On the raw wire: SDK 2 has no word for the extension's results. */
+  task: MatrixClient['task'] = null;
   readonly #client: Client;
   readonly #listens: { close(): Promise<void> }[] = [];
   #lastError: Json = null;
@@ -67,6 +70,7 @@ export class Sdk2Client implements MatrixClient {
         ? new SSEClientTransport(new URL(mcpUrl.replace(/mcp$/, 'sse')))
         : new StreamableHTTPClientTransport(new URL(mcpUrl));
     await client.#client.connect(transport);
+    if (isStateless(revision)) client.task = (name) => runTask(mcpUrl, name);
     const pass = transport.onmessage;
     transport.onmessage = (message: Json) => {
       if ('error' in message) client.#lastError = message.error;
@@ -104,4 +108,11 @@ export class Sdk2Client implements MatrixClient {
     for (const listen of this.#listens) await listen.close();
     await this.#client.close();
   }
+}
+
+async function runTask(mcpUrl: string, name: string): Promise<{ states: string[]; result: Json }> {
+  const client = await TaskClient.open(mcpUrl, 'stateless');
+  const { taskId, status } = await client.start(name);
+  const { result, status: ended } = await client.outcome(taskId);
+  return { states: [status, ended], result };
 }
