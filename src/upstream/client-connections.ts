@@ -77,7 +77,12 @@ export class ClientConnections {
     const key = this.keyOf(client);
     if (key === null) return null;
     const connection = this.pool.ready(key);
-    return connection?.engaged === true && takesInput(method) ? this.pool.ready(this.#lane(key)) : connection;
+    return this.#isAside(connection, method) ? this.pool.ready(this.#lane(key)) : connection;
+  }
+
+  /** Whether a request goes to another connection than this one, unless the operator wants one for each principal. */
+  #isAside(connection: Connection | null, method: string): boolean {
+    return connection?.engaged === true && takesInput(method) && this.#server.isolation !== 'principal';
   }
 
   /** The client's connection, opened if need be. Rejects with GatewayError. */
@@ -85,7 +90,7 @@ export class ClientConnections {
     return this.#inEra(client, (era) => {
       const wanted = this.#wanted(client, era);
       const first = this.pool.ready(wanted.key);
-      if (first?.engaged !== true || !takesInput(method)) return this.pool.acquire(wanted);
+      if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted);
       const aside = this.pool.acquire({ ...wanted, key: this.#lane(wanted.key) });
       // Better to share, and to be refused questions, than not to be served.
       return aside.catch((error) => {

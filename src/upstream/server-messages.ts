@@ -220,7 +220,7 @@ export class ServerMessages<C extends Channel> {
     const only = this.#someWithdrawn() ? null : this.#only();
     if (only === null) return 'nobody knows';
     // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
-    return takesInput(only.method) ? only : null;
+    return only.exchange!.takesInputRequired && !takesInput(only.method) ? null : only;
   }
 
   #someWithdrawn(): boolean {

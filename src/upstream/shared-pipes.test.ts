@@ -162,6 +162,22 @@ describe('proto:S4 check:B8 a stateful server’s question on a pipe that severa
     assert.equal(second.asked.length, 0);
   });
 
+  test('where the operator wants one connection for each principal, there is one', async () => {
+    const { bench: it, script } = await bench({ isolation: 'principal' });
+    const [first, second] = [call(), call()];
+    void it.call('a', first);
+    await settled();
+    script.last.deliver(FORM);
+    await settled();
+    assert.equal(first.asked.length, 1);
+    void it.call('a', second);
+    await settled();
+    assert.equal(script.live.length, 1);
+    script.last.deliver({ ...FORM, id: 'second' });
+    await settled();
+    assert.equal(codeOf(answerTo(script.last, 'second')), -32601);
+  });
+
   test('where the operator named a header, its calls are one client’s', async () => {
     const { bench: it, script } = await bench();
     const [one, two] = [call('h'), call('h')];
