@@ -18,7 +18,12 @@ export interface GatewayErrorOptions {
   readonly server?: string;
   readonly attempts?: number;
   readonly cause?: unknown;
+  /** What callers are told in place of the message, which is for the operator; holds for all that have it as cause. */
+  readonly forCallers?: string;
 }
+
+/** Errors of a start are wrapped a few times on their way to a caller. */
+const MAX_CAUSES = 8;
 
 /**
  * A failure of the gateway's own, or one it observed; never a server's own JSON-RPC error. Becomes wire bytes
@@ -27,11 +32,13 @@ export interface GatewayErrorOptions {
 export class GatewayError extends Error {
   readonly code: ErrorCode;
   readonly data: GatewayErrorData;
+  readonly #forCallers: string | null;
 
   constructor(code: ErrorCode, message: string, options: GatewayErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'GatewayError';
     this.code = code;
+    this.#forCallers = options.forCallers ?? null;
     const entry = CATALOGUE[code];
     const outcome = options.outcome ?? entry.outcome;
     this.data = {
@@ -46,6 +53,27 @@ export class GatewayError extends Error {
 
   get outcome(): FailureOutcome {
     return this.data.outcome;
+  }
+
+  /** The words a caller is told; the message has what the operator is told. */
+  get forCallers(): string {
+    let at: unknown = this;
+    for (let depth = 0; at instanceof GatewayError && depth < MAX_CAUSES; depth++) {
+      if (at.#forCallers !== null) return at.#forCallers;
+      at = at.cause;
+    }
+    return this.message;
+  }
+
+  /** The failure of a later step of something whose earlier ones have reached the server, so that it may have run. */
+  begun({ server, attempts }: Pick<GatewayErrorOptions, 'server' | 'attempts'> = this.data): GatewayError {
+    if (this.outcome === 'UNKNOWN') return this;
+    return new GatewayError(this.code === 'NOT_SENT' ? 'UNKNOWN' : this.code, this.message, {
+      outcome: 'UNKNOWN',
+      ...(server === undefined ? {} : { server }),
+      ...(attempts === undefined ? {} : { attempts }),
+      cause: this,
+    });
   }
 
   /** The JSON-RPC error code on the wire. */

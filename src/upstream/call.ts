@@ -113,7 +113,7 @@ export class Call implements Pending {
 
   /** Whatever the failure says of the last attempt, an earlier round has reached the server. */
   fail(error: GatewayError): void {
-    this.#finish(failure(this.rounds === 0 || error.outcome === 'UNKNOWN' ? error : this.#begun(error)));
+    this.#finish(failure(this.rounds === 0 ? error : error.begun(this)));
   }
 
   /** The server reported progress: the deadline counts anew from here, up to the upper bound. Costs no timer. */
@@ -171,16 +171,6 @@ export class Call implements Pending {
       retryable: !sent && code === 'TIMEOUT',
       server: this.server,
       attempts: this.attempts,
-    });
-  }
-
-  #begun(cause: GatewayError): GatewayError {
-    const { code, message } = cause;
-    return new GatewayError(code === 'NOT_SENT' ? 'UNKNOWN' : code, message, {
-      outcome: 'UNKNOWN',
-      server: this.server,
-      attempts: this.attempts,
-      cause,
     });
   }
 

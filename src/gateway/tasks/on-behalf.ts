@@ -72,7 +72,9 @@ export class OnBehalf {
   #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Outcome {
     const { calls, polling } = this.#deps;
     polling.forget(record);
-    if (ended.kind === 'failure') void calls.own(record, exchange.client.principal, 'tasks/cancel');
-    return ended;
+    if (ended.kind !== 'failure') return ended;
+    void calls.own(record, exchange.client.principal, 'tasks/cancel');
+    // What failed asked about the task; the call itself had been sent.
+    return failure(ended.error.begun());
   }
 }

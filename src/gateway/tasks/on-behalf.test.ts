@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Call, client, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { type Offer, tool } from '../../../test/support/server-catalogs.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { errorAnswer, result } from '../../protocol/compose.ts';
+
+const OLD: Offer = {
+  tools: [tool('run', ',"execution":{"taskSupport":"required"}')],
+  capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } },
+};
+const YOUNG: Offer = {
+  era: 'stateless',
+  tools: [tool('run')],
+  capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+};
+
+/** What comes of a call that becomes a task at this server, when everything that is asked about the task ends so. */
+async function ending(offer: Offer, about: (call: Call) => Outcome): Promise<{ outcome: Outcome; methods: string[] }> {
+  const bench = new GatewayBench({ s: offer });
+  const methods: string[] = [];
+  bench.upstreams.respond = (call) => {
+    const { method, era } = call.request;
+    methods.push(method);
+    if (method !== 'tools/call') return about(call);
+    if (era === 'stateless' || methods.length > 1 || offer !== YOUNG) return begun(offer);
+    return answer(errorAnswer('1', -32021, 'tasks', REQUIRED, 'stateless'));
+  };
+  const run = bench.run('tools/call', '{"name":"run"}', { client: client('stateful'), endpoint: endpointOf('s') });
+  let given: Outcome | null = null;
+  void run.then((outcome) => {
+    given = outcome;
+  });
+  for (let i = 0; given === null && i < 100; i++) await bench.clock.advance(10_000);
+  return { outcome: await run, methods };
+}
+
+const REQUIRED = '{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}';
+const TASK = { taskId: 't-1', status: 'working', ttlMs: null, ttl: null };
+
+function begun(offer: Offer): Outcome {
+  return offer === YOUNG
+    ? answer(result('1', JSON.stringify({ ...TASK, resultType: 'task' }), 'stateless'))
+    : answer(result('1', JSON.stringify({ task: TASK }), 'stateful'));
+}
+
+for (const [name, offer] of [
+  ['stateful', OLD],
+  ['stateless', YOUNG],
+] as const) {
+  test(`a call that began a task at a ${name} server has been sent, whatever the requests about the task say`, async () => {
+    const away = failure(new GatewayError('NOT_SENT', 'it is down', { server: 's' }));
+    const { outcome, methods } = await ending(offer, () => away);
+    assert.ok(outcome.kind === 'failure');
+    const { code, data } = outcome.error;
+    assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
+    assert.equal(methods.at(-1), 'tasks/cancel', 'nobody waits for it any more');
+  });
+}
