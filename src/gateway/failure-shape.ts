@@ -31,11 +31,11 @@ function dataOf(request: Message, error: GatewayError): string | undefined {
 function toolFailureText(error: GatewayError): string {
   switch (error.code) {
     case 'ACCESS_DENIED':
-      return error.message;
+      return error.forCallers;
     case 'INVALID_PARAMS':
-      return error.message.startsWith('Invalid tool name: ') ? error.message : `Error: ${error.message}`;
+      return error.forCallers.startsWith('Invalid tool name: ') ? error.forCallers : `Error: ${error.forCallers}`;
     default:
-      return `Error calling tool: ${error.message}`;
+      return `Error calling tool: ${error.forCallers}`;
   }
 }
 

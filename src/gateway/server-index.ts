@@ -23,11 +23,14 @@ export class ServerIndex {
     return this.#byName.get(name) ?? null;
   }
 
-  /** Why nothing can be said for a server right now, in the words of its status. */
+  /**
+   * Why nothing can be said for a server right now, in the words of its status; but what is wrong
+   * behind an https URL, its certificates above all, is for the operator only (F27).
+   */
   unavailable(name: string): GatewayError {
     const status = this.#upstreams.status(name);
     const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
-    const reason = status?.reason == null ? '' : `: ${status.reason}`;
+    const reason = status?.reason == null || status.endpoint?.startsWith('https:') ? '' : `: ${status.reason}`;
     return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name });
   }
 }

@@ -53,7 +53,7 @@ export function errorOf(idLexeme: string, error: Buffer, era: Era): Message {
  */
 export function failureAnswer(idLexeme: string, error: GatewayError, era: Era, dataJson?: string): Message {
   const own = error.rpcCode > 0 ? JSON.stringify(error.data) : null;
-  const words = withoutPlaces(error.code, bounded(error.message));
+  const words = withoutPlaces(error.code, bounded(error.forCallers));
   return errorAnswer(idLexeme, error.rpcCode, words, dataJson ?? own, era);
 }
 

@@ -249,7 +249,7 @@ fault:F23 A 429 / 5xx
 fault:F24 A connection reset, lost reply
 fault:F25 A slowloris upstream, endless SSE comments
 fault:F26 C DNS fails, DNS flaps
-fault:F27 - TLS expired, wrong host, untrusted, cut in handshake
+fault:F27 C TLS expired, wrong host, untrusted, cut in handshake
 fault:F28 - NATS down, restarted
 fault:F29 - NATS partition of one node; slow consumer
 fault:F30 - node kill -9 in mid-call

@@ -78,9 +78,20 @@ export function failureError(server: string, failure: HttpFailure, maxBytes: num
     return tooLargeError(server, maxBytes, failure);
   }
   const words = `${server}: ${failure.message}`;
+  if (failure.kind === 'tls') return insecureError(server, failure);
   if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
   if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
   return new GatewayError('UNKNOWN', `${words}; the request was sent and may have run`, { server, cause: failure });
+}
+
+/** What is wrong with a certificate is the operator's to know; to callers it would tell of the network behind us. */
+function insecureError(server: string, failure: HttpFailure): GatewayError {
+  const after = failure.sent ? '; the request was sent and may have run' : '';
+  return new GatewayError(failure.sent ? 'UNKNOWN' : 'NOT_SENT', `${server}: ${failure.message}${after}`, {
+    server,
+    cause: failure,
+    forCallers: `${server}: there is no secure connection to the server; its status says why${after}`,
+  });
 }
 
 export function tooLargeError(server: string, maxBytes: number, cause?: unknown): GatewayError {

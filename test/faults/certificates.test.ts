@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { createSecureContext, TLSSocket } from 'node:tls';
+import { type Certified, TestAuthority } from '../support/certificates.ts';
+import { FaultBench } from './fault-bench.ts';
+import { LedgerHttpProcess } from './ledger/ledger-process.ts';
+
+const DAY_MS = 86_400_000;
+const authority = new TestAuthority();
+const stranger = new TestAuthority('Stranger');
+
+const issue = (request: { hosts?: string[]; from?: Date; to?: Date }): Certified =>
+  authority.issue({ name: 'server', hosts: ['localhost'], ...request });
+
+/** Each with the word by which its reason is known in the status. Null: the server hangs up in the handshake. */
+const BAD: Readonly<Record<string, readonly [Certified | null, RegExp]>> = {
+  late: [issue({ from: new Date(Date.now() - 2 * DAY_MS), to: new Date(Date.now() - DAY_MS) }), /CERT_HAS_EXPIRED/],
+  early: [issue({ from: new Date(Date.now() + DAY_MS) }), /CERT_NOT_YET_VALID/],
+  misnamed: [issue({ hosts: ['other.example'] }), /ERR_TLS_CERT_ALTNAME_INVALID/],
+  untrusted: [stranger.issue({ name: 'server', hosts: ['localhost'] }), /UNABLE_TO_|SELF_SIGNED/],
+  cut: [null, /before secure TLS connection/],
+};
+/** What would tell a client of the certificates and the network behind the gateway. */
+const TELLING =
+  /certificat|expired|CERT_|UNABLE_TO|altname|issuer|self.signed|TLS connection|socket|localhost|other\.example/i;
+
+test('fault:F27 five bad certificates and handshakes: NOT_SENT, the reason in the status and not to clients, never in the clear', async (t) => {
+  const bench = new FaultBench(t);
+  const remote = await LedgerHttpProcess.start(bench.ledger('good'), 'stateful');
+  t.after(() => remote.kill());
+  const ca = join(bench.folder, 'ca.pem');
+  writeFileSync(ca, authority.cert);
+  const good = await TlsFront.start(t, issue({}), remote.port);
+  const fronts = new Map<string, TlsFront>();
+  for (const [name, [certified]] of Object.entries(BAD)) {
+    fronts.set(name, await TlsFront.start(t, certified, remote.port));
+  }
+  const over = (front: TlsFront): Record<string, unknown> => ({
+    type: 'http',
+    url: `https://localhost:${front.port}/mcp`,
+    tls: { ca },
+  });
+  const bad = [...fronts].map(([name, front]) => [name, over(front)] as const);
+  await bench.start({ good: over(good), ...Object.fromEntries(bad) });
+  await bench.gateway.ready('good');
+  const aggregate = await bench.opened('one');
+  for (const [name, [, reasonIs]] of Object.entries(BAD)) {
+    const attempt = await aggregate.call(`${name}__unsafe`, {}, { own: 'unsafe' });
+    assert.equal(attempt.ending, 'NOT_SENT', attempt.reason);
+    assert.doesNotMatch(attempt.reason, TELLING);
+    const alone = bench.client(`alone-${name}`, 'stateless', name);
+    const direct = await alone.call('unsafe');
+    assert.equal(direct.ending, 'NOT_SENT', direct.reason);
+    assert.doesNotMatch(direct.reason, TELLING);
+    assert.doesNotMatch(JSON.stringify(await alone.request('tools/list')), TELLING);
+    assert.doesNotMatch(JSON.stringify(await alone.request('server/discover')), TELLING);
+    const { state, reason } = await bench.status(name);
+    assert.match(state, /^(?:failed|unreachable|starting)$/);
+    assert.match(String(reason), reasonIs);
+    const front = fronts.get(name)!;
+    assert.ok(front.connections > 0, `${name} was not asked`);
+    assert.equal(front.decrypted, 0, `${name} was told something`);
+    assert.equal(front.inTheClear, 0, `${name} was spoken to in the clear`);
+  }
+  const through = await aggregate.call('good__unsafe');
+  assert.equal(through.ending, 'RESULT', through.reason);
+  assert.ok(good.decrypted > 0);
+  assert.deepEqual(bench.violations(['good']), []);
+});
+
+/** TLS in front of a port of this machine. Counts what it understood, and connections that did not begin with TLS. */
+class TlsFront {
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  connections = 0;
+  decrypted = 0;
+  inTheClear = 0;
+
+  static async start(t: TestContext, certified: Certified | null, target: number): Promise<TlsFront> {
+    const front = new TlsFront(certified, target);
+    await new Promise<void>((resolve) => front.#server.listen(0, 'localhost', resolve));
+    t.after(() => {
+      front.#server.close();
+      for (const socket of front.#sockets) socket.destroy();
+    });
+    return front;
+  }
+
+  private constructor(certified: Certified | null, target: number) {
+    const secureContext = certified === null ? null : createSecureContext(certified);
+    this.#server = createServer((raw) => {
+      this.connections++;
+      this.#sockets.add(raw);
+      raw.on('error', () => {}).on('close', () => this.#sockets.delete(raw));
+      raw.once('readable', () => {
+        const first = raw.read() as Buffer | null;
+        if (first === null) return;
+        // A TLS record of kind handshake.
+        if (first[0] !== 0x16) this.inTheClear += first.length;
+        if (secureContext === null) raw.end();
+        else {
+          raw.unshift(first);
+          this.#speak(new TLSSocket(raw, { isServer: true, secureContext }), target);
+        }
+      });
+    });
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  #speak(near: TLSSocket, target: number): void {
+    const far = connect(target, '127.0.0.1');
+    near.on('data', (bytes: Buffer) => {
+      this.decrypted += bytes.length;
+    });
+    near.on('error', () => far.destroy()).pipe(far);
+    far.on('error', () => near.destroy()).pipe(near);
+  }
+}
