@@ -221,3 +221,12 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   await changed.run([serverOf('a', { connectionDigest: 'another' }), new ScriptedServer(statefulServer())]);
   assert.equal(changed.set.knownCatalog('a', rich), null);
 });
+
+test('check:D3 kinds of client that come at the same time are all listed, one after the other', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  const kinds = ['{}', '{"roots":{}}', '{"sampling":{}}', '{"elicitation":{}}'].map((kind) => clientOf(null, kind));
+  const catalogs = await Promise.all(kinds.map((kind) => bench.set.catalog('a', kind, 1000)));
+  assert.deepEqual(catalogs.map(names), Array(4).fill(['echo']));
+});

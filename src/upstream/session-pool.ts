@@ -334,6 +334,8 @@ export class SessionPool {
   /** Ends a spare that was replaced once nothing is being listed over it. */
   async #endIdle(spare: Slot): Promise<void> {
     this.#replaced.add(spare);
+    // Whoever has just been given it begins in this turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
     await spare.connection?.drained(LISTING_MS);
     this.#replaced.delete(spare);
     await this.#end(spare, 'remove');
