@@ -1,4 +1,5 @@
 import { GatewayError } from '../model/gateway-error.ts';
+import type { HttpRefusal } from './transport/http-refusal.ts';
 import type { ClosedReason } from './transport/transport.ts';
 
 /** Why a connection ended, in words for status and for those who wait for the next one: nothing of theirs was sent. */
@@ -9,7 +10,10 @@ export function closedError(server: string, reason: ClosedReason): GatewayError 
     case 'session_lost':
       return new GatewayError('NOT_SENT', `${server} no longer knows our session`, { server });
     case 'auth_required':
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, {
+        server,
+        cause: { status: 401, challenge: reason.challenge } satisfies HttpRefusal,
+      });
     case 'unreachable':
     case 'protocol': {
       const { error } = reason;

@@ -198,8 +198,8 @@ export class Handshake {
   }
 
   async #probeLost(connection: Connection, error: GatewayError): Promise<Step> {
-    const ended = connection.ended;
-    if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(error);
+    const { ended } = connection;
+    if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
     if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
       const why = closedError(this.#deps.server.name, ended);
       return { kind: 'again', first: 'initialize', wire: connection.transport.kind, why };
@@ -238,7 +238,8 @@ export class Handshake {
   }
 
   async #initializeLost(connection: Connection, error: GatewayError): Promise<Step> {
-    if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(error);
+    if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED')
+      throw this.#unauthorized(connection, error);
     // 2024-11-05 servers take no POST on the URL they are configured with (2025-11-25 basic/transports §Backwards Compatibility).
     const status = refusalOf(error)?.status ?? 0;
     const why = this.#endedOr(connection, error);
@@ -247,7 +248,7 @@ export class Handshake {
     const fallback = transport.type === 'http' && transport.sseFallback === true;
     if (fallback) return { kind: 'again', first: 'initialize', wire: 'sse', why };
     const advice = 'if it speaks HTTP+SSE of 2024-11-05, set its "type" to "sse"';
-    throw this.#failed(`it does not take MCP over Streamable HTTP (${error.message}); ${advice}`, why.code);
+    throw this.#failed(`it does not take MCP over Streamable HTTP (${error.message}); ${advice}`, why.code, error);
   }
 
   #refused(connection: Connection, answer: Message): Step {
@@ -288,18 +289,23 @@ export class Handshake {
 
   #endedOr(connection: Connection, error: GatewayError): GatewayError {
     if (connection.ended !== null) return closedError(this.#deps.server.name, connection.ended);
-    return this.#failed(error.message, error.code === 'NOT_SENT' ? 'NOT_SENT' : error.code);
+    return this.#failed(error.message, error.code, error);
   }
 
-  #unauthorized(cause: GatewayError): GatewayError {
-    const name = this.#deps.server.name;
+  #unauthorized({ ended }: Connection, error: GatewayError): GatewayError {
+    const { name } = this.#deps.server;
+    const cause = ended?.kind === 'auth_required' ? closedError(name, ended) : error;
     return new GatewayError('AUTH_REQUIRED', `${name} asks for credentials`, { server: name, cause });
   }
 
   /** Whatever goes wrong here, the call that waits for the connection was never sent. */
-  #failed(text: string, code: GatewayError['code'] = 'NOT_SENT'): GatewayError {
+  #failed(text: string, code: GatewayError['code'] = 'NOT_SENT', cause?: GatewayError): GatewayError {
     const { name } = this.#deps.server;
-    return new GatewayError(code, `${name} could not be started: ${text}`, { server: name, outcome: 'NOT_SENT' });
+    return new GatewayError(code, `${name} could not be started: ${text}`, {
+      server: name,
+      outcome: 'NOT_SENT',
+      cause,
+    });
   }
 }
 

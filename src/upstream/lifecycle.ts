@@ -1,22 +1,23 @@
 import type { ServerState } from '../model/server-state.ts';
 
 /**
- * Which state may follow which (S3.20). `running` is a local process, `connected` a remote server. `degraded` and
- * `disconnected` were up and are being brought back; `failed` waits for its next attempt, `unreachable` for a long one.
+ * Which state may follow which (S3.20). `running` is a local process, `connected` a remote server; `stopped` and
+ * `disconnected` are what they are after a stop. `degraded` was up and is being brought back; `failed` waits for its
+ * next attempt, `unreachable` for a long one.
  */
 const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
-  unknown: ['starting', 'stopping', 'stopped', 'suspended'],
+  unknown: ['starting', 'stopping'],
   starting: ['running', 'connected', 'failed', 'unreachable', 'auth_required', 'stopping'],
-  running: ['degraded', 'starting', 'stopping', 'failed', 'auth_required'],
-  connected: ['disconnected', 'degraded', 'starting', 'stopping', 'failed', 'unreachable', 'auth_required'],
-  degraded: ['starting', 'running', 'connected', 'stopping', 'failed', 'unreachable', 'auth_required'],
-  disconnected: ['starting', 'connected', 'stopping', 'failed', 'unreachable', 'auth_required'],
+  running: ['degraded', 'stopping', 'auth_required'],
+  connected: ['degraded', 'stopping', 'auth_required'],
+  degraded: ['starting', 'stopping', 'failed', 'unreachable'],
   failed: ['starting', 'stopping'],
   unreachable: ['starting', 'stopping'],
   auth_required: ['starting', 'stopping'],
-  stopping: ['stopped', 'suspended'],
-  stopped: ['starting', 'stopping', 'suspended'],
-  suspended: ['starting', 'stopping', 'stopped'],
+  stopping: ['stopped', 'disconnected', 'suspended'],
+  stopped: ['starting', 'stopping'],
+  disconnected: ['starting', 'stopping'],
+  suspended: ['starting', 'stopping'],
 };
 
 export function mayFollow(from: ServerState, to: ServerState): boolean {

@@ -297,7 +297,7 @@ test('a start asked for during a stop comes after it, unless another stop came l
     startupTimeoutMs: 1000,
     launch: () => Promise.resolve(),
     halt: () => new Promise((resolve) => void halts.push(resolve)),
-    changed: () => {},
+    moved: () => {},
   });
   void supervisor.stop();
   const started = supervisor.start();

@@ -3,9 +3,11 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Random } from '../model/random.ts';
 import type { ServerState } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
+import { failureClass } from './failure-class.ts';
 import { asGatewayError } from './failures.ts';
-import { isUp, mayFollow } from './lifecycle.ts';
+import { isUp } from './lifecycle.ts';
 import { restartDelayMs, UNREACHABLE_THRESHOLD } from './restart-delay.ts';
+import { StateMachine, type Transition } from './state-machine.ts';
 
 /** S3.4 */
 export const RESTART_GRACE_MS = 200;
@@ -23,11 +25,17 @@ export interface SupervisorDeps {
   readonly startupTimeoutMs: number;
   /** Brings the server up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
   readonly launch: (attempt: Attempt) => Promise<void>;
-  /** Ends all its connections. */
+  /** Ends all its connections. Must not reject. */
   readonly halt: () => Promise<void>;
-  /** State, reason or counters changed. Must not throw. */
-  readonly changed: (state: ServerState, before: ServerState) => void;
+  /** The state has changed, and with it what is counted. Must not throw. */
+  readonly moved: (transition: Transition) => void;
+  /** The server asks for credentials; called before anybody hears of `auth_required` (S3.5). Must not throw. */
+  readonly beforeAuthRequired?: (error: GatewayError) => void;
+  /** A restart that was asked for begins and ends (S3.10). `reason` says why it came to nothing. Must not throw. */
+  readonly recovery?: (step: RecoveryStep, reason: string | null) => void;
 }
+
+export type RecoveryStep = 'started' | 'succeeded' | 'failed';
 
 /**
  * The state machine that starts, watches, backs off and restarts one server. Starts are single flight; a stop during
@@ -36,11 +44,11 @@ export interface SupervisorDeps {
  */
 export class Supervisor {
   readonly #deps: SupervisorDeps;
-  #state: ServerState = 'unknown';
-  #reason: string | null = null;
-  #error: GatewayError | null = null;
+  readonly #machine: StateMachine;
   /** Failed starts and early deaths in a row; only a start that proves itself makes up for them. */
   #setbacks = 0;
+  /** Those of them that may be over with the next attempt (S3.8). */
+  #failures = 0;
   /** What ended during the start under way. */
   #crashedMeanwhile: GatewayError | null = null;
   #restarts = 0;
@@ -54,27 +62,35 @@ export class Supervisor {
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
   #disarm: (() => void) | null = null;
+  #endGrace: () => void = () => {};
   /** Raised by every stop, so that what was begun before it can see that it lost. */
   #generation = 0;
 
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
+    this.#machine = new StateMachine(deps);
   }
 
   get state(): ServerState {
-    return this.#state;
+    return this.#machine.state;
   }
 
   get up(): boolean {
-    return isUp(this.#state);
+    return isUp(this.state);
   }
 
   get reason(): string | null {
-    return this.#reason;
+    return this.#machine.error?.message ?? null;
   }
 
+  /** What somebody has to change, or has to log in for, is not counted (S3.8). */
   get consecutiveFailures(): number {
-    return this.up ? 0 : this.#setbacks;
+    return this.up ? 0 : this.#failures;
+  }
+
+  /** It could not be started, or not again. */
+  get failing(): boolean {
+    return !this.up && this.#setbacks > 0;
   }
 
   get restarts(): number {
@@ -96,8 +112,12 @@ export class Supervisor {
     return this.#startedAt;
   }
 
-  /** Starts it now (when a stop under way is done), or joins the start under way. Resolves when that ended, well or not. */
+  /**
+   * Starts it now (when a stop under way is done), or joins the start or restart under way. Resolves when that ended,
+   * well or not.
+   */
   start(): Promise<void> {
+    if (this.#restarting !== null) return this.#restarting;
     if (this.up) return Promise.resolve();
     if (this.#stopping !== null) {
       const generation = this.#generation;
@@ -115,9 +135,8 @@ export class Supervisor {
     if (restarting !== null) await restarting;
     if (this.up) return;
     if (this.#running !== null) await this.#running.done;
-    else if (this.#state === 'unknown' || this.#state === 'degraded' || this.#state === 'disconnected') {
-      await this.#run(true);
-    } else if (this.#state === 'failed' && this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS) {
+    else if (this.state === 'unknown' || this.state === 'degraded') await this.#run(true);
+    else if (this.state === 'failed' && this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS) {
       this.#lastEarly = this.#deps.clock.now();
       await this.#run(false);
     }
@@ -128,69 +147,93 @@ export class Supervisor {
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
-    if (this.up) this.#setbacks = 0;
+    if (this.up) this.#forgive();
   }
 
   /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
   crashed(error: GatewayError): void {
-    if (this.#state === 'starting') this.#crashedMeanwhile ??= error;
+    if (failureClass(error) === 'abort') return;
+    if (this.state === 'starting') this.#crashedMeanwhile ??= error;
     if (!this.up) return;
-    this.#reason = error.message;
-    this.#error = error;
     if (error.code === 'AUTH_REQUIRED') {
-      this.#move('auth_required');
+      this.#askForCredentials(error);
       return;
     }
     const healthy = this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
-    if (healthy) this.#setbacks = 0;
-    if (!healthy || !this.#deps.local) this.#setbacks++;
-    this.#move(this.#deps.local ? 'degraded' : 'disconnected');
+    if (healthy) this.#forgive();
+    if (!healthy || !this.#deps.local) this.#count(error);
     this.#restarts++;
+    this.#machine.move('degraded', error);
     if (this.#setbacks === 0) void this.#run(true);
-    else this.#backOff();
+    else this.#backOff(error);
   }
 
-  /** Stops it for good, or until `start`. Whatever start is under way loses. */
+  /** Stops it for good, or until `start`. Whatever start or restart is under way loses. */
   stop(target: 'stopped' | 'suspended' = 'stopped'): Promise<void> {
+    this.#restarting = null;
+    return this.#stop(target);
+  }
+
+  /** Stop, grace period, start. A stop at any moment calls it off. */
+  restart(): Promise<void> {
+    if (this.#restarting !== null) return this.#restarting;
+    const restarting = this.#restart().finally(() => {
+      if (this.#restarting === restarting) this.#restarting = null;
+    });
+    this.#restarting = restarting;
+    return restarting;
+  }
+
+  #stop(target: 'stopped' | 'suspended'): Promise<void> {
     const generation = ++this.#generation;
     this.#cancelRetry();
+    this.#endGrace();
     const running = this.#running;
     this.#running = null;
     running?.attempt.cancel();
-    this.#move('stopping');
-    this.#stopping = this.#halt(generation, target);
+    const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
+    if (this.state === rest) return Promise.resolve();
+    this.#machine.move('stopping');
+    this.#stopping = this.#halt(generation, rest);
     return this.#stopping;
   }
 
-  restart(): Promise<void> {
-    this.#restarting ??= this.#restart().finally(() => {
-      this.#restarting = null;
-    });
-    return this.#restarting;
-  }
-
-  async #halt(generation: number, target: 'stopped' | 'suspended'): Promise<void> {
+  async #halt(generation: number, rest: ServerState): Promise<void> {
     await this.#deps.halt();
     if (generation !== this.#generation) return;
     this.#stopping = null;
-    this.#reason = null;
-    this.#error = null;
-    this.#move(target);
+    this.#machine.move(rest, null);
   }
 
   async #restart(): Promise<void> {
-    await this.stop();
+    const { recovery } = this.#deps;
+    recovery?.('started', null);
+    const stopped = this.#stop('stopped');
     const generation = this.#generation;
-    await new Promise<void>((resolve) => this.#deps.clock.after(RESTART_GRACE_MS, resolve));
-    if (generation !== this.#generation) return;
-    this.#restarts++;
-    this.#setbacks = 0;
-    await this.#run(true);
+    await stopped;
+    if (generation === this.#generation) await this.#grace();
+    if (generation === this.#generation) {
+      this.#restarts++;
+      this.#forgive();
+      await this.#run(true);
+    }
+    if (this.up) recovery?.('succeeded', null);
+    else recovery?.('failed', this.reason ?? `it is ${this.state}`);
+  }
+
+  #grace(): Promise<void> {
+    return new Promise((resolve) => {
+      const disarm = this.#deps.clock.after(RESTART_GRACE_MS, resolve);
+      this.#endGrace = () => {
+        disarm();
+        resolve();
+      };
+    });
   }
 
   #run(counts: boolean): Promise<void> {
     if (counts) this.#cancelRetry();
-    this.#move('starting');
+    this.#machine.move('starting');
     const attempt = new Attempt();
     this.#startedAt = this.#deps.clock.now();
     this.#lastAttemptAt = this.#deps.clock.wall();
@@ -229,28 +272,44 @@ export class Supervisor {
   #cameUp(): void {
     this.#cancelRetry();
     this.#upSince = this.#deps.clock.now();
-    this.#reason = null;
-    this.#error = null;
-    this.#move(this.#deps.local ? 'running' : 'connected');
+    this.#machine.move(this.#deps.local ? 'running' : 'connected', null);
     const crashed = this.#crashedMeanwhile;
     this.#crashedMeanwhile = null;
     if (crashed !== null) this.crashed(crashed);
   }
 
   #failed(error: GatewayError, counts: boolean): void {
-    this.#reason = error.message;
-    this.#error = error;
     if (error.code === 'AUTH_REQUIRED') {
-      this.#move('auth_required');
+      this.#askForCredentials(error);
       return;
     }
-    if (counts) this.#setbacks++;
-    this.#backOff();
+    if (counts) this.#count(error);
+    this.#backOff(error);
   }
 
-  #backOff(): void {
+  /** Nothing but credentials will help, so nothing is planned. */
+  #askForCredentials(error: GatewayError): void {
+    this.#cancelRetry();
+    this.#deps.beforeAuthRequired?.(error);
+    this.#machine.move('auth_required', error);
+  }
+
+  /** Our own abort says nothing of the server. */
+  #count(error: GatewayError): void {
+    const found = failureClass(error);
+    if (found === 'abort') return;
+    this.#setbacks++;
+    if (found === 'transient') this.#failures++;
+  }
+
+  #forgive(): void {
+    this.#setbacks = 0;
+    this.#failures = 0;
+  }
+
+  #backOff(error: GatewayError): void {
     if (this.#disarm === null) {
-      const delayMs = restartDelayMs(this.#setbacks, this.#deps.local, this.#deps.random.unit());
+      const delayMs = restartDelayMs(Math.max(1, this.#setbacks), this.#deps.local, this.#deps.random.unit());
       this.#nextRetryAt = this.#deps.clock.now() + delayMs;
       this.#disarm = this.#deps.clock.after(delayMs, () => {
         this.#disarm = null;
@@ -258,8 +317,8 @@ export class Supervisor {
         if (this.#running === null) void this.#run(true);
       });
     }
-    const unreachable = !this.#deps.local && this.#setbacks >= UNREACHABLE_THRESHOLD;
-    this.#move(unreachable ? 'unreachable' : 'failed');
+    const unreachable = !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;
+    this.#machine.move(unreachable ? 'unreachable' : 'failed', error);
   }
 
   #cancelRetry(): void {
@@ -269,27 +328,19 @@ export class Supervisor {
   }
 
   #refusal(): GatewayError {
-    const server = this.#deps.server;
-    if (this.#state === 'auth_required') {
+    const { server } = this.#deps;
+    const { state, error } = this.#machine;
+    if (state === 'auth_required') {
       return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
     }
-    if (this.#state === 'suspended' || this.#state === 'stopped' || this.#state === 'stopping') {
-      return new GatewayError('NOT_SENT', `${server} is ${this.#state}`, { server, retryable: false });
+    if (state === 'suspended' || state === 'stopped' || state === 'disconnected' || state === 'stopping') {
+      return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
     }
     const now = this.#deps.clock.now();
     const retryAt = this.#nextRetryAt ?? now;
-    const soonest = this.#state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
-    const text = `${server} is ${this.#state}${this.#reason === null ? '' : `: ${this.#reason}`}`;
-    const cause = this.#error ?? undefined;
+    const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
+    const text = `${server} is ${state}${error === null ? '' : `: ${error.message}`}`;
+    const cause = error ?? undefined;
     return new GatewayError('NOT_SENT', text, { server, retryAfterMs: Math.max(0, Math.round(soonest - now)), cause });
-  }
-
-  #move(to: ServerState): void {
-    const before = this.#state;
-    if (before !== to) {
-      if (!mayFollow(before, to)) throw new Error(`${this.#deps.server}: no way from ${before} to ${to}`);
-      this.#state = to;
-    }
-    this.#deps.changed(to, before);
   }
 }

@@ -84,26 +84,26 @@ S2.35 A Router/NewRouter: AddClient, RemoveClient, GetClient, Clients, RefreshTo
 S2.36 A SSEServer/NewSSEServer: ServeHTTP (/sse), HandleMessage (/message), Broadcast, SessionCount
 S2.37 A SSESession ID, Writer, Flusher, Done, MessageID
 S2.38 A Session{ID,ClientInfo,Initialized,CreatedAt,LastSeen}, SessionManager/NewSessionManager: Create, Get, Touch, Delete, List, Cleanup(maxAge)→count
-S3.1 - InitialBackoff 30 s, MaxBackoff 30 min, BackoffMultiplier 2.0
-S3.2 - UnreachableThreshold 3
+S3.1 C InitialBackoff 30 s, MaxBackoff 30 min, BackoffMultiplier 2.0
+S3.2 C UnreachableThreshold 3
 S3.3 - DefaultRemoteTimeout 30 (s)
-S3.4 - RestartGracePeriod 200 ms
-S3.5 - Option, WithAuthRequiredHook(fn)
-S3.6 - NewService(def,opts…), BaseService
-S3.7 - Start
-S3.8 - error classes
-S3.9 - Stop
-S3.10 - Restart
+S3.4 C RestartGracePeriod 200 ms
+S3.5 C Option, WithAuthRequiredHook(fn)
+S3.6 C NewService(def,opts…), BaseService
+S3.7 C Start
+S3.8 C error classes
+S3.9 C Stop
+S3.10 C Restart
 S3.11 - CheckHealth, GetHealthCheckInterval 30 s
 S3.12 - ConfigurationChanged(new)
 S3.13 - UpdateConfiguration
-S3.14 - ValidateConfiguration
+S3.14 C ValidateConfiguration
 S3.15 - GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
 S3.16 - GetServiceData
-S3.17 - GetConsecutiveFailures, GetLastAttempt, GetNextRetryAfter (null when none)
+S3.17 C GetConsecutiveFailures, GetLastAttempt, GetNextRetryAfter (null when none)
 S3.18 - IsRunning (running or connected), IsHealthy (healthy and running), IsUnreachable
 S3.19 - GetLogContext, LogDebug, LogInfo, LogWarn, LogError
-S3.20 - states used
+S3.20 C states used
 S4.1 A ProtocolVersion "2025-06-18"
 S4.2 A Transport Send/Notify/(Done)/Close
 S4.3 A StdioTransport/NewStdioTransport(ctx,cmd,args,env): Send, Notify, Done, Close
@@ -128,8 +128,8 @@ check:A1 A server definitions: one validated schema for all transports
 check:A2 - durable store + CRUD by id/name, paged load of all rows
 check:A3 A register/unregister/connect with unique names, failed entries visible and retryable
 check:A4 - idempotent start/replace/stop/stop-all, active list
-check:A5 - state machine unknown/starting/running/connected/stopping/stopped/disconnected/degraded/failed/unreachable/auth_required + suspended, checked transitions
-check:A6 - start, stop, restart with 200 ms grace, coalesced
+check:A5 C state machine unknown/starting/running/connected/stopping/stopped/disconnected/degraded/failed/unreachable/auth_required + suspended, checked transitions
+check:A6 C start, stop, restart with 200 ms grace, coalesced
 check:A7 - configuration-changed rules and live update
 check:A8 - desired-vs-actual reconciler with resync; never delete on failed read
 check:A9 A capabilities, server info, init status per server; immutable snapshots and accessors; commit-after-IO concurrency rule
@@ -180,9 +180,9 @@ check:E5 - rate limits and per-session budgets, circuit breaker
 check:E6 - flow labels / guards
 check:E7 - dry-run preview of a policy change
 check:F1 - 30 s probe (ping/discover), run for real, plus passive outcomes
-check:F2 - backoff 30 s ×2 ≤ 30 min, jitter, fair scheduler
-check:F3 - unreachable after 3; transient/config/auth classification
-check:F4 - failure counters, last attempt, next retry
+check:F2 C backoff 30 s ×2 ≤ 30 min, jitter, fair scheduler
+check:F3 C unreachable after 3; transient/config/auth classification
+check:F4 C failure counters, last attempt, next retry
 check:F5 - stdio death → degraded, tools withdrawn, supervised respawn
 check:F6 - per-server and per-tool timeouts, cancel sent
 check:F7 - list failure cooldown

@@ -21,7 +21,7 @@ import { fingerprint } from '../../src/protocol/canonical.ts';
 import { request } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import type { UpstreamTimes } from '../../src/upstream/upstream-deps.ts';
+import type { UpstreamSetDeps, UpstreamTimes } from '../../src/upstream/upstream-deps.ts';
 import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
 import { FakeClock, settled } from './fake-clock.ts';
 import type { ScriptedServer } from './scripted-server.ts';
@@ -222,6 +222,7 @@ export interface BenchOptions {
   readonly times?: Partial<UpstreamTimes>;
   readonly remembered?: Remembered;
   readonly pool?: PoolSettings;
+  readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -248,6 +249,7 @@ export class UpstreamBench {
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,
       ...(options.times === undefined ? {} : { times: options.times }),
+      ...(options.beforeAuthRequired === undefined ? {} : { beforeAuthRequired: options.beforeAuthRequired }),
     });
   }
 

@@ -2,6 +2,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec } from '../../model/server.ts';
+import { Misconfigured } from '../misconfigured.ts';
 
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
@@ -31,7 +32,7 @@ export async function resolveCommand(
 ): Promise<string> {
   const { command, cwd } = spec;
   await checkFolder(server, cwd);
-  if (command === '') throw startFailure(server, 'its "command" is empty');
+  if (command === '') throw misconfigured(server, 'its "command" is empty');
   if (command.includes('/')) {
     const file = resolve(cwd, command);
     const found = await look(file);
@@ -51,6 +52,11 @@ export async function resolveCommand(
 /** The one form of "could not be started": nothing of any call was sent. */
 export function startFailure(server: string, reason: string, cause?: unknown): GatewayError {
   return new GatewayError('NOT_SENT', `Cannot start the server ${server}: ${reason}.`, { server, cause });
+}
+
+/** The same where the definition, or what it names, has to be corrected first. */
+function misconfigured(server: string, reason: string): GatewayError {
+  return new Misconfigured(`Cannot start the server ${server}: ${reason}.`, server);
 }
 
 /** What the operating system said at `spawn`, for people. The file itself was found before. */
@@ -78,11 +84,11 @@ export function spawnFailure(server: string, file: string, cause: unknown): Gate
 }
 
 async function checkFolder(server: string, cwd: string): Promise<void> {
-  if (!isAbsolute(cwd)) throw startFailure(server, `its working folder "${cwd}" is not an absolute path`);
+  if (!isAbsolute(cwd)) throw misconfigured(server, `its working folder "${cwd}" is not an absolute path`);
   const found = await stat(cwd).catch(() => null);
   if (found === null)
-    throw startFailure(server, `its working folder ${cwd} does not exist; create it or correct "cwd"`);
-  if (!found.isDirectory()) throw startFailure(server, `its working folder ${cwd} is not a folder; correct "cwd"`);
+    throw misconfigured(server, `its working folder ${cwd} does not exist; create it or correct "cwd"`);
+  if (!found.isDirectory()) throw misconfigured(server, `its working folder ${cwd} is not a folder; correct "cwd"`);
 }
 
 async function look(file: string): Promise<'executable' | 'folder' | 'forbidden' | 'missing'> {
@@ -97,16 +103,16 @@ async function look(file: string): Promise<'executable' | 'folder' | 'forbidden'
 
 function missing(server: string, command: string): GatewayError {
   if (/\s/.test(command)) {
-    return startFailure(server, `there is no command "${command}"; arguments belong into "args", one by one`);
+    return misconfigured(server, `there is no command "${command}"; arguments belong into "args", one by one`);
   }
   const origin = COMES_WITH[command];
   const advice = origin === undefined ? 'install it or give its full path in "command"' : `it comes with ${origin}`;
   const where = command.includes('/') ? 'does not exist' : 'is not on the PATH';
-  return startFailure(server, `the command "${command}" ${where}; ${advice}`);
+  return misconfigured(server, `the command "${command}" ${where}; ${advice}`);
 }
 
 function notExecutable(server: string, file: string, found: 'folder' | 'forbidden'): GatewayError {
   return found === 'folder'
-    ? startFailure(server, `the command ${file} is a folder`)
-    : startFailure(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
+    ? misconfigured(server, `the command ${file} is a folder`)
+    : misconfigured(server, `${file} is not executable; run "chmod +x" on it or start it by its interpreter`);
 }

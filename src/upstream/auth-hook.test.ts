@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { clientOf, failureOf, httpServerOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { challengeOf } from './auth-challenge.ts';
+
+const CHALLENGE =
+  'Bearer realm="x \\"y\\"", resource_metadata="https://a.example/.well-known/x", scope="read write", issuer=https://as.example';
+
+function unauthorized(): ScriptedServer {
+  const refuse = (_params: unknown, link: ScriptedServer['last']) => {
+    link.end({ kind: 'auth_required', challenge: CHALLENGE }, 'NOT_SENT');
+    return SILENCE;
+  };
+  return new ScriptedServer({ ...statefulServer(), initialize: refuse, 'server/discover': refuse });
+}
+
+test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge, before auth_required is told', async () => {
+  const told: string[] = [];
+  const bench = new UpstreamBench({
+    beforeAuthRequired: (server, challenge) => {
+      const state = bench.set.status(server.name)?.state;
+      told.push(`${server.description} ${state} ${challenge.resourceMetadata} ${challenge.scope} ${challenge.issuer}`);
+      assert.ok(!bench.events.states.includes('auth_required') || told.length > 1);
+    },
+  });
+  const before = httpServerOf('a', { description: 'at first' });
+  await bench.run([before, unauthorized()]);
+  // Nothing that needs a new connection: the same upstream goes on under the new definition.
+  await bench.set.apply(new Map([['a', { ...before, description: 'by now' }]]));
+  const error = failureOf(await bench.call('a', toolCall(clientOf('s'))));
+  assert.equal(error.code, 'AUTH_REQUIRED');
+  assert.ok(!JSON.stringify([error.message, error.data]).includes('Bearer'));
+  assert.deepEqual(told, ['by now starting https://a.example/.well-known/x read write https://as.example']);
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.state, status.health, status.consecutiveFailures], ['auth_required', 'unknown', 0]);
+  assert.equal(status.nextRetryAt, null);
+  assert.equal(bench.events.states.at(-1), 'auth_required');
+});
+
+test('S3.5 a hook that throws keeps nothing from being told', async () => {
+  const bench = new UpstreamBench({
+    beforeAuthRequired: () => {
+      throw new Error('hook');
+    },
+  });
+  await bench.run([httpServerOf('a', { start: 'eager' }), unauthorized()]);
+  await settled();
+  assert.equal(bench.set.status('a')?.state, 'auth_required');
+});
+
+test('S3.7 a challenge is read where there is one, and long or broken ones do no harm', () => {
+  const of = (challenge: string | null) =>
+    challengeOf(new GatewayError('AUTH_REQUIRED', 'x', { cause: { status: 401, challenge } }));
+  assert.deepEqual(of(null), { header: null, resourceMetadata: null, scope: null, issuer: null });
+  assert.equal(of('Bearer scope=a, realm="b').scope, 'a');
+  assert.equal(of(`Bearer scope="${'a'.repeat(10_000)}"`).scope, null);
+  assert.equal(challengeOf(new GatewayError('AUTH_REQUIRED', 'x')).header, null);
+});

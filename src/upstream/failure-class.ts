@@ -1,0 +1,41 @@
+import { HttpFailure } from '../http/http-failure.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { Misconfigured } from './misconfigured.ts';
+import { refusalOf } from './transport/http-refusal.ts';
+
+/**
+ * What kind of failure of a server it was (S3.8). `transient`: it may be over with the next attempt, and so it counts.
+ * `configuration` and `tls`: somebody has to change something. `auth`: it asks for credentials. `abort`: our own doing,
+ * and no failure of the server's. What a tool says went wrong is an answer, and has no class.
+ */
+export type FailureClass = 'configuration' | 'tls' | 'auth' | 'transient' | 'abort';
+
+/** What the system says of a program that no second attempt will find. */
+const CONFIGURATION = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOEXEC', 'E2BIG', 'ENOTDIR']);
+/** Below 500, but said of this moment and not of the request. */
+const PASSING_STATUS = new Set([408, 425, 429]);
+
+/** By the types and codes along the causes, never by their words. */
+export function failureClass(error: GatewayError): FailureClass {
+  if (error.code === 'AUTH_REQUIRED') return 'auth';
+  if (error.code === 'CANCELLED') return 'abort';
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const found = classOf(at);
+    if (found !== null) return found;
+  }
+  return error.code === 'UPSTREAM_PROTOCOL' ? 'configuration' : 'transient';
+}
+
+function classOf(error: Error): FailureClass | null {
+  if (error instanceof HttpFailure) {
+    if (error.kind === 'tls') return 'tls';
+    return error.kind === 'closed' ? 'abort' : 'transient';
+  }
+  if (error instanceof Misconfigured) return 'configuration';
+  if (error instanceof GatewayError) {
+    const status = refusalOf(error)?.status ?? 0;
+    if (status === 0) return null;
+    return status >= 500 || PASSING_STATUS.has(status) ? 'transient' : 'configuration';
+  }
+  return 'code' in error && CONFIGURATION.has(String(error.code)) ? 'configuration' : null;
+}
