@@ -283,7 +283,7 @@ test('check:E3 rights that are taken away end what was opened with them', async 
     assert.equal((await other.post(call(1, 'ping'), all)).status, 200);
     assert.equal((await other.post(call(1, 'ping'), ada)).status, 200);
     const listed = [...other.downstream.sessionsFor('memory')].map(({ sessionId }) => sessionId);
-    assert.deepEqual(listed, [ada['mcp-session-id']]);
+    assert.deepEqual(listed, [other.downstream.sessions.find(ada['mcp-session-id']!)?.id]);
     assert.equal(other.downstream.inFlight, 1, 'the one stream whose caller kept all rights');
     adaListens.drop();
   } finally {
