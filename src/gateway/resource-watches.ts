@@ -81,9 +81,8 @@ export class ResourceWatches {
 
   /** Resolves with the server's answer to `ask`, or with ours where others still want the resource. */
   unwatch(watcher: Watcher, { server, uri }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
-    const key = this.#keyOf(server, watcher.client);
-    const group = this.#groups.get(nameOf(server, key));
-    if (group !== undefined && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
+    const group = this.#groupWith(watcher, server, uri);
+    if (group !== null && this.#take(group, uri, watcher) !== null && group.watches.has(uri)) {
       return Promise.resolve(ownAnswer('stateful', ''));
     }
     return ask();
@@ -91,11 +90,11 @@ export class ResourceWatches {
 
   /** The watcher has gone: what nobody else wants is given up. */
   leave(watcher: Watcher, { server, uri }: Omit<Watched, 'exposed'>): void {
-    const key = this.#keyOf(server, watcher.client);
-    const group = this.#groups.get(nameOf(server, key));
-    const watch = group === undefined ? null : this.#take(group, uri, watcher);
-    // A session's own connection ends with it.
-    if (watch === null || watch.watchers.size > 0 || !watch.agreed || isOwn(key, watcher)) return;
+    const group = this.#groupWith(watcher, server, uri);
+    const watch = group === null ? null : this.#take(group, uri, watcher);
+    if (group === null || watch === null || watch.watchers.size > 0 || !watch.agreed) return;
+    // A session's own connection ends with it, and another than the client's present one is gone.
+    if (isOwn(group.key, watcher) || group.key !== this.#keyOf(server, watcher.client)) return;
     void this.#call('resources/unsubscribe', server, uri, watcher.client);
   }
 
@@ -195,6 +194,14 @@ export class ResourceWatches {
 
   #keyOf(server: string, client: ClientProfile): string {
     return this.#upstreams.connectionKey(server, client) ?? '';
+  }
+
+  /** Where the watcher is in; not by its present key alone, which is another one when the server has become another. */
+  #groupWith(watcher: Watcher, server: string, uri: string): Group | null {
+    const has = (group: Group | undefined) => group?.watches.get(uri)?.watchers.has(watcher) === true;
+    const present = this.#groups.get(nameOf(server, this.#keyOf(server, watcher.client)));
+    if (has(present)) return present!;
+    return this.#groups.values().find((group) => group.server === server && has(group)) ?? null;
   }
 
   #group(server: string, key: string): Group {

@@ -64,6 +64,8 @@ export class Subscriptions {
     const pass = (): Promise<Outcome> => upstreams.call(server, request, exchange);
     if (client.sessionId === null) return pass();
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    // Whose session has ended meanwhile has nothing that could be given up again.
+    if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
     const stateless = known?.hello.era === 'stateless';
     const name = `${server}\0${uri}`;
     if (request.method === 'resources/unsubscribe') {
@@ -144,6 +146,10 @@ export class Subscriptions {
     session.watcher.client = client;
     return session;
   }
+}
+
+function calledOff(server: string, reason: string): GatewayError {
+  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }
 
 function notHonoured(uri: string): GatewayError {

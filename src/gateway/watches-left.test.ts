@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { client, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
+import type { Offer } from '../../test/support/server-catalogs.ts';
+import { answer } from '../model/outcome.ts';
+import { result } from '../protocol/compose.ts';
+
+const OLD: Offer = { resources: ['{"uri":"o://1","name":"1"}'], capabilities: { resources: { subscribe: true } } };
+const ENDPOINT = endpointOf('old');
+const PARAMS = '{"uri":"o://1"}';
+
+function started(offer: Offer | null) {
+  const bench = new GatewayBench({ old: offer });
+  bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
+  const subscribing = (sessionId: string) => {
+    const exchange = bench.exchange('resources/subscribe', PARAMS, { client: client('stateful', { sessionId }) });
+    return { exchange, outcome: bench.gateway.run(exchange, ENDPOINT) };
+  };
+  const methods = () => bench.upstreams.calls.map(({ request }) => request.method);
+  /** The connection is lost; whatever is still wanted on it is asked for anew. */
+  const lost = async () => {
+    bench.gateway.connectionChanged('old', 'shared', 'ended');
+    await bench.clock.advance(60_000);
+    await settled();
+  };
+  return { bench, subscribing, methods, lost };
+}
+
+test('a session that ends while its server is away takes its watches along', async () => {
+  const { bench, subscribing, methods, lost } = started(OLD);
+  await subscribing('s1').outcome;
+  const { connectionKey } = bench.upstreams;
+  bench.upstreams.connectionKey = () => null as never;
+  bench.gateway.sessionEnded('s1');
+  bench.upstreams.connectionKey = connectionKey;
+  await lost();
+  assert.deepEqual(methods(), ['resources/subscribe'], 'nobody wants it any more');
+  await subscribing('s2').outcome;
+  assert.deepEqual(methods(), ['resources/subscribe', 'resources/subscribe']);
+});
+
+test('a session that ends while its server is still being asked for subscribes to nothing', async () => {
+  const { bench, subscribing, methods, lost } = started(null);
+  const { exchange, outcome } = subscribing('s1');
+  await settled();
+  exchange.cancel('the session has ended');
+  bench.gateway.sessionEnded('s1');
+  bench.upstreams.listed('old', OLD);
+  const given = await outcome;
+  assert.ok(given.kind === 'failure' && given.error.outcome === 'NOT_SENT');
+  await lost();
+  assert.deepEqual(methods(), []);
+});
