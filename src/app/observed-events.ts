@@ -5,7 +5,7 @@ import type { ServerObserver } from './app-options.ts';
 export function observed(events: UpstreamEvents, observer: ServerObserver): UpstreamEvents {
   return {
     notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
-    request: (server, sessionId, message) => events.request(server, sessionId, message),
+    request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
     stateLost: (server, sessionId) => events.stateLost(server, sessionId),
     connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
     outdated: (server, message) => events.outdated(server, message),

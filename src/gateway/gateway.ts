@@ -156,8 +156,13 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (change === 'renewed' || change === 'missed') announcer.renewed(server, key);
   }
 
-  request(server: string, sessionId: string | null, message: Message): Promise<Message> {
-    return this.#parts.events.request(server, sessionId, message);
+  request(
+    server: string,
+    sessionId: string | null,
+    message: Message,
+    key: string = sessionId ?? 'shared',
+  ): Promise<Message> {
+    return this.#parts.events.request(server, sessionId, message, key);
   }
 
   outdated(server: string, notification: Message | null): void {

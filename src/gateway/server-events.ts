@@ -48,9 +48,9 @@ export class ServerEvents {
     else this.#deps.streams.deliver(sessionId, this.#outward(server, seen, message));
   }
 
-  async request(server: string, sessionId: string | null, message: Message): Promise<Message> {
+  async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
     if (sessionId === null) {
-      const answered = this.#deps.tasks.asked(server, message);
+      const answered = this.#deps.tasks.asked(server, key, message);
       if (answered !== null) return answered;
       return refusal(message, 'this connection belongs to no single client that could be asked');
     }

@@ -52,8 +52,11 @@ export interface UpstreamEvents {
    * null for connections that are not one session's; `key` is the connection's (`Upstreams.connectionKey`).
    */
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
-  /** A stateful server's own request outside any call. Resolves with the answer to send back (`result` or `error`). */
-  request(server: string, sessionId: string | null, message: Message): Promise<Message>;
+  /**
+   * A stateful server's own request outside any call; from where, as with notifications. Resolves with the answer to
+   * send back (`result` or `error`).
+   */
+  request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
   /**
    * The server said, on whatever connection and in whosever call, that its lists or a resource are not what it has
    * answered before; at once, and before anybody else is told. Null: it may have said so while nobody could hear.

@@ -127,7 +127,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (sessionId === null && message.method === 'roots/list' && declares(connection.profile.capabilities, message)) {
       return Promise.resolve(result(message.id, '{"roots":[]}', 'stateful'));
     }
-    return this.#events.request(this.#server, sessionId, message);
+    return this.#events.request(this.#server, sessionId, message, connection.key);
   }
 
   outdated(_connection: Connection, message: Message): void {

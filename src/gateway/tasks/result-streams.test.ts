@@ -154,6 +154,18 @@ test('what the server asks elsewhere, naming the task, is a question of the task
   assert.equal(refused.kind, 'error');
 });
 
+test('what a server asks on one caller’s connection is no question of another’s task, whatever id it names', async () => {
+  const old = await Old.started();
+  old.bench.upstreams.connectionKey = (_server, { principal }) => principal.id;
+  const asking = request('elicitation/create', '1', ELICIT, 'stateful');
+  const refused = await old.bench.gateway.request('old', null, asking, agent('bob').id);
+  assert.equal(refused.kind, 'error');
+  assert.equal(old.opened, 0);
+  void old.bench.gateway.request('old', null, asking, client('stateless').principal.id);
+  await settled();
+  assert.equal(old.opened, 1);
+});
+
 test('a stream that broke is opened again; its questions are asked anew under other keys', async () => {
   const old = await Old.started();
   old.status = 'input_required';

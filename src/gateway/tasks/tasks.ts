@@ -157,12 +157,12 @@ export class Tasks {
    * A stateful server asked something for a task, on no stream that says whose it is; null where the task is nobody's
    * who is asked by questions in the task.
    */
-  asked(server: string, message: Message): Promise<Message> | null {
+  asked(server: string, key: string, message: Message): Promise<Message> | null {
     const taskId = relatedTask(message);
     if (taskId === null) return null;
     const records = this.#table
       .heardOn(server, taskId, null)
-      .filter(({ era, status }) => era === 'stateful' && !isTerminal(status));
+      .filter((record) => record.era === 'stateful' && !isTerminal(record.status) && this.#isOn(record, key));
     // Two of one id on connections that cannot be told apart: neither is asked.
     if (records.length !== 1) return null;
     const [record] = records;
