@@ -22,6 +22,8 @@ export interface RunOptions {
 /** One target in one scenario: medians over the rounds, or why there is none. */
 export interface Row {
   readonly target: string;
+  /** A row of comparison: the same target in front of a server of the client's own era. */
+  readonly sameEra: boolean;
   /** Why the row is void or absent; '' when it stands. */
   readonly problem: string;
   readonly perSecond: number;
@@ -36,6 +38,8 @@ export interface Row {
 
 interface Entry {
   readonly target: Target;
+  readonly behind: Behind;
+  readonly sameEra: boolean;
   running: Running | null;
   problem: string;
   readonly findings: Finding[];
@@ -48,10 +52,9 @@ export async function runScenario(
   scene: Scene,
   options: RunOptions,
 ): Promise<Row[]> {
-  const entries: Entry[] = targets
+  const entries = targets
     .filter((target) => scenario.only === undefined || scenario.only.includes(target.name))
-    .filter((target) => scenario.behind.some((behind) => target.canServe(behind)))
-    .map((target) => ({ target, running: null, problem: '', findings: [] }));
+    .flatMap((target) => entriesOf(scenario, target));
   try {
     // A round before the first is not counted: every target is to be as warm as in a day's work.
     const warmUps = scenario.fresh === true ? 0 : 1;
@@ -66,6 +69,22 @@ export async function runScenario(
   return entries.map((entry) => rowOf(entry, scenario));
 }
 
+/** What the target is measured in front of: the first that it can serve, and what that is compared with. */
+function entriesOf(scenario: Scenario, target: Target): Entry[] {
+  const behind = scenario.behind.find((candidate) => target.canServe(candidate));
+  const entry = (what: Behind, sameEra: boolean) => ({
+    target,
+    behind: what,
+    sameEra,
+    running: null,
+    problem: '',
+    findings: [],
+  });
+  if (behind === undefined) return [];
+  if (scenario.sameEra === undefined) return [entry(behind, false)];
+  return [entry(behind, false), entry(scenario.sameEra, true)];
+}
+
 async function measure(
   entry: Entry,
   scenario: Scenario,
@@ -73,9 +92,8 @@ async function measure(
   options: RunOptions,
   counts: boolean,
 ): Promise<void> {
-  const { target } = entry;
+  const { target, behind } = entry;
   try {
-    const behind = scenario.behind.find((candidate) => target.canServe(candidate))!;
     entry.running ??= await target.start(scene, behind);
     const job = jobOf(scenario, target, behind, entry.running, options);
     const finding = await generate(counts ? job : { ...job, warmUpMs: FIRST_WARM_UP_MS });
@@ -117,11 +135,12 @@ async function generate(job: Job): Promise<Finding> {
   return JSON.parse(stdout) as Finding;
 }
 
-function rowOf({ target, problem, findings }: Entry, scenario: Scenario): Row {
+function rowOf({ target, sameEra, problem, findings }: Entry, scenario: Scenario): Row {
   const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(findings.map(value)));
   const sessions = scenario.job.openSessions ?? 0;
   return {
     target: target.name,
+    sameEra,
     problem,
     perSecond: of((finding) => (finding.operations / finding.wallMs) * 1000),
     cpuUs: of((finding) => finding.cpuUs / finding.operations),

@@ -10,6 +10,8 @@ export interface Scenario {
   /** The first that a target can serve is what stands behind it. */
   readonly behind: readonly Behind[];
   readonly job: Partial<Job> & Pick<Job, 'kind' | 'connections'>;
+  /** What stands behind a row of comparison for each target, in turn with it: a server of the client's own era. */
+  readonly sameEra?: Behind;
   /** Only these targets, by name; all that can, if absent. */
   readonly only?: readonly string[];
   /** Every round on freshly started targets: for what fills a process for good. */
@@ -90,6 +92,7 @@ export const SCENARIOS: readonly Scenario[] = [
     title: 'cross-era: client of 2025-11-25, server of 2026-07-28, 16 connections',
     behind: ['stateless'],
     job: { kind: 'calls', connections: 16, era: 'stateful' },
+    sameEra: 'stateful',
     only: ['trunkline', 'trunkline/server'],
   },
   {
@@ -97,6 +100,7 @@ export const SCENARIOS: readonly Scenario[] = [
     title: 'cross-era: client of 2026-07-28, server of 2025-11-25, 16 connections',
     behind: ['stateful'],
     job: { kind: 'calls', connections: 16, era: 'stateless' },
+    sameEra: 'stateless',
     only: ['trunkline', 'trunkline/server'],
   },
   open(10, false),

@@ -4,15 +4,22 @@ import type { StartUp } from './start-up.ts';
 
 const HEAD = ['target', 'us/op', 'x nginx', 'op/s', 'x direct', 'p50 ms', 'p99 ms', 'RSS MiB', 'KiB/session', 'client'];
 
-/** The scenario's rows as a Markdown table, with ratios of CPU to nginx and of rate to direct. */
+/**
+ * The scenario's rows as a Markdown table, with ratios of CPU to nginx and of rate to direct; across the eras also of
+ * CPU to the same target's row in one era.
+ */
 export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string {
   const nginx = rows.find((row) => row.target === 'nginx' && row.problem === '');
   const direct = rows.find((row) => row.target === 'direct' && row.problem === '');
+  const crosses = rows.some((row) => row.sameEra);
   const cells = rows.map((row) => {
-    if (row.problem !== '') return [row.target, `void: ${row.problem.replaceAll(/[|\r\n]+/g, ' ')}`];
+    const name = row.sameEra ? `${row.target}, same era` : row.target;
+    if (row.problem !== '') return [name, `void: ${row.problem.replaceAll(/[|\r\n]+/g, ' ')}`];
+    const same = rows.find((other) => other.sameEra && other.target === row.target && other.problem === '');
     return [
-      row.target,
+      name,
       row.cpuUs === 0 ? '-' : number(row.cpuUs),
+      ...(crosses ? [ratio(row.cpuUs, same?.cpuUs)] : []),
       ratio(row.cpuUs, nginx?.cpuUs),
       number(row.perSecond),
       ratio(row.perSecond, direct?.perSecond),
@@ -23,7 +30,7 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
       `${Math.round(row.clientShare * 100)} %`,
     ];
   });
-  return `### ${scenario.name}: ${scenario.title}\n\n${markdown(HEAD, cells)}`;
+  return `### ${scenario.name}: ${scenario.title}\n\n${markdown(crosses ? HEAD.toSpliced(2, 0, 'x same era') : HEAD, cells)}`;
 }
 
 export function startUpTable(starts: readonly StartUp[]): string {
