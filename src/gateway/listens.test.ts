@@ -211,7 +211,7 @@ test('a listen that the client gives up ends, and nothing is sent on it any more
   assert.equal(open.exchange.emitted.length, 1);
 });
 
-test('a listen may name 1,000 resources, those of one principal 65,536; others are not affected', async () => {
+test('a listen may name 1,000 resources and tasks, those of one principal 65,536; others are not affected', async () => {
   const bench = new GatewayBench({ old: { tools: [] } });
   const refused = async (open: Open) => {
     const end = await Promise.race([open.outcome, settled().then(() => null)]);
@@ -219,6 +219,10 @@ test('a listen may name 1,000 resources, those of one principal 65,536; others a
   };
   const uris = Array.from({ length: 1_000 }, (_, i) => `u://${i}`);
   assert.equal(await refused(listen(bench, { resourceSubscriptions: [...uris, 'u://more'] })), 'OVERLOADED');
+  const takesTasks = '{"extensions":{"io.modelcontextprotocol/tasks":{}}}';
+  const taking = client('stateless', { principal: agent('taker', 'old'), capabilities: takesTasks });
+  const both = { resourceSubscriptions: uris, taskIds: ['t'] };
+  assert.equal(await refused(listen(bench, both, MCP, { client: taking })), 'OVERLOADED');
   const open: Open[] = [];
   for (let i = 0; i < 65; i++) open.push(listen(bench, { resourceSubscriptions: uris }));
   await settled();

@@ -14,9 +14,9 @@ import type { ListenMirror } from './listen-mirror.ts';
 import type { ListenRelays } from './listen-relays.ts';
 import { missingExtension } from './tasks/task-answers.ts';
 
-/** Resources one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
-const MAX_URIS = 1_000;
-const MAX_URIS_OF_ALL = 65_536;
+/** Resources and tasks one listen may name, and all of one principal. How many listens there may be is the edges' matter. */
+const MAX_NAMES = 1_000;
+const MAX_NAMES_OF_ALL = 65_536;
 /** How long the acknowledgement waits for a server of which nothing is known. */
 const CATALOG_WAIT_MS = 2_000;
 
@@ -29,7 +29,7 @@ export interface ListensDeps {
 
 interface Usage {
   listens: number;
-  uris: number;
+  names: number;
 }
 
 /**
@@ -118,15 +118,16 @@ export class Listens {
 
   #admit({ client }: Exchange, filter: ListenFilter): GatewayError | null {
     const { id } = client.principal;
-    const usage = this.#usage.get(id) ?? { listens: 0, uris: 0 };
-    if (filter.uris.length > MAX_URIS) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS} resources may be subscribed to in one request`);
+    const usage = this.#usage.get(id) ?? { listens: 0, names: 0 };
+    const names = namedBy(filter);
+    if (names > MAX_NAMES) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_NAMES} resources and tasks may be subscribed to in one request`);
     }
-    if (usage.uris + filter.uris.length > MAX_URIS_OF_ALL) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_URIS_OF_ALL} resources may be subscribed to at once`);
+    if (usage.names + names > MAX_NAMES_OF_ALL) {
+      return new GatewayError('OVERLOADED', `No more than ${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`);
     }
     usage.listens++;
-    usage.uris += filter.uris.length;
+    usage.names += names;
     this.#usage.set(id, usage);
     return null;
   }
@@ -136,9 +137,13 @@ export class Listens {
     const { id } = listen.client.principal;
     const usage = this.#usage.get(id)!;
     usage.listens--;
-    usage.uris -= filter.uris.length;
+    usage.names -= namedBy(filter);
     if (usage.listens === 0) this.#usage.delete(id);
   }
+}
+
+function namedBy({ uris, taskIds }: ListenFilter): number {
+  return uris.length + taskIds.length;
 }
 
 function sameServers(a: ReadonlySet<string> | null, b: ReadonlySet<string> | null): boolean {

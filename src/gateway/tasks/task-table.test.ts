@@ -170,3 +170,14 @@ test('kept answers are bounded in bytes, per principal first', () => {
   assert.deepEqual(left, ['t2', 't3', 't4']);
   assert.notEqual(table.find('s', 'of bob', BOB), null);
 });
+
+test('an answer that is too much at once leaves no record behind', () => {
+  const { table, kept } = tabled();
+  const first = table.add(task('first'));
+  for (let i = 0; i < 2; i++) {
+    table.add(task(`t${i}`, { status: 'completed', answer: ended(8 * 1024 * 1024 - 100) }));
+  }
+  table.update(first, { status: 'completed', answer: ended(1_000) });
+  assert.equal(table.find('s', 'first', ADA), null);
+  assert.equal(kept.records.get(first.key), undefined);
+});

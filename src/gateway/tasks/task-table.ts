@@ -118,7 +118,7 @@ export class TaskTable {
     this.#tasks.set(record.key, record);
     this.#count(record, 1);
     this.#bound(record.principal);
-    if (!same(before, record)) this.#deps.records.put(record);
+    if (!same(before, record) && this.#tasks.has(record.key)) this.#deps.records.put(record);
     if (status !== before.status || !record.description.equals(before.description)) this.#tell(record, before);
     return record;
   }
