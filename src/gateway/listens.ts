@@ -121,10 +121,16 @@ export class Listens {
     const usage = this.#usage.get(id) ?? { listens: 0, names: 0 };
     const names = namedBy(filter);
     if (names > MAX_NAMES) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_NAMES} resources and tasks may be subscribed to in one request`);
+      return new GatewayError(
+        'OVERLOADED',
+        `No more than ${MAX_NAMES} resources and tasks may be subscribed to in one request`,
+      );
     }
     if (usage.names + names > MAX_NAMES_OF_ALL) {
-      return new GatewayError('OVERLOADED', `No more than ${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`);
+      return new GatewayError(
+        'OVERLOADED',
+        `No more than ${MAX_NAMES_OF_ALL} resources and tasks may be subscribed to at once`,
+      );
     }
     usage.listens++;
     usage.names += names;
