@@ -16,6 +16,7 @@ import { StateFile } from '../store/state-file.ts';
 import { SqliteTaskRecords } from '../store/task-records.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { insideContainer } from '../upstream/process/inside-container.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
@@ -107,6 +108,7 @@ export async function buildRooms(
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
+    surroundings: { environment: env, inContainer: insideContainer(env) },
     clientInfo: JSON.stringify(info),
   });
   const records = new SqliteSessionRecords(stateFile);

@@ -44,6 +44,21 @@ const CONNECTION = object({
   lastError: nullable(text),
 });
 
+const EXIT = nullable(object({ code: nullable({ type: 'integer' }), signal: nullable(text) }));
+
+const LAUNCH_FAILURE = object({
+  at: { type: 'number', description: 'Milliseconds since 1970.' },
+  error: text,
+  likelyCause: nullable(text),
+  command: nullable(text),
+  arguments: list(text),
+  environment: { ...list(text), description: 'Names of the declared variables.' },
+  missingVariables: list(text),
+  inContainer: { type: 'boolean', description: 'Whether the gateway itself runs in a container.' },
+  exit: EXIT,
+  stderrTail: text,
+});
+
 export const SERVER = object(
   {
     name: text,
@@ -64,8 +79,9 @@ export const SERVER = object(
     restarts: count,
     lastAttemptAt: nullable({ type: 'number', description: 'Milliseconds since 1970.' }),
     nextRetryAt: nullable({ type: 'number', description: 'Milliseconds since 1970.' }),
-    lastExit: nullable(object({ code: nullable({ type: 'integer' }), signal: nullable(text) })),
+    lastExit: EXIT,
     stderrTail: text,
+    lastLaunchFailure: nullable(LAUNCH_FAILURE),
     connections: list(CONNECTION),
     catalogFromStore: { type: 'boolean' },
     external: { type: 'boolean', description: 'Reached by URL: nothing of ours to start.' },

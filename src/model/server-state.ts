@@ -46,9 +46,33 @@ export interface ServerStatus {
   readonly lastExit: { readonly code: number | null; readonly signal: string | null } | null;
   /** Redacted tail of the process's standard error; empty where there is none. */
   readonly stderrTail: string;
+  /** null when the last start was a good one, or there was none. */
+  readonly lastLaunchFailure: LaunchFailure | null;
   readonly connections: readonly ConnectionStatus[];
   /** True when the catalogue shown is a remembered one and the server has not been listed since start. */
   readonly catalogFromStore: boolean;
+}
+
+/** What can be said of a start that failed (S1.19). No secrets. */
+export interface LaunchFailure {
+  /** Wall-clock milliseconds. */
+  readonly at: number;
+  readonly error: string;
+  /** The most probable reason, with the remedy; null where the error says all there is. */
+  readonly likelyCause: string | null;
+  /** null where nothing is started here. */
+  readonly command: string | null;
+  /** With everything masked that may be a secret. */
+  readonly arguments: readonly string[];
+  /** Names of the declared variables, sorted; never their values. */
+  readonly environment: readonly string[];
+  /** Names that are to be handed on to the server and are not set, sorted. */
+  readonly missingVariables: readonly string[];
+  /** Whether the gateway itself runs in a container. */
+  readonly inContainer: boolean;
+  readonly exit: { readonly code: number | null; readonly signal: string | null } | null;
+  /** Redacted tail of what it wrote to standard error in that start. */
+  readonly stderrTail: string;
 }
 
 export interface ConnectionStatus {

@@ -3,6 +3,7 @@ import type { UpstreamEvents } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { Connection } from './connection.ts';
+import type { LaunchReports } from './launch-reports.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 import { describeServer } from './server-status.ts';
 import type { SessionPool } from './session-pool.ts';
@@ -14,6 +15,7 @@ export interface ServerObserverDeps {
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
   readonly pool: SessionPool;
+  readonly launches: LaunchReports;
 }
 
 /** What is observed of one server, with what is left of its last end; tells it to whoever wants to know. */
@@ -41,6 +43,7 @@ export class ServerObserver {
   /** A start begins; it has taken place when the server is listed for the first time. */
   starting(): void {
     this.#startedInMs = null;
+    this.#deps.launches.starting();
   }
 
   listed(): void {
@@ -49,13 +52,14 @@ export class ServerObserver {
   }
 
   ended(connection: Connection): void {
+    this.#deps.launches.ended(connection);
     this.#stderrTail = connection.transport.stderrTail();
     if (connection.ended?.kind === 'exited')
       this.#lastExit = { code: connection.ended.code, signal: connection.ended.signal };
   }
 
   status(): ServerStatus {
-    const { supervisor, catalogs, pool } = this.#deps;
+    const { supervisor, catalogs, pool, launches } = this.#deps;
     const live = pool.any();
     return describeServer({
       server: this.#server,
@@ -66,6 +70,7 @@ export class ServerObserver {
       startedInMs: this.#startedInMs,
       lastExit: this.#lastExit,
       stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
+      lastLaunchFailure: launches.lastFailure,
     });
   }
 

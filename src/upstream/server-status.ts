@@ -13,6 +13,7 @@ export interface ObservedServer {
   readonly startedInMs: number | null;
   readonly lastExit: ServerStatus['lastExit'];
   readonly stderrTail: string;
+  readonly lastLaunchFailure: ServerStatus['lastLaunchFailure'];
 }
 
 /** A snapshot of what is observed, for people. Says what to do where we know it, and shows no secret. */
@@ -43,6 +44,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     nextRetryAt: supervisor.nextRetryAt,
     lastExit: observed.lastExit,
     stderrTail: observed.stderrTail,
+    lastLaunchFailure: observed.lastLaunchFailure,
     connections: observed.connections,
     catalogFromStore: observed.catalogFromStore,
   };

@@ -6,6 +6,7 @@ import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AuthChallenge } from './auth-challenge.ts';
+import type { LaunchSurroundings } from './launch-reports.ts';
 import type { OpenTransport } from './open-transport.ts';
 
 export interface UpstreamSetDeps {
@@ -27,6 +28,8 @@ export interface UpstreamSetDeps {
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
+  /** For reports of starts that failed. Default: nothing is known of them. */
+  readonly surroundings?: LaunchSurroundings;
   /**
    * Called with the present definition of a server that asks for credentials, before anybody is told that it does: what
    * it registers is there for whoever hears of `auth_required` (S3.5).

@@ -6,6 +6,7 @@ import { ConnectionEvents } from './connection-events.ts';
 import { ConnectionHealth } from './connection-health.ts';
 import { Connector } from './connector.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { LaunchReports } from './launch-reports.ts';
 import { ListUpkeep } from './list-upkeep.ts';
 import { LostConnections } from './lost-connections.ts';
 import type { NodeLimits } from './node-limits.ts';
@@ -116,8 +117,10 @@ export function assembleUpstream(
     startupTimeoutMs: times.startupMs,
     launch: (attempt) => runs.launch(attempt),
     halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
-    moved: ({ to, from, reason, failure }) => {
+    moved: (transition) => {
+      const { to, from, reason, failure } = transition;
       logger.info('server_state', { state: to, before: from, reason, failure });
+      launches.moved(transition);
       observer.tell();
     },
     beforeAuthRequired: (error) => {
@@ -129,7 +132,14 @@ export function assembleUpstream(
     },
     recovery: (step, reason) => logger.info('server_recovery', { step, reason }),
   });
-  const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool });
+  const launches = new LaunchReports({
+    clock,
+    logger,
+    startupMs: times.startupMs,
+    surroundings: deps.surroundings ?? { environment: {}, inContainer: false },
+    server: () => observer.server,
+  });
+  const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool, launches });
   const lost = new LostConnections(name, local, pool);
   const runs = new ServerRuns({
     server: name,

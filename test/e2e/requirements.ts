@@ -45,7 +45,7 @@ S1.15 - GetOrLaunch(l,id)
 S1.16 - GetOrLaunchForSession(l,id,session)
 S1.17 - ServerIDs()
 S1.18 - Close()
-S1.19 - launch diagnostics (log_helpers)
+S1.19 C launch diagnostics (log_helpers)
 S2.1 A ParseError -32700, InvalidRequest -32600, MethodNotFound -32601, InvalidParams -32602, InternalError -32603
 S2.2 A ToolNameDelimiter "__"
 S2.3 A PrefixTool(agent,tool)

@@ -1,0 +1,83 @@
+import type { Clock } from '../model/clock.ts';
+import type { Server } from '../model/server.ts';
+import type { LaunchFailure } from '../model/server-state.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Connection } from './connection.ts';
+import { likelyCause } from './likely-cause.ts';
+import { missingVariables, shownArguments } from './process/launch-command.ts';
+import type { Transition } from './state-machine.ts';
+
+/** What of the gateway's own surroundings a start depends on. */
+export interface LaunchSurroundings {
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly inContainer: boolean;
+}
+
+export interface LaunchReportsDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly surroundings: LaunchSurroundings;
+  readonly startupMs: number;
+  readonly server: () => Server;
+}
+
+/** What can be said of one server's last start that failed (S1.19): in the log once, in the status till one succeeds. */
+export class LaunchReports {
+  readonly #deps: LaunchReportsDeps;
+  #startedAt = 0;
+  /** What was left of the connections of the start under way, or of the last one. */
+  #exit: LaunchFailure['exit'] = null;
+  #stderrTail = '';
+  #last: Omit<LaunchFailure, 'exit' | 'stderrTail'> | null = null;
+
+  constructor(deps: LaunchReportsDeps) {
+    this.#deps = deps;
+  }
+
+  /** null when the last start succeeded, or none has ended. */
+  get lastFailure(): LaunchFailure | null {
+    if (this.#last === null) return null;
+    return { ...this.#last, exit: this.#exit, stderrTail: this.#stderrTail };
+  }
+
+  starting(): void {
+    this.#startedAt = this.#deps.clock.now();
+    this.#exit = null;
+    this.#stderrTail = '';
+  }
+
+  ended({ ended, transport }: Connection): void {
+    this.#stderrTail = transport.stderrTail();
+    if (ended?.kind === 'exited') this.#exit = { code: ended.code, signal: ended.signal };
+  }
+
+  moved({ from, to, reason, failure, at }: Transition): void {
+    if (from !== 'starting') return;
+    this.#last = null;
+    if (to !== 'failed' && to !== 'unreachable' && to !== 'auth_required') return;
+    const { clock, logger, surroundings, startupMs, server } = this.#deps;
+    const { transport } = server();
+    const { environment, inContainer } = surroundings;
+    const local = transport.type === 'stdio' ? transport : null;
+    const missing = local === null ? [] : missingVariables(local, environment);
+    const found = {
+      transport,
+      failure,
+      missing,
+      inContainer,
+      exit: this.#exit,
+      timedOut: clock.now() - this.#startedAt >= startupMs,
+    };
+    this.#last = {
+      at,
+      error: logger.redact(reason ?? ''),
+      likelyCause: likelyCause(found),
+      command: local?.command ?? null,
+      arguments: local === null ? [] : shownArguments(local.args, (text) => logger.redact(text)),
+      environment: 'env' in transport ? Object.keys(transport.env).sort() : [],
+      missingVariables: missing,
+      inContainer,
+    };
+    logger.warn('server_start_failed', { ...this.lastFailure });
+  }
+}

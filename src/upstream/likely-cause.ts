@@ -1,0 +1,41 @@
+import { bareHost, isLoopbackHost } from '../model/host-address.ts';
+import type { TransportSpec } from '../model/server.ts';
+import type { LaunchFailure } from '../model/server-state.ts';
+import type { FailureClass } from './failure-class.ts';
+
+/** What is known of a start that failed. */
+export interface FailedStart {
+  readonly transport: TransportSpec;
+  readonly failure: FailureClass | null;
+  readonly missing: readonly string[];
+  readonly inContainer: boolean;
+  readonly exit: LaunchFailure['exit'];
+  readonly timedOut: boolean;
+}
+
+/** Exit codes of shells and of programs that start others. */
+const NOT_EXECUTABLE = 126;
+const NOT_FOUND = 127;
+
+/** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
+export function likelyCause({ transport, failure, missing, inContainer, exit, timedOut }: FailedStart): string | null {
+  if (missing.length > 0) {
+    return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
+  }
+  if (failure === 'auth') return 'it asks for credentials; add them to its headers';
+  if ('url' in transport) return inContainer && isHere(transport.url) ? INSIDE : null;
+  if (failure === 'configuration') return 'its definition names something that is not there; see the error';
+  if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
+  if (exit?.code === NOT_EXECUTABLE) return 'a program that its command starts may not be executed';
+  if (exit?.code === 0) return 'it ended by itself, as a program does that is no server or lacks an argument';
+  if (exit !== null) return 'it ended by itself; its last words are in the tail of its standard error';
+  if (timedOut) return 'it is waiting for something, is still fetching a package, or speaks no MCP on its output';
+  return null;
+}
+
+const INSIDE =
+  'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
+
+function isHere(url: string): boolean {
+  return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));
+}
