@@ -1,6 +1,7 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
+import { eventSum } from './row-sum.ts';
 import type { LaterWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
@@ -47,7 +48,8 @@ class Entry implements LaterWrite {
     if (this.message === null || this.written) return;
     this.written = true;
     const { sessionId, name } = this.stream;
-    this.#insert.run(sessionId, this.seq, name, this.at, this.message);
+    const sum = eventSum(sessionId, this.seq, name, this.at, this.message);
+    this.#insert.run(sessionId, this.seq, name, this.at, this.message, sum);
   }
 }
 
@@ -76,7 +78,7 @@ export class SqliteEventLog implements EventLog {
     this.#clock = clock;
     this.#maxBytes = maxBytes;
     this.#insert = state.prepare(
-      'INSERT OR REPLACE INTO events (session, seq, stream, at, message) VALUES (?, ?, ?, ?, ?)',
+      'INSERT OR REPLACE INTO events (session, seq, stream, at, message, sum) VALUES (?, ?, ?, ?, ?, ?)',
     );
     this.#trim = state.prepare('DELETE FROM events WHERE session = ? AND stream = ? AND seq <= ?');
     this.#forget = state.prepare('DELETE FROM events WHERE session = ?');

@@ -1,7 +1,8 @@
-import { chmodSync, closeSync, existsSync, openSync, renameSync } from 'node:fs';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { type OpenStateOptions, openState } from './open-state.ts';
+import { recordSum } from './row-sum.ts';
 
 /** Everything that changed is on disk this long after it changed, at the latest. */
 const WRITE_BEHIND_MS = 100;
@@ -10,18 +11,6 @@ const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /** Pause between batches while more waits: whoever writes faster than this must not fill the memory. */
 const BATCH_PAUSE_MS = 5;
-
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS records (bucket TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (bucket, key)) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS events (session TEXT NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, at REAL NOT NULL, message BLOB NOT NULL, PRIMARY KEY (session, seq)) WITHOUT ROWID;
-`;
-
-export interface StateFileOptions {
-  /** `state.db` of the data folder, or `:memory:`. */
-  readonly path: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
 
 /** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
 export interface LaterWrite {
@@ -34,8 +23,8 @@ export interface LaterWrite {
  * `state.db`: what makes a restart pleasant and may be lost (sessions, known catalogues, era verdicts, event logs).
  *
  * Writes are behind: they are queued, merged per key, and written in batches at most 100 ms later, so a `kill -9`
- * loses that much and nothing else. Reads see queued writes. A file that SQLite finds corrupt is set aside with a
- * warning and a new one is begun: state is never worth refusing to start for, and never silently deleted.
+ * loses that much and nothing else. Reads see queued writes. A disk that is full costs what cannot be written, with a
+ * warning, and nothing else; what comes when there is room again is written.
  */
 export class StateFile {
   readonly #db: DatabaseSync;
@@ -51,13 +40,13 @@ export class StateFile {
   #cancelFlush: (() => void) | null = null;
   #closed = false;
 
-  constructor(options: StateFileOptions) {
+  constructor(options: OpenStateOptions) {
     this.#clock = options.clock;
     this.#logger = options.logger;
-    this.#db = openOrSetAside(options.path, options.logger);
+    this.#db = openState(options);
     this.#get = this.#db.prepare('SELECT value FROM records WHERE bucket = ? AND key = ?');
     this.#put = this.#db.prepare(
-      'INSERT INTO records (bucket, key, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
+      'INSERT INTO records (bucket, key, value, sum) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value, sum = excluded.sum',
     );
     this.#delete = this.#db.prepare('DELETE FROM records WHERE bucket = ? AND key = ?');
   }
@@ -146,7 +135,7 @@ export class StateFile {
         const bucket = queuedKey.slice(0, cut);
         const key = queuedKey.slice(cut + 1);
         if (value === null) this.#delete.run(bucket, key);
-        else this.#put.run(bucket, key, value);
+        else this.#put.run(bucket, key, value, recordSum(bucket, key, value));
       }
       for (const write of others) write.run();
       this.#db.exec('COMMIT');
@@ -156,41 +145,6 @@ export class StateFile {
       this.#logger.warn('state_not_saved', { rows: records.length + others.length, error });
     }
   }
-}
-
-function openOrSetAside(path: string, logger: Logger): DatabaseSync {
-  try {
-    return open(path);
-  } catch (error) {
-    if (path === ':memory:' || !existsSync(path)) throw error;
-    const aside = `${path}.corrupt-${Date.now()}`;
-    renameSync(path, aside);
-    for (const suffix of ['-wal', '-shm']) if (existsSync(path + suffix)) renameSync(path + suffix, aside + suffix);
-    const reason = 'the state file is corrupt; sessions and known catalogues begin anew';
-    logger.warn('state_set_aside', { file: path, keptAs: aside, reason, error });
-    return open(path);
-  }
-}
-
-function open(path: string): DatabaseSync {
-  if (path !== ':memory:') keepPrivate(path);
-  const db = new DatabaseSync(path);
-  try {
-    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = 1000;');
-    const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
-    if (check.quick_check !== 'ok') throw new Error(`quick_check: ${check.quick_check}`);
-    db.exec(SCHEMA);
-    return db;
-  } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-/** What clients said of themselves and were sent stands in it. What SQLite puts beside a file gets the file's rights. */
-function keepPrivate(path: string): void {
-  closeSync(openSync(path, 'a', 0o600));
-  chmodSync(path, 0o600);
 }
 
 function takeFirst<K, V>(map: Map<K, V>, count: number): [K, V][] {

@@ -242,7 +242,7 @@ fault:F16 A slow reading client
 fault:F17 A client vanishes in mid-call
 fault:F18 A client never reads its SSE stream
 fault:F19 A 10 000 sessions opened and abandoned
-fault:F20 - upstream 401 / 403
+fault:F20 C upstream 401 / 403
 fault:F21 - two nodes refresh one rotating token
 fault:F22 A upstream 404 session lost
 fault:F23 A 429 / 5xx
@@ -257,7 +257,7 @@ fault:F31 - node SIGSTOP 30 s, then SIGCONT
 fault:F32 - event loop blocked 5 s
 fault:F33 - rolling restart of all nodes under load
 fault:F34 - disk full on SQLite
-fault:F35 - database corrupt or cut
+fault:F35 C database corrupt or cut
 fault:F36 - crash between two writes of one change
 fault:F37 A bad config on hot reload
 fault:F38 - clock jumps +-1 h
