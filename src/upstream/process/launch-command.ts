@@ -3,7 +3,8 @@ import type { StdioSpec } from '../../model/server.ts';
 import { childEnvironment } from './environment.ts';
 
 const MASK = '[redacted]';
-const SECRET_OPTION = /token|secret|passw|pwd|credential|authorization|api[-_]?key|access[-_]?key|[-_]key$|^-*key$|dsn$/i;
+const SECRET_OPTION =
+  /token|secret|passw|pwd|credential|authorization|api[-_]?key|access[-_]?key|[-_]key$|^-*key$|dsn$/i;
 const USER_INFO = /:\/\/[^/\s@]*@/g;
 const ASSIGNMENT = /^([A-Za-z_]\w*)=./s;
 
