@@ -24,6 +24,8 @@ export interface ParkedCallDeps {
   readonly ttlMs: number;
   /** Whether so many more bytes may be held for this call. */
   readonly admits: (bytes: number) => boolean;
+  /** They are held no longer. */
+  readonly gives: (bytes: number) => void;
   /** Gives out the state that leads back here, and makes the one before worthless; the result asks these questions. */
   readonly asking: (call: ParkedCall, questions: Buffer) => Message;
   /** It will not be come back to. */
@@ -70,10 +72,13 @@ export class ParkedCall implements Reply {
     const { capabilities } = (this.#front ?? call).client;
     const refused = refusalOf(call.request, request, capabilities);
     if (refused !== null) return Promise.reject(refused);
-    if (this.#questions.size >= MAX_INPUT_REQUESTS || !this.#deps.admits(request.bytes.length)) {
+    const { length } = request.bytes;
+    if (this.#questions.size >= MAX_INPUT_REQUESTS || !this.#deps.admits(length)) {
       return Promise.reject(new GatewayError('OVERLOADED', 'too many questions wait for answers of clients'));
     }
     const asked = this.#questions.ask(request);
+    const given = () => this.#deps.gives(length);
+    asked.then(given, given);
     this.#gather();
     return asked;
   }

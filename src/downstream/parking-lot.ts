@@ -48,13 +48,16 @@ export type Returning =
 interface Ticket {
   /** null for a call that is to be made again. */
   readonly call: ParkedCall | null;
+  /** It was used, or its time is over. */
+  end(): void;
 }
 
 /**
  * The calls of stateless clients that wait for what their servers asked, and the sealed states that lead back to them
  * (protocol.md S3, S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
  * anybody and anything else it is -32602, and nothing runs. A state of an earlier process of ours proves that there
- * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again.
+ * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
+ * again, nobody knows whether it was used: then it is -32602 too.
  */
 export class ParkingLot {
   readonly #deps: ParkingLotDeps;
@@ -63,6 +66,8 @@ export class ParkingLot {
   readonly #tickets = new Map<string, Ticket>();
   readonly #calls = new Map<ParkedCall, { bytes: number; handle: string; digest: string }>();
   readonly #perPrincipal = new Map<string, number>();
+  /** States for calls to be made again, by principal. */
+  readonly #again = new Map<string, number>();
   #bytes = 0;
 
   constructor(deps: ParkingLotDeps) {
@@ -97,15 +102,22 @@ export class ParkingLot {
       return true;
     };
     const front = call.standIn();
-    const opened = new ParkedCall(call, front, wire, {
+    const opened: ParkedCall = new ParkedCall(call, front, wire, {
       clock: this.#deps.clock,
       gatherMs: this.#deps.gatherMs ?? GATHER_MS,
       ttlMs: this.#ttlMs,
       admits,
+      gives: (bytes) => {
+        // What an ended call held was given up with it.
+        if (!this.#calls.has(opened)) return;
+        this.#bytes -= bytes;
+        held.bytes -= bytes;
+      },
       asking: (parked, questions) => {
-        held.handle = this.#deps.random.hex(HANDLE_BYTES);
+        const handle = this.#deps.random.hex(HANDLE_BYTES);
+        held.handle = handle;
         held.digest ||= requestDigest(call.request);
-        this.#tickets.set(held.handle, { call: parked });
+        this.#tickets.set(handle, { call: parked, end: () => this.#tickets.delete(handle) });
         return inputRequired(questions, this.#sealed(call.client.principal, endpoint, held.handle, held.digest));
       },
       over: (parked) => this.#release(parked),
@@ -122,9 +134,18 @@ export class ParkingLot {
   askingAgain(exchange: ClientExchange, endpoint: Endpoint, questions: Buffer): Message {
     const handle = this.#deps.random.hex(HANDLE_BYTES);
     const { principal } = exchange.client;
-    if (this.#tickets.size >= 2 * MAX_CALLS) throw new GatewayError('OVERLOADED', 'too many clients are asked');
-    this.#tickets.set(handle, { call: null });
-    this.#deps.clock.after(this.#ttlMs, () => this.#tickets.delete(handle));
+    const count = this.#again.get(principal.id) ?? 0;
+    if (this.#tickets.size >= 2 * MAX_CALLS || count >= MAX_PER_PRINCIPAL) {
+      throw new GatewayError('OVERLOADED', 'too many clients are asked');
+    }
+    const disarm = this.#deps.clock.after(this.#ttlMs, () => end());
+    const end = (): void => {
+      disarm();
+      this.#tickets.delete(handle);
+      lessOne(this.#again, principal.id);
+    };
+    this.#tickets.set(handle, { call: null, end });
+    this.#again.set(principal.id, count + 1);
     return inputRequired(
       questions,
       this.#sealed(principal, endpoint, handle, `again ${requestDigest(exchange.request)}`),
@@ -153,8 +174,8 @@ export class ParkingLot {
     if (this.#deps.clock.wall() >= Number(expiresAt))
       return refused('INVALID_PARAMS', 'params.requestState has expired');
     const ticket = this.#tickets.get(handle!);
-    if (ticket === undefined && incarnation === this.#incarnation) {
-      return refused('INVALID_PARAMS', 'params.requestState was used already');
+    if (ticket === undefined && (again || incarnation === this.#incarnation)) {
+      return refused('INVALID_PARAMS', 'params.requestState was used already, or is too old');
     }
     if (ticket?.call && headers !== null && !sameParamHeaders(headers, ticket.call.call.paramHeaders)) {
       return refused('HEADER_MISMATCH', 'Header mismatch: Mcp-Param-* differ from those the call began with');
@@ -162,8 +183,7 @@ export class ParkingLot {
     if (again && responses !== null && isDeclined(request.bytes, responses)) {
       return refused('CANCELLED', 'the user declined what the server asked for');
     }
-    this.#tickets.delete(handle!);
-    // A call that is to be made again was turned away when it began, by whichever process.
+    ticket?.end();
     if (again) return { kind: 'again', request: withInput(request, null, null) };
     const call = ticket?.call ?? null;
     if (call === null) return refused('UNKNOWN', 'the gateway was restarted while the call waited; it may have run');
@@ -202,10 +222,7 @@ export class ParkingLot {
     this.#calls.delete(call);
     this.#tickets.delete(held.handle);
     this.#bytes -= held.bytes;
-    const { id } = call.call.client.principal;
-    const left = (this.#perPrincipal.get(id) ?? 1) - 1;
-    if (left === 0) this.#perPrincipal.delete(id);
-    else this.#perPrincipal.set(id, left);
+    lessOne(this.#perPrincipal, call.call.client.principal.id);
   }
 
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
@@ -213,6 +230,12 @@ export class ParkingLot {
     const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
     return MARK + this.#deps.sealer.seal(contextOf(principal, endpoint), text);
   }
+}
+
+function lessOne(counts: Map<string, number>, id: string): void {
+  const left = (counts.get(id) ?? 1) - 1;
+  if (left === 0) counts.delete(id);
+  else counts.set(id, left);
 }
 
 const NOT_OURS = 'params.requestState is not one that was given out for this request';
