@@ -29,6 +29,7 @@ export function argvServer(words: readonly string[], cwd: string): Server | null
     trusted: DEFAULTS.trusted,
     cache: DEFAULTS.cache,
     start: DEFAULTS.start,
+    probeMs: DEFAULTS.probeMs,
     enabled: true,
     tools: { include: null, exclude: new Set() },
     limits: { maxMessageBytes, maxProcesses: DEFAULTS.maxProcessesPerServer },

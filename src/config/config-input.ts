@@ -141,6 +141,8 @@ export interface ServerInput {
   readonly cache?: boolean | undefined;
   /** Start with the gateway, or when the server is first needed. */
   readonly start?: 'eager' | 'lazy' | undefined;
+  /** How long nothing may be heard of a connection before it is asked whether the server is still there, with `ping` or `server/discover`. Nothing is asked while calls are answered; 0: never. */
+  readonly probeMs?: number | undefined;
   /** A server in a container of Docker or Podman, run with its input open, an init process, and removed at its end. `args` are the arguments after the image, `command` replaces its entry point, `env` and `cwd` are those in the container. */
   readonly docker?: ServerDocker | undefined;
   /** The host that `command` runs on, as `user@host:port` or as an object. Reached by the ssh program of this machine, without prompts; `env` and `cwd` are those of the remote process. */

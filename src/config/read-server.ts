@@ -79,6 +79,7 @@ export function readServer(definition: Definition, name: string, context: Server
       trusted: fields.boolean('trusted') ?? DEFAULTS.trusted,
       cache: fields.boolean('cache') ?? DEFAULTS.cache,
       start: (fields.literal('start') ?? DEFAULTS.start) as Server['start'],
+      probeMs: fields.number('probeMs') ?? DEFAULTS.probeMs,
       enabled,
       tools: readFilter(fields),
       limits: { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer },

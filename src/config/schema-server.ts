@@ -115,6 +115,15 @@ export const serverSchema = z
       .default(DEFAULTS.start)
       .optional()
       .describe('Start with the gateway, or when the server is first needed.'),
+    probeMs: z
+      .int()
+      .min(0)
+      .max(LONGEST_MS)
+      .default(DEFAULTS.probeMs)
+      .optional()
+      .describe(
+        'How long nothing may be heard of a connection before it is asked whether the server is still there, with `ping` or `server/discover`. Nothing is asked while calls are answered; 0: never.',
+      ),
     docker: z
       .strictObject({
         image: z.string().min(1).optional().describe('Image to run; it must be on the machine already.'),

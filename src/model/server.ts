@@ -135,6 +135,8 @@ export interface Server {
   /** Whether its answers may be kept for as long as it says, and requests for the same be made once (C1 to C9). */
   readonly cache: boolean;
   readonly start: 'eager' | 'lazy';
+  /** A connection of which nothing was heard for so long is asked whether it is there; 0 for never. Default 30 000. */
+  readonly probeMs: number;
   readonly enabled: boolean;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;

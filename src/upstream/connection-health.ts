@@ -1,8 +1,8 @@
 import { GatewayError } from '../model/gateway-error.ts';
-import { request } from '../protocol/compose.ts';
-import { discoverRequest } from '../protocol/stateless/discover.ts';
 import type { Connection } from './connection.ts';
 import { asGatewayError } from './failures.ts';
+import { ping } from './health-probe.ts';
+import { FAILURES_TILL_UNHEALTHY, type ServerHealth } from './server-health.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 /** Attempts in a row that could not even be sent; then a remote server counts as gone. */
@@ -11,6 +11,7 @@ const UNSENT_TILL_GONE = 3;
 export interface ConnectionHealthDeps {
   readonly server: string;
   readonly pingMs: number;
+  readonly health: ServerHealth;
   /** Nothing but failing calls tells that a remote server is gone; a process says it by its exit. */
   readonly remote: boolean;
   /** Ends a connection as if it had ended by itself. */
@@ -31,6 +32,11 @@ export class ConnectionHealth {
 
   answered(): void {
     this.#unsent = 0;
+    this.#deps.health.callAnswered();
+  }
+
+  failed(error: GatewayError): void {
+    this.#deps.health.callFailed(error);
   }
 
   unsent(connection: Connection | null): void {
@@ -42,13 +48,15 @@ export class ConnectionHealth {
     replace(connection, new GatewayError('NOT_SENT', `${server} cannot be reached`, { server }), 'shutdown');
   }
 
-  /** F05: a server that answers a ping is slow; one that does not is hung, and its connection is replaced. */
+  /**
+   * F05: a server that answers a ping is slow, and unhealthy all the same; one that does not is hung, and its connection
+   * is replaced.
+   */
   async probe(connection: Connection): Promise<void> {
-    const { server, pingMs, replace } = this.#deps;
-    const { era, profile } = connection;
-    const ping = era === 'stateless' ? discoverRequest('0', profile) : request('ping', '0', null, 'stateful');
+    const { server, pingMs, health, replace } = this.#deps;
+    health.callsFailed(FAILURES_TILL_UNHEALTHY, `${server} did not answer in time`);
     try {
-      await connection.ask(ping, pingMs);
+      await ping(connection, pingMs);
     } catch (cause) {
       const error = asGatewayError(cause, server);
       if (error.code === 'TIMEOUT' && connection.live) replace(connection, error, 'remove');

@@ -41,6 +41,7 @@ export interface DispatcherDeps {
   readonly relist: (client: ClientProfile) => Promise<void>;
   /** What calls see of the server's health. */
   readonly answered: () => void;
+  readonly failed: (error: GatewayError) => void;
   readonly unsent: (client: ClientProfile) => void;
   /** Durations of calls by method, in seconds. */
   readonly durations: Metric<Histogram>;
@@ -80,6 +81,7 @@ export class Dispatcher implements CallOwner {
 
   lost(call: Call, error: GatewayError, carrier: Carrier | null): void {
     const { client } = call.exchange;
+    this.#deps.failed(error);
     // A refusal is not: the server was there to say no.
     if (error.code === 'NOT_SENT' && error.data.retryable) this.#deps.unsent(client);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;

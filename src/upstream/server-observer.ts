@@ -5,6 +5,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import type { Connection } from './connection.ts';
 import type { LaunchReports } from './launch-reports.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
+import type { ServerHealth } from './server-health.ts';
 import { describeServer } from './server-status.ts';
 import type { SessionPool } from './session-pool.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -15,6 +16,7 @@ export interface ServerObserverDeps {
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
   readonly pool: SessionPool;
+  readonly health: ServerHealth;
   readonly launches: LaunchReports;
 }
 
@@ -59,11 +61,12 @@ export class ServerObserver {
   }
 
   status(): ServerStatus {
-    const { supervisor, catalogs, pool, launches } = this.#deps;
+    const { supervisor, catalogs, health, pool, launches } = this.#deps;
     const live = pool.any();
     return describeServer({
       server: this.#server,
       supervisor,
+      health,
       catalog: catalogs.latest,
       catalogFromStore: catalogs.latestIsRemembered,
       connections: pool.statuses(),

@@ -2,11 +2,13 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ConnectionStatus, Health, ServerState, ServerStatus } from '../model/server-state.ts';
 import { isUp } from './lifecycle.ts';
+import type { ServerHealth } from './server-health.ts';
 import type { Supervisor } from './supervisor.ts';
 
 export interface ObservedServer {
   readonly server: Server;
   readonly supervisor: Supervisor;
+  readonly health: ServerHealth;
   readonly catalog: ServerCatalog | null;
   readonly catalogFromStore: boolean;
   readonly connections: readonly ConnectionStatus[];
@@ -24,8 +26,8 @@ export function describeServer(observed: ObservedServer): ServerStatus {
   return {
     name: server.name,
     state,
-    health: healthOf(state),
-    reason: supervisor.reason ?? adviceOn(state, server),
+    health: healthOf(state, observed.health),
+    reason: supervisor.reason ?? (isUp(state) ? observed.health.reason : null) ?? adviceOn(state, server),
     transport: server.transport.type,
     endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
     containerId: containerOf(server),
@@ -54,11 +56,9 @@ function containerOf({ transport }: Server): string | null {
   return transport.type === 'docker' && 'container' in transport.target ? transport.target.container : null;
 }
 
-function healthOf(state: ServerState): Health {
-  if (isUp(state)) return 'healthy';
-  return state === 'degraded' || state === 'disconnected' || state === 'failed' || state === 'unreachable'
-    ? 'unhealthy'
-    : 'unknown';
+function healthOf(state: ServerState, judged: ServerHealth): Health {
+  if (isUp(state)) return judged.healthy ? 'healthy' : 'unhealthy';
+  return state === 'degraded' || state === 'failed' || state === 'unreachable' ? 'unhealthy' : 'unknown';
 }
 
 function adviceOn(state: ServerState, server: Server): string | null {

@@ -40,6 +40,8 @@ export interface UpstreamSetDeps {
 export interface UpstreamTimes {
   /** A start, from spawning to the end of the handshake; long enough for `npx` to fetch a package. */
   readonly startupMs: number;
+  /** The same for a server behind a URL (S3.3), where nothing has to be fetched first. */
+  readonly remoteStartupMs: number;
   /** How long a server may be silent on `server/discover` before it is asked in the old way as well. */
   readonly probeSilenceMs: number;
   /** An unresponsive server's time for an answer to a ping (F05). */
@@ -50,6 +52,7 @@ export interface UpstreamTimes {
 
 export const UPSTREAM_TIMES: UpstreamTimes = {
   startupMs: 60_000,
+  remoteStartupMs: 30_000,
   probeSilenceMs: 5_000,
   pingMs: 5_000,
   drainMs: 30_000,

@@ -1,22 +1,28 @@
+import type { GatewayError } from '../model/gateway-error.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import { challengeOf } from './auth-challenge.ts';
 import { ClientCatalogs } from './client-catalogs.ts';
 import { ClientConnections } from './client-connections.ts';
+import type { Connection } from './connection.ts';
 import { ConnectionEvents } from './connection-events.ts';
 import { ConnectionHealth } from './connection-health.ts';
 import { Connector } from './connector.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { HealthProbe } from './health-probe.ts';
 import { LaunchReports } from './launch-reports.ts';
+import { isUp } from './lifecycle.ts';
 import { ListUpkeep } from './list-upkeep.ts';
 import { LostConnections } from './lost-connections.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
 import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
+import { ServerHealth } from './server-health.ts';
 import { ServerObserver } from './server-observer.ts';
 import { ServerRuns } from './server-runs.ts';
 import { SpokenEras } from './spoken-eras.ts';
 import { Supervisor } from './supervisor.ts';
+import type { CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
 /** What all servers of a node share. */
@@ -38,6 +44,7 @@ export interface UpstreamParts {
   readonly shown: ClientCatalogs;
   readonly upkeep: ListUpkeep;
   readonly observer: ServerObserver;
+  readonly probe: HealthProbe;
   readonly dispatcher: Dispatcher;
 }
 
@@ -46,11 +53,12 @@ export function assembleUpstream(
   context: UpstreamContext,
   remembered: Iterable<RememberedCatalog>,
 ): UpstreamParts {
-  const { deps, times, limits, quota } = context;
+  const { deps, limits, quota } = context;
   const { clock, random, metrics, knownCatalogs } = deps;
   const { name } = server;
   const { type } = server.transport;
   const local = type === 'stdio' || type === 'docker' || type === 'memory';
+  const times = local ? context.times : remoteTimes(context.times);
   const logger = deps.logger.child({ server: name });
   const nobody = standIn(deps.clientInfo ?? null);
   const dropped = metrics.counter(
@@ -109,6 +117,10 @@ export function assembleUpstream(
     catalogs,
     missed: (connection) => events.missed(connection),
   });
+  const judged = new ServerHealth((reason) => {
+    logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
+    observer.tell();
+  });
   const supervisor = new Supervisor({
     server: name,
     local,
@@ -119,6 +131,9 @@ export function assembleUpstream(
     halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
     moved: (transition) => {
       const { to, from, reason, failure } = transition;
+      judged.startedAnew();
+      if (isUp(to)) probe.begin();
+      else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
       launches.moved(transition);
       observer.tell();
@@ -139,7 +154,15 @@ export function assembleUpstream(
     surroundings: deps.surroundings ?? { environment: {}, inContainer: false },
     server: () => observer.server,
   });
-  const observer = new ServerObserver(server, { clock, events: deps.events, supervisor, catalogs, pool, launches });
+  const observer = new ServerObserver(server, {
+    clock,
+    events: deps.events,
+    supervisor,
+    catalogs,
+    pool,
+    health: judged,
+    launches,
+  });
   const lost = new LostConnections(name, local, pool);
   const runs = new ServerRuns({
     server: name,
@@ -152,11 +175,18 @@ export function assembleUpstream(
     nobody,
     ended: (key) => events.ended(key),
   });
-  const health = new ConnectionHealth({
+  const replace = (connection: Connection, error: GatewayError, how: CloseReason) =>
+    events.replace(connection, error, how);
+  const health = new ConnectionHealth({ server: name, pingMs: times.pingMs, health: judged, remote: !local, replace });
+  const probe = new HealthProbe({
     server: name,
+    clock,
+    health: judged,
+    everyMs: () => observer.server.probeMs,
     pingMs: times.pingMs,
-    remote: !local,
-    replace: (connection, error, how) => events.replace(connection, error, how),
+    each: isOwnProcess(server),
+    connections: () => pool.connections(),
+    gone: (connection, error) => replace(connection, error, local ? 'remove' : 'shutdown'),
   });
   events.attach({ connections, supervisor, lost, upkeep, health, observer });
   const shown = new ClientCatalogs({
@@ -181,8 +211,14 @@ export function assembleUpstream(
       health.answered();
       supervisor.proved();
     },
+    failed: (error) => health.failed(error),
     unsent: (client) => health.unsent(connections.ready(client)),
     durations,
   });
-  return { supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, dispatcher };
+  return { supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, probe, dispatcher };
+}
+
+/** What is reached by a URL is there or is not: nothing has to be fetched before it starts (S3.3). */
+function remoteTimes(times: UpstreamTimes): UpstreamTimes {
+  return { ...times, startupMs: Math.min(times.startupMs, times.remoteStartupMs) };
 }

@@ -27,10 +27,12 @@ export class Upstream {
 
   /** Takes over settings that need no new connection. */
   update(server: Server): void {
-    const { catalogs, connections, observer } = this.#parts;
+    const { catalogs, connections, observer, probe, supervisor } = this.#parts;
+    const { probeMs } = observer.server;
     catalogs.server = server;
     connections.update(server);
     observer.update(server);
+    if (server.probeMs !== probeMs && supervisor.up) probe.begin();
   }
 
   start(): Promise<void> {

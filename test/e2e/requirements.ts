@@ -86,7 +86,7 @@ S2.37 A SSESession ID, Writer, Flusher, Done, MessageID
 S2.38 A Session{ID,ClientInfo,Initialized,CreatedAt,LastSeen}, SessionManager/NewSessionManager: Create, Get, Touch, Delete, List, Cleanup(maxAge)→count
 S3.1 C InitialBackoff 30 s, MaxBackoff 30 min, BackoffMultiplier 2.0
 S3.2 C UnreachableThreshold 3
-S3.3 - DefaultRemoteTimeout 30 (s)
+S3.3 C DefaultRemoteTimeout 30 (s)
 S3.4 C RestartGracePeriod 200 ms
 S3.5 C Option, WithAuthRequiredHook(fn)
 S3.6 C NewService(def,opts…), BaseService
@@ -94,14 +94,14 @@ S3.7 C Start
 S3.8 C error classes
 S3.9 C Stop
 S3.10 C Restart
-S3.11 - CheckHealth, GetHealthCheckInterval 30 s
+S3.11 C CheckHealth, GetHealthCheckInterval 30 s
 S3.12 - ConfigurationChanged(new)
 S3.13 - UpdateConfiguration
 S3.14 C ValidateConfiguration
 S3.15 - GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
 S3.16 - GetServiceData
 S3.17 C GetConsecutiveFailures, GetLastAttempt, GetNextRetryAfter (null when none)
-S3.18 - IsRunning (running or connected), IsHealthy (healthy and running), IsUnreachable
+S3.18 C IsRunning (running or connected), IsHealthy (healthy and running), IsUnreachable
 S3.19 - GetLogContext, LogDebug, LogInfo, LogWarn, LogError
 S3.20 C states used
 S4.1 A ProtocolVersion "2025-06-18"
@@ -179,14 +179,14 @@ check:E4 - allow / require approval / block, destructive defaults
 check:E5 - rate limits and per-session budgets, circuit breaker
 check:E6 - flow labels / guards
 check:E7 - dry-run preview of a policy change
-check:F1 - 30 s probe (ping/discover), run for real, plus passive outcomes
+check:F1 C 30 s probe (ping/discover), run for real, plus passive outcomes
 check:F2 C backoff 30 s ×2 ≤ 30 min, jitter, fair scheduler
 check:F3 C unreachable after 3; transient/config/auth classification
 check:F4 C failure counters, last attempt, next retry
 check:F5 - stdio death → degraded, tools withdrawn, supervised respawn
 check:F6 - per-server and per-tool timeouts, cancel sent
 check:F7 - list failure cooldown
-check:F8 - edge-triggered events, recovery events
+check:F8 C edge-triggered events, recovery events
 check:F9 - readiness wait for HTTP servers 500 ms/30 s
 check:G1 - CompareToolLists and kinds over tool metadata
 check:G2 - PendingSchemaChanges

@@ -206,6 +206,7 @@ function server(name: string): Server {
     retry: 'never',
     trusted: false,
     cache: true,
+    probeMs: 30_000,
     start: 'lazy',
     enabled: true,
     tools: { include: null, exclude: new Set() },

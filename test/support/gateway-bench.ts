@@ -256,6 +256,7 @@ export function serverNamed(name: string, more: Partial<Server> = {}): Server {
     retry: 'never',
     trusted: false,
     cache: true,
+    probeMs: 30_000,
     start: 'eager',
     enabled: true,
     tools: { include: null, exclude: new Set() },

@@ -39,6 +39,7 @@ export function serverOf(name: string, changes: Partial<Server> = {}): Server {
     retry: 'never',
     trusted: false,
     cache: true,
+    probeMs: 30_000,
     start: 'lazy',
     enabled: true,
     tools: { include: null, exclude: new Set() },

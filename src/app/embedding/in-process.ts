@@ -79,6 +79,7 @@ export function inProcessDefinition(name: string, key: string, options: InProces
     trusted: options.trusted ?? DEFAULTS.trusted,
     cache: options.cache ?? DEFAULTS.cache,
     start: options.start ?? DEFAULTS.start,
+    probeMs: DEFAULTS.probeMs,
     enabled: true,
     tools: { include: null, exclude: new Set() },
     limits: { maxMessageBytes, maxProcesses: maxProcessesPerServer },

@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import {
+  Refusal,
+  ScriptedServer,
+  SILENCE,
+  statefulServer,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { ServerHealth } from './server-health.ts';
+
+const eager = { start: 'eager' } as const;
+const lost = () => new GatewayError('UNKNOWN', 'cut off');
+
+test('S3.11 check:F1 an idle server is asked every 30 s with ping, one of 2026-07-28 with server/discover', async () => {
+  const bench = new UpstreamBench();
+  const old = new ScriptedServer(statefulServer());
+  const modern = new ScriptedServer(statelessServer());
+  await bench.run([httpServerOf('old', eager), old], [httpServerOf('modern', eager), modern]);
+  const discovered = modern.last.count('server/discover');
+  const asked = () => [old.last.count('ping'), modern.last.count('server/discover') - discovered];
+  assert.deepEqual(asked(), [0, 0]);
+  await bench.clock.advance(29_999);
+  assert.deepEqual(asked(), [0, 0]);
+  await bench.clock.advance(1);
+  assert.deepEqual(asked(), [1, 1]);
+  await bench.clock.advance(60_000);
+  assert.deepEqual(asked(), [3, 3]);
+  assert.deepEqual([bench.set.status('old')?.health, bench.set.status('modern')?.health], ['healthy', 'healthy']);
+});
+
+test('S3.11 check:F1 nothing is asked while calls are under way or were answered within the interval', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
+  const client = clientOf('s');
+  for (let i = 0; i < 6; i++) {
+    answerText(await bench.call('a', toolCall(client)));
+    await bench.clock.advance(20_000);
+  }
+  assert.equal(script.last.count('ping'), 0);
+  // A call that takes long.
+  script.handlers['tools/call'] = () => SILENCE;
+  const outcome = bench.call('a', toolCall(client));
+  await bench.clock.advance(59_000);
+  assert.equal(script.last.count('ping'), 0);
+  script.last.respond(script.last.lastOf('tools/call').id as number, { content: [] });
+  answerText(await outcome);
+  await bench.clock.advance(29_000);
+  assert.equal(script.last.count('ping'), 0);
+  await bench.clock.advance(31_000);
+  assert.equal(script.last.count('ping'), 1);
+});
+
+test('S3.11 the interval is the server’s own, can be changed while it runs, and 0 is never', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  const server = httpServerOf('a', { ...eager, probeMs: 1_000 });
+  await bench.run([server, script]);
+  await bench.clock.advance(3_000);
+  assert.equal(script.last.count('ping'), 3);
+  const before = bench.clock.pending;
+  await bench.set.apply(new Map([['a', { ...server, probeMs: 0 }]]));
+  // One timer for the server, and none when it is not asked.
+  assert.equal(bench.clock.pending, before - 1);
+  await bench.clock.advance(600_000);
+  assert.equal(script.last.count('ping'), 3);
+  await bench.set.apply(new Map([['a', { ...server, probeMs: 10_000 }]]));
+  await bench.clock.advance(10_000);
+  assert.equal(script.last.count('ping'), 4);
+  assert.equal(script.links.length, 1);
+});
+
+test('S3.11 W3.1 check:F1 a process that hangs while nobody calls it: unhealthy, and after a second question a fresh one', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a', eager), script]);
+  script.handlers['ping'] = () => SILENCE;
+  await bench.clock.advance(34_999);
+  assert.equal(bench.set.status('a')?.health, 'healthy');
+  await bench.clock.advance(1);
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.state, status.health], ['running', 'unhealthy']);
+  assert.match(status.reason ?? '', /did not answer ping/);
+  assert.equal(script.links.length, 1);
+  await bench.clock.advance(10_000);
+  assert.equal(script.links.length, 2);
+  assert.equal(script.links[0]!.state, 'closed');
+  script.handlers['ping'] = () => ({});
+  const after = bench.set.status('a')!;
+  assert.deepEqual([after.state, after.health, after.restarts], ['running', 'healthy', 1]);
+});
+
+test('S3.11 a remote server that comes back before the second question keeps its connection and is healthy again', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', eager), script]);
+  script.handlers['ping'] = (_params, link, id) => {
+    link.lose(id, 'NOT_SENT');
+    return SILENCE;
+  };
+  await bench.clock.advance(30_000);
+  assert.equal(bench.set.status('a')?.health, 'unhealthy');
+  script.handlers['ping'] = () => ({});
+  await bench.clock.advance(5_000);
+  assert.equal(bench.set.status('a')?.health, 'healthy');
+  assert.equal(bench.set.status('a')?.reason, null);
+  assert.equal(script.links.length, 1);
+});
+
+test('S3.11 a remote server that stays away is brought back when it is there again', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', eager), script]);
+  script.handlers['ping'] = (_params, link, id) => {
+    link.lose(id, 'NOT_SENT');
+    return SILENCE;
+  };
+  script.openFails = new GatewayError('NOT_SENT', 'connection refused');
+  await bench.clock.advance(35_000);
+  const down = bench.set.status('a')!;
+  assert.deepEqual([down.state, down.health], ['failed', 'unhealthy']);
+  script.openFails = null;
+  await bench.clock.advance(60_000);
+  assert.equal(bench.set.status('a')?.state, 'connected');
+});
+
+test('S3.11 a server that does not know ping, or refuses it, is there', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['ping'] = () => new Refusal(-32601, 'Method not found');
+  const status = new ScriptedServer(statefulServer());
+  status.handlers['ping'] = (_params, link, id) => {
+    const cause = { status: 400, challenge: null };
+    link.lose(id, 'NOT_SENT', new GatewayError('NOT_SENT', 'mcp http status 400', { retryable: false, cause }));
+    return SILENCE;
+  };
+  await bench.run([httpServerOf('a', eager), script], [httpServerOf('b', eager), status]);
+  await bench.clock.advance(120_000);
+  for (const [name, { links, last }] of Object.entries({ a: script, b: status })) {
+    assert.equal(last.count('ping'), 4);
+    assert.deepEqual([links.length, bench.set.status(name)?.health], [1, 'healthy']);
+  }
+});
+
+test('S3.11 check:F1 a probe never ends a connection that answers calls meanwhile', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['ping'] = () => SILENCE;
+  await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
+  const client = clientOf('s');
+  for (let i = 0; i < 4; i++) {
+    // The question is out, and a call is answered before its time is over.
+    await bench.clock.advance(31_000);
+    answerText(await bench.call('a', toolCall(client)));
+    await bench.clock.advance(34_000);
+    answerText(await bench.call('a', toolCall(client)));
+  }
+  assert.ok(script.last.count('ping') > 0);
+  assert.equal(script.links.length, 1);
+});
+
+test('S3.11 nothing is asked of a server that is not up, and no timer is left', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', eager), script]);
+  await bench.set.close('shutdown');
+  await bench.clock.advance(600_000);
+  assert.equal(script.links[0]!.count('ping'), 0);
+  assert.equal(bench.clock.pending, 0);
+});
+
+test('S3.11 S3.18 check:F1 calls that fail make a server unhealthy though the probe is happy; one that is answered makes up for it', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
+  const answering = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = (_params, link, id) => {
+    link.lose(id, 'UNKNOWN', lost());
+    return SILENCE;
+  };
+  const seen: (string | undefined)[] = [];
+  for (let i = 0; i < 3; i++) {
+    failureOf(await bench.call('a', toolCall(clientOf('s'))));
+    seen.push(bench.set.status('a')?.health);
+  }
+  assert.deepEqual(seen, ['healthy', 'healthy', 'unhealthy']);
+  await bench.clock.advance(90_000);
+  assert.ok(script.last.count('ping') > 0);
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.state, status.health], ['connected', 'unhealthy']);
+  assert.match(status.reason ?? '', /3 calls in a row failed: cut off/);
+  script.handlers['tools/call'] = answering;
+  answerText(await bench.call('a', toolCall(clientOf('s'))));
+  assert.equal(bench.set.status('a')?.health, 'healthy');
+});
+
+test('S3.8 S3.11 an error of a tool, a refusal and a cancelled call are no failures of the server', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
+  const client = clientOf('s');
+  for (let i = 0; i < 12; i++) {
+    script.handlers['tools/call'] = () =>
+      i % 2 === 0 ? new Refusal(-32000, 'tool broke') : { isError: true, content: [] };
+    answerText(await bench.call('a', toolCall(client)));
+    script.handlers['tools/call'] = () => SILENCE;
+    const exchange = toolCall(client);
+    const outcome = bench.call('a', exchange);
+    await settled();
+    exchange.cancel('gone');
+    failureOf(await outcome);
+  }
+  const status = bench.set.status('a')!;
+  assert.deepEqual([status.health, status.consecutiveFailures, status.restarts], ['healthy', 0, 0]);
+});
+
+test('S3.11 S3.6 check:F8 health turns are told once, whoever found it', () => {
+  const turns: (string | null)[] = [];
+  const health = new ServerHealth((reason) => void turns.push(reason));
+  assert.equal(health.healthy, true);
+  for (let i = 0; i < 5; i++) health.callFailed(lost());
+  health.probed(null);
+  assert.equal(health.healthy, false);
+  health.probed('no answer');
+  health.callAnswered();
+  // The probe has not been answered yet.
+  assert.equal(health.healthy, false);
+  health.probed('no answer');
+  health.probed(null);
+  assert.equal(health.healthy, true);
+  assert.deepEqual(turns, ['3 calls in a row failed: cut off', null]);
+  for (const error of [
+    new GatewayError('CANCELLED', 'ours'),
+    new GatewayError('OVERLOADED', 'later'),
+    new GatewayError('NOT_SENT', 'no', { retryable: false }),
+  ]) {
+    for (let i = 0; i < 5; i++) health.callFailed(error);
+  }
+  assert.equal(health.healthy, true);
+});
+
+test('S3.3 a remote server has 30 s to start, a process a minute', async () => {
+  const bench = new UpstreamBench();
+  const silent = () => new ScriptedServer({ initialize: () => SILENCE, 'server/discover': () => SILENCE });
+  await bench.run([httpServerOf('far', eager), silent()], [serverOf('near', eager), silent()]);
+  const states = () => [bench.set.status('far')?.state, bench.set.status('near')?.state];
+  await bench.clock.advance(29_999);
+  assert.deepEqual(states(), ['starting', 'starting']);
+  await bench.clock.advance(1);
+  assert.deepEqual(states(), ['failed', 'starting']);
+  assert.match(bench.set.status('far')?.reason ?? '', /30000 ms/);
+  await bench.clock.advance(30_000);
+  assert.equal(states()[1], 'failed');
+});
