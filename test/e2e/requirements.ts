@@ -39,12 +39,12 @@ S1.9 C Set
 S1.10 C Delete
 S1.11 C RecordError
 S1.12 C GetMetadata, List, Size
-S1.13 - Stop()
-S1.14 - Launcher, New(ctx,cfg)
-S1.15 - GetOrLaunch(l,id)
-S1.16 - GetOrLaunchForSession(l,id,session)
-S1.17 - ServerIDs()
-S1.18 - Close()
+S1.13 C Stop()
+S1.14 C Launcher, New(ctx,cfg)
+S1.15 C GetOrLaunch(l,id)
+S1.16 C GetOrLaunchForSession(l,id,session)
+S1.17 C ServerIDs()
+S1.18 C Close()
 S1.19 C launch diagnostics (log_helpers)
 S2.1 A ParseError -32700, InvalidRequest -32600, MethodNotFound -32601, InvalidParams -32602, InternalError -32603
 S2.2 A ToolNameDelimiter "__"

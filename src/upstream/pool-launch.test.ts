@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  httpServerOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../test/support/upstream-bench.ts';
+import type { Isolation } from '../model/server.ts';
+
+const stateful = () => new ScriptedServer(statefulServer());
+
+test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connection is nobody’s: it is closed', async () => {
+  const bench = new UpstreamBench({ times: { startupMs: 5_000, probeSilenceMs: 1_000 } });
+  const script = stateful();
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = () => SILENCE;
+  script.handlers['server/discover'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(clientOf('one')));
+  await settled();
+  await bench.clock.advance(5_000);
+  assert.match(failureOf(await outcome).message, /did not start within 5000 ms/);
+  const [link] = script.links;
+  link!.respond(link!.lastOf('initialize').id as number, initialize!({}, link!, 0));
+  await settled();
+  assert.equal(link!.state, 'closed');
+  assert.deepEqual(bench.set.status('a')?.connections, []);
+});
+
+test('S1.15 an id that no server has is an answer, not a start', async () => {
+  const bench = new UpstreamBench();
+  await bench.run([serverOf('a'), stateful()]);
+  const error = failureOf(await bench.call('nobody', toolCall(clientOf('one'))));
+  assert.deepEqual([error.outcome, error.data.retryable], ['NOT_SENT', false]);
+  assert.match(error.message, /no server nobody/);
+});
+
+test('S1.15 W1.3 a server that hangs while it starts delays no other', async () => {
+  const bench = new UpstreamBench();
+  const hanging = stateful();
+  hanging.handlers['initialize'] = () => SILENCE;
+  hanging.handlers['server/discover'] = () => SILENCE;
+  await bench.run([serverOf('hanging'), hanging], [serverOf('quick'), stateful()]);
+  let ended = false;
+  void bench.call('hanging', toolCall(clientOf('one'))).then(() => {
+    ended = true;
+  });
+  await settled();
+  answerText(await bench.call('quick', toolCall(clientOf('one'))));
+  assert.equal(ended, false);
+});
+
+for (const [transport, definition] of [
+  ['stdio', serverOf],
+  ['http', httpServerOf],
+] as const) {
+  test(`S1.16 check:C4 W1.6 W1.7 over ${transport} each isolation shares as it says, one caller's key or not`, async () => {
+    const links: Record<Isolation, number> = { shared: 1, session: 3, principal: 2 };
+    for (const [isolation, expected] of Object.entries(links) as [Isolation, number][]) {
+      const bench = new UpstreamBench();
+      const script = stateful();
+      await bench.run([definition('a', { isolation }), script]);
+      const other = { principal: { id: 'agent:x', name: 'x', servers: null } };
+      const clients = [clientOf('one'), clientOf('two'), clientOf('three', '{}', other)];
+      for (const client of [...clients, ...clients]) answerText(await bench.call('a', toolCall(client)));
+      assert.equal(script.live.length, expected, isolation);
+      assert.equal(bench.set.status('a')?.connections.length, expected, isolation);
+    }
+  });
+}
+
+test('S1.16 S1.11 a session’s start that fails leaves no entry, and the next request starts again', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  const { initialize } = script.handlers;
+  script.handlers['initialize'] = (_params, link) => {
+    link.end();
+    return SILENCE;
+  };
+  failureOf(await bench.call('a', toolCall(clientOf('two'))));
+  assert.ok(bench.set.status('a')!.connections.every(({ requests }) => requests > 0));
+  script.handlers['initialize'] = initialize!;
+  await bench.clock.advance(60_000);
+  answerText(await bench.call('a', toolCall(clientOf('two'))));
+});
+
+test('S1.17 the ids of servers are sorted, whatever order they were defined in', async () => {
+  const bench = new UpstreamBench();
+  await bench.run(...['c', 'a', 'b10', 'b', 'B'].map((name) => [serverOf(name), stateful()] as const));
+  const sorted = ['B', 'a', 'b', 'b10', 'c'];
+  assert.deepEqual(
+    bench.set.servers().map(({ name }) => name),
+    sorted,
+  );
+  assert.deepEqual(
+    bench.set.statuses().map(({ name }) => name),
+    sorted,
+  );
+});
+
+test('S1.13 S1.18 check:C3 the end closes shared and pooled connections, and waits until they are really gone', async () => {
+  const bench = new UpstreamBench();
+  const scripts = { shared: stateful(), own: stateful(), spare: stateful() };
+  await bench.run(
+    [serverOf('shared', { isolation: 'shared' }), scripts.shared],
+    [serverOf('own'), scripts.own],
+    [serverOf('spare'), scripts.spare],
+  );
+  for (const session of ['one', 'two']) {
+    for (const name of ['shared', 'own']) answerText(await bench.call(name, toolCall(clientOf(session))));
+  }
+  await bench.set.catalog('spare', clientOf('one'), 1000);
+  const links = Object.values(scripts).flatMap(({ live }) => live);
+  assert.equal(links.length, 4);
+  const gates = links.map((link) => {
+    const gate = Promise.withResolvers<void>();
+    const close = link.close.bind(link);
+    link.close = async (how) => {
+      await gate.promise;
+      await close(how);
+    };
+    return gate;
+  });
+  let ended = false;
+  const closing = bench.set.close('shutdown').then(() => {
+    ended = true;
+  });
+  for (const gate of gates) {
+    await settled();
+    assert.equal(ended, false);
+    gate.resolve();
+  }
+  await closing;
+  assert.ok(links.every(({ state, closedWith }) => state === 'closed' && closedWith === 'shutdown'));
+  assert.equal(bench.clock.pending, 0);
+  assert.equal(failureOf(await bench.call('own', toolCall(clientOf('one')))).outcome, 'NOT_SENT');
+});
+
+test('S1.16 beyond the caps of processes OVERLOADED says which limit it is and when to try again', async () => {
+  const limits = { maxMessageBytes: 1 << 20, maxProcesses: 1 };
+  const bench = new UpstreamBench({ maxProcesses: 2 });
+  await bench.run([serverOf('a', { limits }), stateful()], [serverOf('b'), stateful()]);
+  for (const name of ['a', 'b']) answerText(await bench.call(name, toolCall(clientOf('one'))));
+  const own = failureOf(await bench.call('a', toolCall(clientOf('two'))));
+  const all = failureOf(await bench.call('b', toolCall(clientOf('two'))));
+  for (const error of [own, all]) {
+    assert.deepEqual([error.code, error.outcome, error.data.retryable], ['OVERLOADED', 'REFUSED', true]);
+    assert.ok((error.data.retryAfterMs ?? 0) > 0);
+  }
+  assert.match(own.message, /limits\.maxProcesses/);
+  assert.match(all.message, /this node runs 2/);
+});
