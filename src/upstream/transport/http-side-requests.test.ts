@@ -49,14 +49,22 @@ test('a server that says nothing to a notification is not waited for longer than
 test('no more than 256 notifications wait for a word of the server, and the end of the session goes out all the same', async () => {
   const { client, side, statuses, post } = bench();
   for (let i = 0; i < 300; i++) post();
-  assert.equal(client.asked.length, 256);
-  assert.deepEqual(statuses, new Array(44).fill(0));
+  assert.deepEqual([client.asked.length, statuses.length], [256, 0]);
   void side.finish(true, 1_000);
   assert.equal(client.asked.at(-1)?.request.method, 'DELETE');
   for (const { handler } of client.asked) handler.head(202, new ResponseHeaders([]));
-  assert.equal(statuses.length, 300);
+  assert.equal(client.asked.length, 301);
+  assert.deepEqual(statuses, new Array(300).fill(202));
   post();
-  assert.equal(client.asked.length, 258);
+  assert.equal(client.asked.length, 302);
+});
+
+test('what more there is to tell a server waits for its turn, up to a bound; when the transport ends, it is dropped', () => {
+  const { client, clock, side, statuses, post } = bench();
+  for (let i = 0; i < 256 + 4_096 + 3; i++) post();
+  assert.deepEqual([client.asked.length, statuses], [256, [0, 0, 0]]);
+  side.stop();
+  assert.deepEqual([client.asked.length, client.aborted, clock.pending], [256, 256, 0]);
 });
 
 test('a body that nobody asked for is not read without end', () => {

@@ -10,6 +10,11 @@ const PING = Buffer.from('{"jsonrpc":"2.0","id":"trunkline-session-check","metho
 const VERDICT_MS = 30_000;
 /** Posts without a verdict at once; a server that gives none does not get more of them. */
 const MAX_RUNNING = 256;
+/** What waits for its turn: hundreds of calls may be cancelled, or their questions answered, in one instant. */
+const MAX_WAITING = 4_096;
+const MAX_WAITING_BYTES = 16 * 1024 * 1024;
+
+type Done = (status: number, challenge: string | null) => void;
 
 /**
  * What a transport posts beside its requests: notifications, answers, the session's check and its end. Nobody has a
@@ -22,6 +27,9 @@ export class HttpSideRequests {
   readonly #clock: Clock;
   /** How the time of each is called off. */
   readonly #running = new Map<HttpStatusOnly, () => void>();
+  #waiting: { readonly request: HttpRequest; readonly done: Done }[] = [];
+  #waitingBytes = 0;
+  #serving = false;
   #whenIdle: (() => void) | null = null;
   #checks: ((alive: boolean) => void)[] | null = null;
 
@@ -33,14 +41,19 @@ export class HttpSideRequests {
   }
 
   /** `done` gets the status, 0 when there was none. */
-  post(
-    body: readonly Buffer[],
-    block: HeaderBlock,
-    headers: readonly string[],
-    done: (status: number, challenge: string | null) => void,
-  ): void {
-    if (this.#running.size >= MAX_RUNNING) done(0, null);
-    else this.#run({ method: 'POST', path: this.#path, block, headers, body }, done);
+  post(body: readonly Buffer[], block: HeaderBlock, headers: readonly string[], done: Done): void {
+    const request: HttpRequest = { method: 'POST', path: this.#path, block, headers, body };
+    if (this.#running.size < MAX_RUNNING) {
+      this.#run(request, done);
+      return;
+    }
+    const bytes = this.#waitingBytes + lengthOf(body);
+    if (this.#waiting.length >= MAX_WAITING || bytes > MAX_WAITING_BYTES) {
+      done(0, null);
+      return;
+    }
+    this.#waitingBytes = bytes;
+    this.#waiting.push({ request, done });
   }
 
   /**
@@ -78,6 +91,8 @@ export class HttpSideRequests {
   /** Ends what still runs; nobody is told. */
   stop(): void {
     this.#checks = null;
+    this.#waiting = [];
+    this.#waitingBytes = 0;
     for (const [running, disarm] of this.#running) {
       disarm();
       running.abort();
@@ -85,11 +100,12 @@ export class HttpSideRequests {
     this.#running.clear();
   }
 
-  #run(request: HttpRequest, done?: (status: number, challenge: string | null) => void): void {
+  #run(request: HttpRequest, done?: Done): void {
     const side = new HttpStatusOnly((status, challenge) => {
       this.#running.get(side)?.();
       this.#running.delete(side);
       done?.(status, challenge);
+      this.#next();
       if (this.#running.size === 0) this.#whenIdle?.();
     });
     this.#running.set(
@@ -98,4 +114,22 @@ export class HttpSideRequests {
     );
     side.run(this.#client.request(request, side));
   }
+
+  /** Not by recursion: where nothing can be sent, each of thousands fails at once. */
+  #next(): void {
+    if (this.#serving) return;
+    this.#serving = true;
+    while (this.#waiting.length > 0 && this.#running.size < MAX_RUNNING) {
+      const { request, done } = this.#waiting.shift()!;
+      this.#waitingBytes -= lengthOf(request.body);
+      this.#run(request, done);
+    }
+    this.#serving = false;
+  }
+}
+
+function lengthOf(body: readonly Buffer[]): number {
+  let bytes = 0;
+  for (const part of body) bytes += part.length;
+  return bytes;
 }
