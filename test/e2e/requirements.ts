@@ -145,7 +145,7 @@ check:B4 A streamable HTTP client, sessions, SSE bodies, 404 re-init; initialize
 check:B5 A 2024-11-05 SSE client and server
 check:B6 A plain JSON-RPC POST fallback
 check:B7 A streamable HTTP server, GET stream with replay, DELETE
-check:B8 - version negotiation over all five revisions [S2.20 S4.1]; 2026-07-28 both directions: discover, headers, MRTR, ttl/scope, subscriptions/listen, per-peer era bridge incl. handshake client ↔ MRTR server
+check:B8 B version negotiation over all five revisions [S2.20 S4.1]; 2026-07-28 both directions: discover, headers, MRTR, ttl/scope, subscriptions/listen, per-peer era bridge incl. handshake client ↔ MRTR server
 check:B9 A JSON-RPC types, codes, one transport and one client interface
 check:B10 A stdio front end for local clients
 check:B11 - OpenAPI → tools
