@@ -1,4 +1,9 @@
-/** Time as a dependency, so that tests can turn the clock. `now` is monotonic; `wall` is for people and records. */
+import { SteadyWall } from './steady-wall.ts';
+
+/**
+ * Time as a dependency, so that tests can turn the clock. `now` is monotonic; `wall` is for people and records, and
+ * does not follow when the system's clock is put to another time.
+ */
 export interface Clock {
   now(): number;
   wall(): number;
@@ -6,9 +11,11 @@ export interface Clock {
   after(delayMs: number, task: () => void): () => void;
 }
 
+const wall = new SteadyWall();
+
 export const systemClock: Clock = {
   now: () => performance.now(),
-  wall: () => Date.now(),
+  wall: () => wall.now(),
   after(delayMs, task) {
     const timer = setTimeout(task, delayMs);
     timer.unref();

@@ -260,7 +260,7 @@ fault:F34 - disk full on SQLite
 fault:F35 C database corrupt or cut
 fault:F36 - crash between two writes of one change
 fault:F37 A bad config on hot reload
-fault:F38 - clock jumps +-1 h
+fault:F38 C clock jumps +-1 h
 fault:F39 - fd exhaustion
 fault:F40 - memory pressure
 fault:F41 - fork bomb or PID limit in a child
