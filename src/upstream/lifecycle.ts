@@ -6,7 +6,7 @@ import type { ServerState } from '../model/server-state.ts';
  * next attempt, `unreachable` for a long one.
  */
 const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
-  unknown: ['starting', 'stopping'],
+  unknown: ['starting', 'stopped', 'disconnected', 'suspended'],
   starting: ['running', 'connected', 'failed', 'unreachable', 'auth_required', 'stopping'],
   running: ['degraded', 'stopping', 'auth_required'],
   connected: ['degraded', 'stopping', 'auth_required'],
@@ -15,13 +15,18 @@ const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
   unreachable: ['starting', 'stopping'],
   auth_required: ['starting', 'stopping'],
   stopping: ['stopped', 'disconnected', 'suspended'],
-  stopped: ['starting', 'stopping'],
-  disconnected: ['starting', 'stopping'],
-  suspended: ['starting', 'stopping'],
+  stopped: ['starting', 'suspended'],
+  disconnected: ['starting', 'suspended'],
+  suspended: ['starting', 'stopped', 'disconnected'],
 };
 
 export function mayFollow(from: ServerState, to: ServerState): boolean {
   return MOVES[from].includes(to);
+}
+
+/** Nothing of it runs, and nothing is planned. */
+export function isAtRest(state: ServerState): boolean {
+  return state === 'unknown' || state === 'stopped' || state === 'disconnected' || state === 'suspended';
 }
 
 export function isUp(state: ServerState): boolean {

@@ -221,6 +221,11 @@ test('S3.9 check:A4 a stop of what is stopped does nothing; a remote server ends
     await rig.supervisor.stop();
     assert.equal(rig.halts, 1);
     assert.equal(rig.told.length, 4);
+    // Suspended instead, and stopped again: nothing runs that would have to be ended.
+    await rig.supervisor.stop('suspended');
+    assert.equal(rig.supervisor.state, 'suspended');
+    await rig.supervisor.stop();
+    assert.equal(rig.halts, 1);
     // Neither calls nor time bring it back; a start does.
     await assert.rejects(rig.supervisor.ready(), (error: GatewayError) => !error.data.retryable);
     await rig.clock.advance(3_600_000);

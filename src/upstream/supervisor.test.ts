@@ -299,6 +299,7 @@ test('a start asked for during a stop comes after it, unless another stop came l
     halt: () => new Promise((resolve) => void halts.push(resolve)),
     moved: () => {},
   });
+  await supervisor.start();
   void supervisor.stop();
   const started = supervisor.start();
   assert.equal(supervisor.state, 'stopping');

@@ -5,7 +5,7 @@ import type { ServerState } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
 import { failureClass } from './failure-class.ts';
 import { asGatewayError } from './failures.ts';
-import { isUp } from './lifecycle.ts';
+import { isAtRest, isUp } from './lifecycle.ts';
 import { restartDelayMs, UNREACHABLE_THRESHOLD } from './restart-delay.ts';
 import { StateMachine, type Transition } from './state-machine.ts';
 
@@ -192,7 +192,10 @@ export class Supervisor {
     this.#running = null;
     running?.attempt.cancel();
     const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
-    if (this.state === rest) return Promise.resolve();
+    if (isAtRest(this.state)) {
+      this.#machine.move(rest, null);
+      return Promise.resolve();
+    }
     this.#machine.move('stopping');
     this.#stopping = this.#halt(generation, rest);
     return this.#stopping;
