@@ -27,6 +27,13 @@ export function toStateless(
 ): Message {
   if (request.era === 'stateless') return request;
   const { bytes, bodyStart: start, bodyEnd: end } = request;
+  if (start >= 0 && isPlain(bytes, start, end)) {
+    return spliceMessage(
+      request,
+      [{ start: start + 1, end: start + 1, insert: metaMember(client, logLevel) }],
+      'stateless',
+    );
+  }
   const said = clientMeta(client, logLevel);
   if (start < 0) {
     const meta = metaChange(EMPTY, WHOLE_EMPTY, said)!;
@@ -39,6 +46,39 @@ export function toStateless(
   // No stateful client was ever asked for these: whatever stands there, it is no answer to a server.
   if (takesInput(request.method)) changes.push(['inputResponses', null], ['requestState', null]);
   return spliceMessage(request, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateless');
+}
+
+/** The plain request is small; in a large one five searches cost more than they save. */
+const MAX_PLAIN_BYTES = 2048;
+/** What a request can hold that has to be changed or looked at closely; with a backslash, any of it under other letters. */
+const NOT_PLAIN = ['_meta', 'task', 'inputResponses', 'requestState', '\\'].map((text) => Buffer.from(text));
+
+/** Most requests have nothing in them that is to be changed, only their `_meta` to be added. */
+function isPlain(bytes: Buffer, start: number, end: number): boolean {
+  // An object with a first member right behind its brace.
+  if (end - start > MAX_PLAIN_BYTES || bytes[start] !== 0x7b || bytes[start + 1] !== 0x22) return false;
+  const body = bytes.subarray(start, end);
+  return NOT_PLAIN.every((text) => !body.includes(text));
+}
+
+interface Said {
+  readonly logLevel: string | null;
+  readonly capabilities: string;
+  readonly info: string | null;
+  readonly member: Buffer;
+}
+
+/** What each client's `_meta` came to last: a session says the same in all its requests. */
+const SAID = new WeakMap<object, Said>();
+
+function metaMember(client: Pick<ClientProfile, 'capabilities' | 'info'>, logLevel: string | null): Buffer {
+  const last = SAID.get(client);
+  const { capabilities, info } = client;
+  if (last?.logLevel === logLevel && last.capabilities === capabilities && last.info === info) return last.member;
+  const [, meta] = metaChange(EMPTY, WHOLE_EMPTY, clientMeta(client, logLevel))!;
+  const member = Buffer.from(`"_meta":${meta},`);
+  SAID.set(client, { logLevel, capabilities, info, member });
+  return member;
 }
 
 /**
