@@ -82,6 +82,15 @@ export {
 export { type ChannelOptions, openChannel, type ServerChannel } from './app/embedding/server-channel.ts';
 export { ServerError } from './app/embedding/server-error.ts';
 export {
+  type LifecycleState,
+  lifecycleOf,
+  type ServerCapabilities,
+  type ServerProxy,
+  serverCapabilities,
+  serverProxies,
+  serverProxy,
+} from './app/embedding/server-proxy.ts';
+export {
   type CapabilityChange,
   type CapabilityDrift,
   type CapabilityLists,

@@ -108,18 +108,18 @@ S4.1 A ProtocolVersion "2025-06-18"
 S4.2 A Transport Send/Notify/(Done)/Close
 S4.3 A StdioTransport/NewStdioTransport(ctx,cmd,args,env): Send, Notify, Done, Close
 S4.4 A HTTPTransport/NewHTTPTransport(url): Send, Close, (Notify)
-S4.5 - LifecycleState initializing, connected, degraded, failed + String()
-S4.6 - ServerCapabilities{Tools,Resources,Prompts}
-S4.7 - ServerProxy Name, State, Caps, Tools + Close
+S4.5 C LifecycleState initializing, connected, degraded, failed + String()
+S4.6 C ServerCapabilities{Tools,Resources,Prompts}
+S4.7 C ServerProxy Name, State, Caps, Tools + Close
 S4.8 C McpToolMeta{name,description,inputSchema}
-S4.9 - Registry/NewRegistry, lock model
-S4.10 - Connect(ctx,name,command,args,env)
+S4.9 C Registry/NewRegistry, lock model
+S4.10 C Connect(ctx,name,command,args,env)
 S4.11 - watcher + degrade
 S4.12 - reconnect
 S4.13 A CallTool(fullName,args)→(text,isError,err)
-S4.14 - SetTimeout(name,seconds)
+S4.14 C SetTimeout(name,seconds)
 S4.15 A Tools()
-S4.16 - Servers()
+S4.16 C Servers()
 S4.17 - Shutdown()
 S4.18 A BridgeAll(reg)
 S4.19 C DriftKind none/added/removed/reordered/structured, DriftReport{Kind,Message}, CompareToolLists(before,after)

@@ -17,6 +17,7 @@ import type { GatewayClient } from './gateway-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogOutlet, LogSink } from './log-outlet.ts';
 import type {
+  Capabilities,
   CompleteResult,
   CompletionReference,
   GetPromptResult,
@@ -163,6 +164,14 @@ export class EmbeddedGateway implements Gateway {
 
   unregisterServer(name: string): Promise<boolean> {
     return this.#deps.servers.unregister(name);
+  }
+
+  capabilities(name: string): Capabilities | null {
+    return this.#deps.servers.client(name)?.capabilities ?? null;
+  }
+
+  setTimeout(name: string, seconds: number): Promise<void> {
+    return this.#deps.servers.setTimeout(name, seconds);
   }
 
   restart(name: string): Promise<GatewayServerStatus> {

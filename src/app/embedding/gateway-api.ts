@@ -4,6 +4,7 @@ import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
 import type {
+  Capabilities,
   CompleteResult,
   CompletionReference,
   GetPromptResult,
@@ -84,6 +85,8 @@ export interface Gateway extends AsyncDisposable {
   /** All servers, sorted by name; failed ones with the reason (S2.26). */
   servers(): readonly GatewayServerStatus[];
   server(name: string): GatewayServerStatus | null;
+  /** What the server said it can do when it was met last; null before that. A copy. */
+  capabilities(name: string): Capabilities | null;
   /** One server as a client; null where there is none of that name (S2.5). */
   client(name: string): AgentClient | null;
   /**
@@ -132,6 +135,11 @@ export interface Gateway extends AsyncDisposable {
    * are gone at once. False when there is none of that name.
    */
   unregisterServer(name: string): Promise<boolean>;
+  /**
+   * Sets the deadline of a server's calls in seconds (S4.14); 0 or less: 60 s. Holds from the next call on, outlives
+   * readings of the configuration, and may be said before the server is registered. A tool's own deadline goes before.
+   */
+  setTimeout(name: string, seconds: number): Promise<void>;
   /** Stops and starts a server; resolves with its status when it is up or has failed. */
   restart(name: string): Promise<GatewayServerStatus>;
 

@@ -7,7 +7,7 @@ import { discoverRequest } from '../../protocol/stateless/discover.ts';
 import type { Rooms } from '../rooms.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import { listAll, parsed } from './answers.ts';
-import type { ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
+import type { Capabilities, ServerInfo, Tool, ToolCallResult } from './mcp-types.ts';
 import { ask, type CallOptions } from './operator-calls.ts';
 import { callParams } from './tool-arguments.ts';
 
@@ -33,6 +33,12 @@ export class GatewayClient implements AgentClient {
   get serverInfo(): ServerInfo | null {
     const text = this.#catalog()?.hello.serverInfo ?? null;
     return text === null ? null : (JSON.parse(text) as ServerInfo);
+  }
+
+  /** As the server declared them; null before it was met. */
+  get capabilities(): Capabilities | null {
+    const text = this.#catalog()?.hello.capabilities;
+    return text === undefined ? null : (JSON.parse(text) as Capabilities);
   }
 
   get tools(): readonly Tool[] {

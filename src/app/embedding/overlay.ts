@@ -17,16 +17,23 @@ export class Overlay {
   readonly agents = new Map<string, Agent>();
   /** Configured servers that the program has unregistered. */
   readonly hidden = new Set<string>();
+  /** Deadlines of calls by server, in milliseconds; also of servers that are not registered yet (S4.14). */
+  readonly timeouts = new Map<string, number>();
   address: ListenAddress = {};
 
   /** Puts it over what the configuration says. */
   readonly over = (state: DesiredState): DesiredState => {
     const servers = new Map([...state.servers].filter(([name]) => !this.hidden.has(name)));
     for (const [name, server] of this.servers) servers.set(name, server);
+    for (const [name, timeoutMs] of this.timeouts) {
+      const server = servers.get(name);
+      if (server !== undefined) servers.set(name, { ...server, timeoutMs });
+    }
     const { host, port, controlPort } = this.address;
     return {
       ...state,
       servers,
+      maxTimeoutMs: Math.max(state.maxTimeoutMs, ...this.timeouts.values()),
       agents: this.agents.size === 0 ? state.agents : new Map([...state.agents, ...this.agents]),
       listen: { ...state.listen, host: host ?? state.listen.host, port: port ?? state.listen.port },
       control: { ...state.control, port: controlPort ?? state.control.port },

@@ -1,3 +1,4 @@
+import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
 import { renderProblem } from '../../config/problem.ts';
 import { statusView } from '../../control/status-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -105,6 +106,17 @@ export class Servers {
     await app.overlaid();
     if (server.transport.type === 'memory') memoryServers.delete(server.transport.key);
     return true;
+  }
+
+  /** 0 or less is the default. Rejects with GatewayError INVALID_PARAMS for what is no time. */
+  async setTimeout(name: string, seconds: number): Promise<void> {
+    const { app, overlay } = this.#deps;
+    const timeoutMs = seconds <= 0 ? DEFAULTS.timeoutMs : Math.max(1, Math.round(seconds * 1000));
+    if (!(timeoutMs <= LONGEST_MS)) {
+      throw new GatewayError('INVALID_PARAMS', `a deadline is at most ${LONGEST_MS / 1000} seconds`, { server: name });
+    }
+    overlay.timeouts.set(name, timeoutMs);
+    await app.overlaid();
   }
 
   async restart(name: string): Promise<GatewayServerStatus> {
