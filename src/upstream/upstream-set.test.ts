@@ -131,7 +131,7 @@ test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN,
   assert.equal(script.live.length, 0);
 });
 
-test('settings that need no new connection take effect on the running one', async () => {
+test('S3.13 check:A7 settings that need no new connection take effect on the running one', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
   await bench.run([serverOf('a'), script]);
@@ -190,7 +190,7 @@ test('a client’s own notifications reach its own connections only', async () =
   assert.equal(shared.last.count('notifications/roots/list_changed'), 0);
 });
 
-test('a definition that changes again while its replacement starts ends with one process, of the last definition', async () => {
+test('S3.13 a definition that changes again while its replacement starts ends with one process, of the last definition', async () => {
   const bench = new UpstreamBench();
   const script = stateful();
   const { initialize } = script.handlers;

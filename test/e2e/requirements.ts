@@ -95,8 +95,8 @@ S3.8 C error classes
 S3.9 C Stop
 S3.10 C Restart
 S3.11 C CheckHealth, GetHealthCheckInterval 30 s
-S3.12 - ConfigurationChanged(new)
-S3.13 - UpdateConfiguration
+S3.12 C ConfigurationChanged(new)
+S3.13 C UpdateConfiguration
 S3.14 C ValidateConfiguration
 S3.15 - GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
 S3.16 - GetServiceData
@@ -130,7 +130,7 @@ check:A3 A register/unregister/connect with unique names, failed entries visible
 check:A4 - idempotent start/replace/stop/stop-all, active list
 check:A5 C state machine unknown/starting/running/connected/stopping/stopped/disconnected/degraded/failed/unreachable/auth_required + suspended, checked transitions
 check:A6 C start, stop, restart with 200 ms grace, coalesced
-check:A7 - configuration-changed rules and live update
+check:A7 C configuration-changed rules and live update
 check:A8 - desired-vs-actual reconciler with resync; never delete on failed read
 check:A9 A capabilities, server info, init status per server; immutable snapshots and accessors; commit-after-IO concurrency rule
 check:A10 - config file, validate/plan/apply/hot reload, import from client configs
