@@ -1,5 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { undeclared } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import { editObject } from '../protocol/edit-object.ts';
 import { field, type Range } from '../protocol/fields.ts';
@@ -7,6 +8,7 @@ import { field, type Range } from '../protocol/fields.ts';
 interface Question {
   /** The id the server gave its request, as written. */
   readonly serverId: string;
+  readonly method: string;
   /** As a member of `inputRequests`. */
   readonly json: Buffer;
   resolve(answer: Message): void;
@@ -26,7 +28,7 @@ export class OpenQuestions {
   ask(request: Message): Promise<Message> {
     const key = `ask${++this.#count}`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
-    this.#open.set(key, { serverId: request.id, json: inputRequest(request), resolve, reject });
+    this.#open.set(key, { serverId: request.id, method: request.method, json: inputRequest(request), resolve, reject });
     return promise;
   }
 
@@ -60,10 +62,25 @@ export class OpenQuestions {
     }
   }
 
+  /** The client's present request does not declare what these need. */
+  refuseUndeclared(capabilities: string): void {
+    for (const [key, question] of this.#open) {
+      const { method, json } = question;
+      if (undeclared(capabilities, method, json, field(json, 0, json.length, 'params')) === null) continue;
+      this.#open.delete(key);
+      question.reject(missing(method));
+    }
+  }
+
   end(error: GatewayError): void {
     for (const question of this.#open.values()) question.reject(error);
     this.#open.clear();
   }
+}
+
+/** What a server is told whose request the client did not declare to take. */
+export function missing(method: string): GatewayError {
+  return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
 }
 
 /** The server's request as a question of 2026-07-28, which knows no ids of pages. */

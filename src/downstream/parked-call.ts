@@ -9,7 +9,7 @@ import { progressToken } from '../protocol/meta.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../protocol/stateless/input-required.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
-import { OpenQuestions } from './open-questions.ts';
+import { missing, OpenQuestions } from './open-questions.ts';
 
 /** What a parked call may keep of what its server says while nobody listens. */
 const MAX_KEPT = 16;
@@ -117,7 +117,8 @@ export class ParkedCall implements Reply {
     this.#keptBytes = 0;
     for (const notification of kept) this.#tell(front, this.call, notification, null);
     if (responses !== null) this.#questions.take(front.request.bytes, responses);
-    // What was left out is asked again (mrtr §Error Handling).
+    // What was left out is asked again (mrtr §Error Handling), where this request declares it as well.
+    this.#questions.refuseUndeclared(front.client.capabilities);
     this.#gather();
   }
 
@@ -211,6 +212,5 @@ function refusalOf(call: Message, request: Message, capabilities: string): Gatew
       `nothing can be asked of the client while it waits for ${call.method}`,
     );
   }
-  if (declares(capabilities, request)) return null;
-  return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
+  return declares(capabilities, request) ? null : missing(method);
 }

@@ -101,3 +101,25 @@ test('who is sent to pages takes them from nobody else, and leaves nothing behin
   assert.equal(clock.pending, before);
   sent(ADA);
 });
+
+test('a retry that declares less is not asked what its client declared before', async () => {
+  const { clock, lot, exchange, asked } = lotted();
+  const call = exchange({}, ADA);
+  const list = new ExchangeList();
+  list.add(call);
+  lot.begin(call, list, MCP, null);
+  const sampled = call.ask(request('sampling/createMessage', '"s"', '{"maxTokens":1}', 'stateful'));
+  const refused = assert.rejects(sampled, { code: 'MISSING_CAPABILITY' });
+  const listed = call.ask(request('roots/list', '"r"', null, 'stateful'));
+  await clock.advance(5);
+  const { requestState } = asked();
+  const front = exchange({ requestState }, { ...ADA, capabilities: '{"roots":{}}' });
+  const returning = lot.returning(front.request, ADA.principal, MCP, null);
+  assert.ok(returning?.kind === 'resumes');
+  returning.call.attach(front, returning.responses);
+  await clock.advance(5);
+  assert.deepEqual(Object.values(asked().inputRequests), [{ method: 'roots/list' }]);
+  await refused;
+  call.finish(answer(errorAnswer('0', -1, 'over', null, 'stateful')));
+  await assert.rejects(listed, { code: 'CANCELLED' });
+});
