@@ -105,6 +105,7 @@ export class App {
       settings: listenerSettings(state, state.control),
       log: logger,
       portFlag: '--control-port',
+      usesReserve: true,
     });
     new ControlApi({ plane: controlPlane(this.rooms, this), token: this.rooms.controlToken, logger }).register(control);
     this.#mcp = mcp;

@@ -3,6 +3,7 @@ import { type Clock, systemClock } from '../model/clock.ts';
 import { ActiveRequest } from './active-request.ts';
 import { ClientConnection, type ConnectionOptions, type ConnectionPool } from './client-connection.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
+import { fewDescriptorsLeft } from './descriptor-limit.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
 import { Resolver } from './resolver.ts';
@@ -29,6 +30,7 @@ const MAX_UNSENT = 2;
 /** The server's own clock for an idle connection may run ahead of ours by this much. */
 const HINT_MARGIN_MS = 1_000;
 
+const NO_DESCRIPTORS = 'the system allows no further open files (ulimit -n)';
 const PATH = /^\/[\x21-\x7e]*$/;
 const METHOD = /^[A-Z]{1,16}$/;
 
@@ -130,6 +132,12 @@ export class HttpClient implements HttpClientPort {
   /** One connection under way for each request that waits, as far as the limit goes. */
   #connectMore(): void {
     while (this.#connecting < this.#waiting.size && this.#all.size < this.#maxSockets && !this.#closed) {
+      if (fewDescriptorsLeft()) {
+        const [next] = this.#waiting as Iterable<ActiveRequest>;
+        this.#waiting.delete(next!);
+        process.nextTick(() => next!.onError(new HttpFailure('refused', false, NO_DESCRIPTORS)));
+        continue;
+      }
       this.#connecting += 1;
       this.#all.add(new ClientConnection(this.#pool, this.#options));
     }

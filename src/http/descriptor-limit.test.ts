@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectionCap, descriptorLimit } from './descriptor-limit.ts';
+import { connectionCap, descriptorLimit, fewDescriptorsLeft } from './descriptor-limit.ts';
 
 test('the limit is read where the system tells it', () => {
   const text =
@@ -25,4 +25,11 @@ test('connections leave descriptors for everything else', () => {
   assert.equal(connectionCap(10_000, 256), 153);
   assert.equal(connectionCap(100, 256), 100);
   assert.equal(connectionCap(10_000, null), 10_000);
+});
+
+test('fault:F39 the last descriptors are known as such', () => {
+  assert.equal(fewDescriptorsLeft(1, null), false);
+  assert.equal(fewDescriptorsLeft(1, 1_000_000), false);
+  assert.equal(fewDescriptorsLeft(1_000_000, 1_000_000), true);
+  assert.equal(fewDescriptorsLeft(1, 4), true);
 });

@@ -6,7 +6,7 @@ import { Admission } from './admission.ts';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
 import { answerClientError } from './client-error.ts';
 import { answerPreflight, grantCors, isPreflight } from './cors.ts';
-import { connectionCap, descriptorLimit } from './descriptor-limit.ts';
+import { connectionCap, descriptorLimit, fewDescriptorsLeft } from './descriptor-limit.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
 import { ListenError } from './listen-error.ts';
 import { nodeHttp } from './node-http.ts';
@@ -43,6 +43,8 @@ export interface ListenerOptions {
   readonly requestTimeoutMs?: number;
   /** A client that takes nothing of its answer for this long is cut off. 30 s. */
   readonly stallMs?: number;
+  /** Takes connections down to the last file descriptor: the operator's listener. */
+  readonly usesReserve?: boolean;
   /** Told of every refusal before a handler, by its code; for metrics. */
   readonly onRefused?: (code: string) => void;
 }
@@ -103,6 +105,7 @@ export class Listener {
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
+    if (options.usesReserve !== true) this.#spareReserve();
     this.#wire(this.#server);
   }
 
@@ -177,6 +180,15 @@ export class Listener {
       (error) => this.#log.warn('certificate_unusable', { file: files.certFile, reason: error.message }),
     );
     return server;
+  }
+
+  /** Descriptors may have gone elsewhere: to processes, to servers. */
+  #spareReserve(): void {
+    this.#server.on('connection', (socket: Socket) => {
+      if (!fewDescriptorsLeft()) return;
+      this.#onRefused('too_many_connections');
+      socket.destroy();
+    });
   }
 
   #wire(server: Server | TlsServer): void {

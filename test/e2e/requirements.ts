@@ -69,7 +69,7 @@ S2.20 A InitializeParams, InitializeResult
 S2.21 A Transport http / stdio / sse
 S2.22 A MCPServerConfig (Name, Transport, Endpoint, ContainerID, External, LocalProcess, SSH, Command, WorkDir, Env, SSHHost, SSHUser, SSHPort, SSHIdentityFile)
 S2.23 C SSH transport
-S2.24 - MCPServerStatus (name, transport, endpoint, containerId, initialized, toolCount, tools, external, localProcess, ssh, sshHost)
+S2.24 C MCPServerStatus (name, transport, endpoint, containerId, initialized, toolCount, tools, external, localProcess, ssh, sshHost)
 S2.25 A Gateway/NewGateway, ServerInfo, Router, Sessions, SetLogger (nil ignored), SetDockerClient
 S2.26 A RegisterMCPServer
 S2.27 A UnregisterMCPServer
@@ -99,10 +99,10 @@ S3.12 C ConfigurationChanged(new)
 S3.13 C UpdateConfiguration
 S3.14 C ValidateConfiguration
 S3.15 - GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
-S3.16 - GetServiceData
+S3.16 C GetServiceData
 S3.17 C GetConsecutiveFailures, GetLastAttempt, GetNextRetryAfter (null when none)
 S3.18 C IsRunning (running or connected), IsHealthy (healthy and running), IsUnreachable
-S3.19 - GetLogContext, LogDebug, LogInfo, LogWarn, LogError
+S3.19 C GetLogContext, LogDebug, LogInfo, LogWarn, LogError
 S3.20 C states used
 S4.1 A ProtocolVersion "2025-06-18"
 S4.2 A Transport Send/Notify/(Done)/Close
@@ -261,7 +261,7 @@ fault:F35 C database corrupt or cut
 fault:F36 - crash between two writes of one change
 fault:F37 A bad config on hot reload
 fault:F38 C clock jumps +-1 h
-fault:F39 - fd exhaustion
+fault:F39 C fd exhaustion
 fault:F40 - memory pressure
 fault:F41 - fork bomb or PID limit in a child
 fault:F42 A uncaught exception, unhandled rejection in the gateway

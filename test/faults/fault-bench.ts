@@ -50,11 +50,13 @@ export class FaultBench {
     servers: Servers,
     settings: Record<string, unknown> = {},
     env: Record<string, string> = {},
+    under: readonly string[] = [],
   ): Promise<void> {
     const folder = this.#gateway?.folder;
     this.#gateway = await RunningGateway.start({
       config: { ...settings, mcpServers: servers },
       env,
+      under,
       ...(folder === undefined ? {} : { folder }),
     });
     for (const client of this.#clients) client.url = this.gateway.mcpUrl;

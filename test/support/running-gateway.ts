@@ -12,6 +12,8 @@ export interface GatewayOptions {
   readonly config: object;
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** A command and its arguments that start the gateway in their place, as `prlimit` does. */
+  readonly under?: readonly string[];
   /** A folder of an earlier gateway, to start on its state and its file. */
   readonly folder?: string;
 }
@@ -54,7 +56,8 @@ export class RunningGateway {
       ...(options.args ?? []),
       file,
     ];
-    const child = spawn(process.execPath, args, {
+    const [command, ...rest] = [...(options.under ?? []), process.execPath, ...args];
+    const child = spawn(command!, rest, {
       cwd: folder,
       env: { ...process.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,8 +1,12 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 import type { ProcessGuard } from './process-guard.ts';
+
+/** Both ends of three channels and of the one on which the system says that it could not be started. */
+const DESCRIPTORS = 8;
 
 export interface SpawnDeps {
   readonly guard: ProcessGuard;
@@ -23,6 +27,7 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const env = childEnvironment(spec, deps.environment);
   const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
   if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
+  if (fewDescriptorsLeft(DESCRIPTORS)) throw spawnFailure(server, file, Object.assign(new Error(), { code: 'EMFILE' }));
   let child: ChildProcessWithoutNullStreams;
   try {
     child = deps.guard.start((mark) =>
