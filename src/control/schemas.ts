@@ -44,6 +44,12 @@ const CONNECTION = object({
   lastError: nullable(text),
 });
 
+const NAMES: Schema = {
+  type: 'object',
+  description: 'Names; the values are redacted.',
+  additionalProperties: text,
+};
+
 const EXIT = nullable(object({ code: nullable({ type: 'integer' }), signal: nullable(text) }));
 
 const LAUNCH_FAILURE = object({
@@ -89,6 +95,19 @@ export const SERVER = object(
     ssh: { type: 'boolean' },
     sshHost: nullable(text),
     containerId: nullable(text),
+    type: text,
+    autoStart: { type: 'boolean' },
+    command: nullable(text),
+    args: list(text),
+    url: nullable(text),
+    env: NAMES,
+    headers: NAMES,
+    timeout: { type: 'number', description: 'Seconds.' },
+    description: nullable(text),
+    error: nullable(text),
+    clientReady: { type: 'boolean' },
+    lastAttempt: nullable({ type: 'string', format: 'date-time' }),
+    nextRetryAfter: nullable({ type: 'string', format: 'date-time' }),
   },
   'A server as observed on this node.',
 );

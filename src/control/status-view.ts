@@ -1,21 +1,57 @@
 import type { ServerStatus } from '../model/server-state.ts';
 
 /** A server's status as the control API shows it: ours, and the keys that programs written for the seeds read (S2.24). */
-export interface StatusView extends ServerStatus {
+export interface StatusView extends Omit<ServerStatus, 'definition'> {
   /** Reached by URL: nothing of ours to start. */
   readonly external: boolean;
   /** A process of this machine. */
   readonly localProcess: boolean;
   /** Reached through a remote shell; `sshHost` says where. */
   readonly ssh: boolean;
+  /** The keys of S3.16, where we have other words. */
+  readonly type: ServerStatus['transport'];
+  readonly autoStart: boolean;
+  readonly command: string | null;
+  readonly args: readonly string[];
+  readonly url: string | null;
+  /** Names with `[redacted]`. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Seconds. */
+  readonly timeout: number;
+  readonly description: string | null;
+  readonly error: string | null;
+  readonly clientReady: boolean;
+  /** ISO 8601; null for never, or none. */
+  readonly lastAttempt: string | null;
+  readonly nextRetryAfter: string | null;
 }
 
 export function statusView(status: ServerStatus): StatusView {
-  const { transport, sshHost } = status;
+  const { definition, ...observed } = status;
+  const { transport, sshHost, lastAttemptAt, nextRetryAt } = observed;
+  const { command, args, env, headers, description } = definition;
   return {
-    ...status,
+    ...observed,
     external: transport === 'http' || transport === 'sse' || transport === 'json',
     localProcess: transport === 'stdio' && sshHost === null,
     ssh: sshHost !== null,
+    type: transport,
+    autoStart: definition.enabled && definition.start === 'eager',
+    command,
+    args,
+    url: status.endpoint,
+    env,
+    headers,
+    timeout: definition.timeoutMs / 1000,
+    description,
+    error: status.health === 'unhealthy' || status.state === 'auth_required' ? status.reason : null,
+    clientReady: status.initialized,
+    lastAttempt: time(lastAttemptAt),
+    nextRetryAfter: time(nextRetryAt),
   };
+}
+
+function time(wallMs: number | null): string | null {
+  return wallMs === null ? null : new Date(wallMs).toISOString();
 }

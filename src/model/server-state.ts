@@ -49,8 +49,22 @@ export interface ServerStatus {
   /** null when the last start was a good one, or there was none. */
   readonly lastLaunchFailure: LaunchFailure | null;
   readonly connections: readonly ConnectionStatus[];
+  readonly definition: DefinitionView;
   /** True when the catalogue shown is a remembered one and the server has not been listed since start. */
   readonly catalogFromStore: boolean;
+}
+
+/** A definition as it may be shown: of variables and headers the names alone. */
+export interface DefinitionView {
+  readonly enabled: boolean;
+  readonly start: 'eager' | 'lazy';
+  /** null where no process is started. */
+  readonly command: string | null;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly description: string | null;
 }
 
 /** What can be said of a start that failed (S1.19). No secrets. */

@@ -17,6 +17,7 @@ export interface ServerObserverDeps {
   readonly catalogs: ServerCatalogs;
   readonly pool: SessionPool;
   readonly health: ServerHealth;
+  readonly redact: (text: string) => string;
   readonly launches: LaunchReports;
 }
 
@@ -67,6 +68,7 @@ export class ServerObserver {
       server: this.#server,
       supervisor,
       health,
+      redact: this.#deps.redact,
       catalog: catalogs.latest,
       catalogFromStore: catalogs.latestIsRemembered,
       connections: pool.statuses(),

@@ -1,6 +1,7 @@
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ConnectionStatus, Health, ServerState, ServerStatus } from '../model/server-state.ts';
+import { definitionView } from './definition-view.ts';
 import { isUp } from './lifecycle.ts';
 import type { ServerHealth } from './server-health.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -9,6 +10,7 @@ export interface ObservedServer {
   readonly server: Server;
   readonly supervisor: Supervisor;
   readonly health: ServerHealth;
+  readonly redact: (text: string) => string;
   readonly catalog: ServerCatalog | null;
   readonly catalogFromStore: boolean;
   readonly connections: readonly ConnectionStatus[];
@@ -48,6 +50,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     stderrTail: observed.stderrTail,
     lastLaunchFailure: observed.lastLaunchFailure,
     connections: observed.connections,
+    definition: definitionView(server, observed.redact),
     catalogFromStore: observed.catalogFromStore,
   };
 }

@@ -161,6 +161,7 @@ export function assembleUpstream(
     catalogs,
     pool,
     health: judged,
+    redact: (text) => logger.redact(text),
     launches,
   });
   const lost = new LostConnections(name, local, pool);

@@ -49,6 +49,45 @@ describe('the control listener of a running gateway', () => {
     assert.ok(!JSON.stringify(servers).includes(SECRET));
   });
 
+  test('S2.24 S3.16 S3.17 S3.18 check:J1 the definition and the attempts, in the keys of the seeds, without a secret', async () => {
+    const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
+    const one = (name: string) => servers.find((server) => server.name === name);
+    const good = one('good');
+    for (const key of [
+      'name',
+      'transport',
+      'endpoint',
+      'containerId',
+      'initialized',
+      'toolCount',
+      'tools',
+      'sshHost',
+    ]) {
+      assert.ok(Object.hasOwn(good, key), key);
+    }
+    assert.deepEqual(good.tools, [...good.tools].sort());
+    assert.ok(good.tools.every((tool: string) => !tool.startsWith('good__')));
+    assert.deepEqual(
+      [good.type, good.autoStart, good.clientReady, good.error, good.url, good.timeout],
+      ['stdio', true, true, null, null, 60],
+    );
+    assert.equal(typeof good.command, 'string');
+    assert.ok(Array.isArray(good.args) && good.args.length > 0);
+    assert.equal(good.env.SECRET_TOKEN, '[redacted]');
+    assert.deepEqual([good.headers, good.description, good.nextRetryAfter], [{}, null, null]);
+    assert.equal(Date.parse(good.lastAttempt), good.lastAttemptAt);
+    assert.equal(one('slow').timeout, 0.2);
+    const web = one('web');
+    assert.deepEqual(
+      [web.type, web.url, web.command, web.args, web.clientReady],
+      ['http', 'http://127.0.0.1:9/mcp', null, [], false],
+    );
+    assert.deepEqual(web.headers, { authorization: '[redacted]' });
+    assert.match(web.error, /127\.0\.0\.1:9/);
+    assert.ok(Date.parse(web.nextRetryAfter) > Date.parse(web.lastAttempt));
+    assert.ok(!JSON.stringify(servers).includes(SECRET));
+  });
+
   test('check:J2 live, ready and healthy whatever single servers do, and the detail', async () => {
     const { origin } = new URL(gateway.mcpUrl);
     for (const path of ['/livez', '/readyz', '/healthz']) {

@@ -65,7 +65,7 @@ export class ServerWatch implements ServerObserver {
 }
 
 /** Whether a start has come to an end, good or bad; a lazy server has none until it is first called. */
-export function isSettled(status: ServerStatus, lazy: boolean): boolean {
+export function isSettled(status: Pick<ServerStatus, 'state' | 'nextRetryAt' | 'startedInMs'>, lazy: boolean): boolean {
   switch (status.state) {
     case 'unknown':
       return lazy || status.nextRetryAt !== null;
