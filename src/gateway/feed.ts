@@ -18,8 +18,10 @@ const ACK_WAIT_MS = 2_000;
 const OVERLAP_MS = 250;
 /** What nobody wants any more is given up so much later, together with what else was by then. */
 const SHRINK_MS = 1_000;
-/** A listen that the server ended is asked for again so much later. */
+/** A listen that the server ended is asked for again so much later; ever later where the server holds none for long. */
 const ASK_AGAIN_MS = 2_000;
+const ASK_AGAIN_MAX_MS = 120_000;
+const HELD_LONG_MS = 60_000;
 
 /** Somebody in front who hears of a server through the feed. */
 export interface Subscriber {
@@ -60,6 +62,9 @@ export class Feed {
   #gap = false;
   #disarm: (() => void) | null = null;
   #opened = 0;
+  #askAgainMs = ASK_AGAIN_MS;
+  /** When there was no listen last, before the present one. */
+  #heldSince = 0;
 
   constructor(deps: FeedDeps, server: string, emptied: () => void) {
     this.#deps = deps;
@@ -91,6 +96,11 @@ export class Feed {
     for (const listen of [this.#retiring, this.#current, this.#next]) listen?.end();
     this.#retiring = this.#current = this.#next = null;
     this.#emptied();
+  }
+
+  #askAgain(): void {
+    this.#later(this.#askAgainMs);
+    this.#askAgainMs = Math.min(2 * this.#askAgainMs, ASK_AGAIN_MAX_MS);
   }
 
   #later(delayMs: number): void {
@@ -151,6 +161,7 @@ export class Feed {
     if (listen !== this.#next) return;
     this.#next = null;
     if (this.#current !== null) this.#retire(this.#current, listen);
+    else this.#heldSince = this.#deps.clock.now();
     this.#current = listen;
     const honoured = listen.honoured!;
     if (this.#gap) this.#tellMissed(honoured);
@@ -183,7 +194,8 @@ export class Feed {
     if (listen === this.#current) {
       this.#current = null;
       this.#gap = true;
-      this.#later(ASK_AGAIN_MS);
+      if (this.#deps.clock.now() - this.#heldSince >= HELD_LONG_MS) this.#askAgainMs = ASK_AGAIN_MS;
+      this.#askAgain();
     } else if (listen === this.#next) {
       this.#next = null;
       this.#refused(listen, outcome);
@@ -206,7 +218,7 @@ export class Feed {
     }
     if (this.#subscribers.size === 0) this.close();
     else if (this.#waiting.size > 0) this.#refresh();
-    else if (this.#current === null) this.#later(ASK_AGAIN_MS);
+    else if (this.#current === null) this.#askAgain();
   }
 
   #received(listen: FeedListen, message: Message): void {

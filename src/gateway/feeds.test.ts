@@ -196,6 +196,29 @@ test('check:B8 proto:C6 what was read before a break is not shown any more when 
   assert.equal(reads, 2);
 });
 
+test('a server that ends every listen is asked ever less often; one that held it for long is asked again at once', async () => {
+  const server = new Server();
+  const listener = server.listen(['y://1']);
+  const { clock } = server.bench;
+  for (let seconds = 0; seconds < 600; seconds++) {
+    await settled();
+    server.end(server.listens.at(-1)!, answer(result('9', '{"resultType":"complete"}', 'stateless')));
+    await settled();
+    await clock.advance(1_000);
+  }
+  const asked = server.listens.length;
+  assert.ok(asked > 5 && asked < 20, `${asked}`);
+  assert.ok(told(listener).length < 20);
+  await clock.advance(60_000);
+  const last = server.listens.length;
+  await clock.advance(10 * 60_000);
+  server.end(server.listens.at(-1)!, answer(result('9', '{"resultType":"complete"}', 'stateless')));
+  await settled();
+  await clock.advance(2_000);
+  await settled();
+  assert.equal(server.listens.length, last + 1);
+});
+
 test('one subscriber that asks for what the server refuses takes no other along', async () => {
   const server = new Server();
   const good = server.listen(['y://1']);
