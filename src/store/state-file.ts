@@ -12,6 +12,10 @@ const BATCH_BYTES = 1024 * 1024;
 /** Pause between batches while more waits: whoever writes faster than this must not fill the memory. */
 const BATCH_PAUSE_MS = 5;
 
+/** While the disk takes nothing it is tried again so often, and so much of what changed is kept for when it does. */
+const RETRY_MS = 1_000;
+const MAX_KEPT_BYTES = 8 * 1024 * 1024;
+
 /** A queued write of a table beside the records. It is asked for what it writes only when its turn has come. */
 export interface LaterWrite {
   /** What it holds in memory until then; may shrink while it waits. */
@@ -23,8 +27,8 @@ export interface LaterWrite {
  * `state.db`: what makes a restart pleasant and may be lost (sessions, known catalogues, era verdicts, event logs).
  *
  * Writes are behind: they are queued, merged per key, and written in batches at most 100 ms later, so a `kill -9`
- * loses that much and nothing else. Reads see queued writes. A disk that is full costs what cannot be written, with a
- * warning, and nothing else; what comes when there is room again is written.
+ * loses that much and nothing else. Reads see queued writes. While the disk is full, records wait, as far as there is
+ * memory for them, and event logs are not mirrored; nobody else notices (F34).
  */
 export class StateFile {
   readonly #db: DatabaseSync;
@@ -38,6 +42,8 @@ export class StateFile {
   /** Queued writes of other tables, in order. */
   #others: LaterWrite[] = [];
   #cancelFlush: (() => void) | null = null;
+  /** Whether the disk took the last batch. */
+  #writable = true;
   #closed = false;
 
   constructor(options: OpenStateOptions) {
@@ -94,16 +100,21 @@ export class StateFile {
     this.#schedule();
   }
 
-  /** Writes everything queued now. */
+  /** Writes everything queued now, as far as the disk takes it. */
   flush(): void {
     this.#cancelFlush?.();
     this.#cancelFlush = null;
-    while (this.#records.size > 0 || this.#others.length > 0) this.#writeBatch();
+    while (this.#records.size > 0 || this.#others.length > 0) {
+      if (this.#writeBatch()) continue;
+      this.#schedule(RETRY_MS);
+      return;
+    }
   }
 
   close(): void {
     if (this.#closed) return;
     this.flush();
+    this.#cancelFlush?.();
     this.#closed = true;
     this.#db.close();
   }
@@ -112,8 +123,8 @@ export class StateFile {
     if (this.#closed) return;
     this.#cancelFlush ??= this.#clock.after(delayMs, () => {
       this.#cancelFlush = null;
-      this.#writeBatch();
-      if (this.#records.size > 0 || this.#others.length > 0) this.#schedule(BATCH_PAUSE_MS);
+      const pauseMs = this.#writeBatch() ? BATCH_PAUSE_MS : RETRY_MS;
+      if (this.#records.size > 0 || this.#others.length > 0) this.#schedule(pauseMs);
     });
   }
 
@@ -125,7 +136,8 @@ export class StateFile {
     return count;
   }
 
-  #writeBatch(): void {
+  /** False when the disk did not take it; its records wait then. */
+  #writeBatch(): boolean {
     const records = takeFirst(this.#records, BATCH_ROWS);
     const others = this.#others.splice(0, this.#batchOfOthers(BATCH_ROWS - records.length));
     try {
@@ -141,9 +153,29 @@ export class StateFile {
       this.#db.exec('COMMIT');
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
-      // Dropped, not kept: state may be lost, but a full disk must not turn into a full heap.
-      this.#logger.warn('state_not_saved', { rows: records.length + others.length, error });
+      const dropped = others.length + this.#keep(records);
+      // Once per spell: a disk stays full for long, and a log full of it would not help.
+      if (this.#writable) this.#logger.warn('state_not_saved', { waiting: this.#records.size, dropped, error });
+      this.#writable = false;
+      return false;
     }
+    if (!this.#writable) this.#logger.warn('state_saved_again', { waiting: this.#records.size });
+    this.#writable = true;
+    return true;
+  }
+
+  /** Queues again what has not changed since; a full disk must not turn into a full heap. Returns how many it dropped. */
+  #keep(records: readonly [string, Buffer | null][]): number {
+    let bytes = 0;
+    for (const [queuedKey, value] of this.#records) bytes += queuedKey.length + (value?.length ?? 0);
+    let dropped = 0;
+    for (const [queuedKey, value] of records) {
+      if (this.#records.has(queuedKey)) continue;
+      bytes += queuedKey.length + (value?.length ?? 0);
+      if (bytes <= MAX_KEPT_BYTES) this.#records.set(queuedKey, value);
+      else dropped++;
+    }
+    return dropped;
   }
 }
 

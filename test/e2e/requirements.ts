@@ -256,7 +256,7 @@ fault:F30 - node kill -9 in mid-call
 fault:F31 - node SIGSTOP 30 s, then SIGCONT
 fault:F32 - event loop blocked 5 s
 fault:F33 - rolling restart of all nodes under load
-fault:F34 - disk full on SQLite
+fault:F34 C disk full on SQLite
 fault:F35 C database corrupt or cut
 fault:F36 - crash between two writes of one change
 fault:F37 A bad config on hot reload
