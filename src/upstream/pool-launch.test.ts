@@ -106,7 +106,7 @@ test('S1.17 the ids of servers are sorted, whatever order they were defined in',
   );
 });
 
-test('S1.13 S1.18 check:C3 the end closes shared and pooled connections, and waits until they are really gone', async () => {
+test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled connections, and waits until they are really gone', async () => {
   const bench = new UpstreamBench();
   const scripts = { shared: stateful(), own: stateful(), spare: stateful() };
   await bench.run(
@@ -120,10 +120,12 @@ test('S1.13 S1.18 check:C3 the end closes shared and pooled connections, and wai
   await bench.set.catalog('spare', clientOf('one'), 1000);
   const links = Object.values(scripts).flatMap(({ live }) => live);
   assert.equal(links.length, 4);
+  let begun = 0;
   const gates = links.map((link) => {
     const gate = Promise.withResolvers<void>();
     const close = link.close.bind(link);
     link.close = async (how) => {
+      begun++;
       await gate.promise;
       await close(how);
     };
@@ -135,6 +137,7 @@ test('S1.13 S1.18 check:C3 the end closes shared and pooled connections, and wai
   });
   for (const gate of gates) {
     await settled();
+    assert.equal(begun, links.length);
     assert.equal(ended, false);
     gate.resolve();
   }

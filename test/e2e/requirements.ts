@@ -115,12 +115,12 @@ S4.8 C McpToolMeta{name,description,inputSchema}
 S4.9 C Registry/NewRegistry, lock model
 S4.10 C Connect(ctx,name,command,args,env)
 S4.11 - watcher + degrade
-S4.12 - reconnect
+S4.12 C reconnect
 S4.13 A CallTool(fullName,args)→(text,isError,err)
 S4.14 C SetTimeout(name,seconds)
 S4.15 A Tools()
 S4.16 C Servers()
-S4.17 - Shutdown()
+S4.17 C Shutdown()
 S4.18 A BridgeAll(reg)
 S4.19 C DriftKind none/added/removed/reordered/structured, DriftReport{Kind,Message}, CompareToolLists(before,after)
 S4.20 C MCPChange{Kind,ToolName} tool_added/tool_removed/tool_schema_changed, PendingSchemaChanges(old)
