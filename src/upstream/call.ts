@@ -38,6 +38,8 @@ export class Call implements Pending {
   readonly method: string;
   /** How often the server has answered that it needs input (2026-07-28 basic/patterns/mrtr). */
   rounds = 0;
+  /** An attempt may have run; whatever becomes of the next one, the call has been sent. */
+  mayHaveRun = false;
   /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
   token: string | null = null;
   /** Attempts begun on a connection. */
@@ -111,9 +113,9 @@ export class Call implements Pending {
     this.#finish(answer(message));
   }
 
-  /** Whatever the failure says of the last attempt, an earlier round has reached the server. */
+  /** Whatever the failure says of the last attempt, an earlier one or an earlier round may have reached the server. */
   fail(error: GatewayError): void {
-    this.#finish(failure(this.rounds === 0 ? error : error.begun(this)));
+    this.#finish(failure(this.rounds === 0 && !this.mayHaveRun ? error : error.begun(this)));
   }
 
   /** The server reported progress: the deadline counts anew from here, up to the upper bound. Costs no timer. */

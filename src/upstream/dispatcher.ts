@@ -81,6 +81,7 @@ export class Dispatcher implements CallOwner {
 
   lost(call: Call, error: GatewayError, carrier: Carrier | null): void {
     const { client } = call.exchange;
+    if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
     this.#deps.failed(error);
     // A refusal is not: the server was there to say no.
     if (error.code === 'NOT_SENT' && error.data.retryable) this.#deps.unsent(client);
