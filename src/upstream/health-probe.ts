@@ -95,9 +95,9 @@ export class HealthProbe {
     const idle = all.filter((connection) => connection.inFlight === 0 && !this.#answeredLately(connection));
     const again = idle.filter((connection) => this.#suspects.has(connection));
     if (again.length > 0) return again;
-    if (this.#deps.each || idle.length < 2) return idle;
+    if (this.#deps.each) return idle;
     // Somebody's answers stand for the server, and so does the probe.
-    return idle.length < all.length ? [] : [idle[this.#next++ % idle.length]!];
+    return idle.length === 0 || idle.length < all.length ? [] : [idle[this.#next++ % idle.length]!];
   }
 
   #answeredLately({ use }: Connection): boolean {

@@ -264,3 +264,23 @@ test('S3.3 a remote server has 30 s to start, a process a minute', async () => {
   await bench.clock.advance(30_000);
   assert.equal(states()[1], 'failed');
 });
+
+test('S3.11 of a remote server’s connections one is asked for all, and none while one of them answers; of processes each', async () => {
+  const bench = new UpstreamBench();
+  const far = new ScriptedServer(statefulServer());
+  const near = new ScriptedServer(statefulServer());
+  await bench.run([httpServerOf('far'), far], [serverOf('near'), near]);
+  for (const name of ['far', 'near']) {
+    for (const session of ['s1', 's2']) answerText(await bench.call(name, toolCall(clientOf(session))));
+  }
+  const asked = ({ links }: ScriptedServer) => links.map((link) => link.count('ping'));
+  await bench.clock.advance(65_000);
+  assert.equal(far.links.length, 2);
+  assert.deepEqual(asked(far), [1, 1]);
+  assert.deepEqual(asked(near), [2, 2]);
+  answerText(await bench.call('far', toolCall(clientOf('s1'))));
+  answerText(await bench.call('near', toolCall(clientOf('s1'))));
+  await bench.clock.advance(25_000);
+  assert.deepEqual(asked(far), [1, 1]);
+  assert.deepEqual(asked(near), [2, 3]);
+});
