@@ -173,7 +173,8 @@ export class ResourceWatches {
       if (watch.agreed || watch.asking !== null || watcher === undefined) continue;
       const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
       const outcome = await this.#ask(group, watch, ask);
-      if (watch.agreed) tellUpdated(group.server, watch);
+      if (watch.watchers.size === 0) this.#giveUp(group, uri, watch, watcher);
+      else if (watch.agreed) tellUpdated(group.server, watch);
       else if (outcome.kind === 'failure') break;
     }
     group.renewing = false;
@@ -181,6 +182,14 @@ export class ResourceWatches {
     const left = group.watches.values().some(({ agreed, asking }) => !agreed && asking === null);
     if (left) this.#renewLater(group);
     else group.pauseMs = RENEW_MIN_MS;
+  }
+
+  /** Who wanted it left while the server was being asked. */
+  #giveUp({ server, key }: Group, uri: string, { agreed }: Watch, watcher: Watcher): void {
+    const wanted = this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
+    if (agreed && !wanted && !isOwn(key, watcher)) {
+      void this.#call('resources/unsubscribe', server, uri, watcher.client);
+    }
   }
 
   #tellMissed(group: Group): void {

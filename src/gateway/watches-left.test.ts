@@ -52,3 +52,22 @@ test('a session that ends while its server is still being asked for subscribes t
   await lost();
   assert.deepEqual(methods(), []);
 });
+
+test('a watch that was renewed for somebody who has left meanwhile is given up', async () => {
+  const { bench, subscribing, methods } = started(OLD);
+  await subscribing('s1').outcome;
+  let agree: () => void = () => {};
+  const agreed = answer(result('9', '{}', 'stateful'));
+  bench.upstreams.respond = () =>
+    new Promise((resolve) => {
+      agree = () => resolve(agreed);
+    });
+  bench.gateway.connectionChanged('old', 'shared', 'opened');
+  bench.gateway.connectionChanged('old', 'shared', 'ended');
+  await bench.clock.advance(1_000);
+  assert.equal(methods().length, 2);
+  bench.gateway.sessionEnded('s1');
+  agree();
+  await settled();
+  assert.deepEqual(methods().slice(1), ['resources/subscribe', 'resources/unsubscribe']);
+});
