@@ -12,6 +12,8 @@ import type { Outcome } from '../model/outcome.ts';
 export interface Reply {
   /** Whether requests of ours can reach the client this way, and its answers us. */
   readonly canAsk: boolean;
+  /** Nobody is connected at the moment to hear the answer; who was may come back for it. */
+  readonly unheard?: boolean;
   /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
   /** Sends a request of ours, under an id of ours. */

@@ -2,9 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
 import { AGGREGATE } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { failure } from '../model/outcome.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
+import { request } from '../protocol/compose.ts';
+import { ClientExchange } from './client-exchange.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { SessionManager } from './session-manager.ts';
 import { SessionTable } from './session-table.ts';
@@ -167,4 +171,41 @@ test('S2.38 check:C5 SessionManager: create, get, touch, delete, list, cleanup',
   assert.equal(manager.delete(other.id), true);
   assert.equal(manager.delete(other.id), false);
   assert.deepEqual(manager.list(), []);
+});
+
+test('fault:F19 a client that left while it waited for a task keeps its session for as long as it may come back', async () => {
+  const { clock, sessions, create } = table();
+  const session = create();
+  let unheard = true;
+  const reply = {
+    canAsk: true,
+    get unheard() {
+      return unheard;
+    },
+    notify: () => {},
+    askFor: () => Promise.reject(new Error('not asked')),
+    answer: () => {},
+    cancelled: (exchange: ClientExchange) => session.exchanges.remove(exchange),
+  };
+  const [waits, works] = ['tasks/result', 'tools/call'].map((method) => {
+    const exchange = new ClientExchange(request(method, `"${method}"`, '{}', 'stateful'), session.client, reply);
+    session.exchanges.add(exchange);
+    return exchange;
+  });
+  await clock.advance(4 * 60_000);
+  unheard = false;
+  await clock.advance(4 * 60_000);
+  assert.equal(waits!.cancelled, null, 'the client came back');
+  unheard = true;
+  await clock.advance(4 * 60_000);
+  assert.equal(waits!.cancelled, null);
+  await clock.advance(2 * 60_000);
+  assert.equal(waits!.cancelled, 'the client has gone and did not come back');
+  assert.equal(works!.cancelled, null, 'a lost connection is no cancellation of a call');
+  for (const exchange of [waits!, works!]) {
+    exchange.cancel('over');
+    exchange.finish(failure(new GatewayError('CANCELLED', 'over')));
+  }
+  await clock.advance(31 * 60_000);
+  assert.equal(sessions.size, 0);
 });

@@ -11,6 +11,7 @@ import { isRevision, LATEST_STATEFUL, type Revision } from '../model/revision.ts
 import { isLogLevel } from '../protocol/meta-keys.ts';
 import { ClientSession } from './client-session.ts';
 import type { Fingerprints } from './fingerprints.ts';
+import { LeftWaits } from './left-waits.ts';
 
 export interface SessionTableDeps {
   readonly clock: Clock;
@@ -52,6 +53,7 @@ export class SessionTable {
   readonly #byMcpSessionId = new Map<string, ClientSession>();
   readonly #perPrincipal = new Map<string, number>();
   readonly #loading = new Map<string, Promise<ClientSession | null>>();
+  readonly #leftWaits = new LeftWaits();
   #cancelSweep: () => void;
 
   constructor(deps: SessionTableDeps) {
@@ -155,7 +157,10 @@ export class SessionTable {
     const now = this.#deps.clock.now();
     let ended = 0;
     for (const session of this.#sessions.values()) {
-      if (!session.idle) session.lastUsed = now;
+      if (!session.idle) {
+        session.lastUsed = now;
+        this.#leftWaits.sweep(session.exchanges, now);
+      }
       if (now - session.lastUsed >= idleMs) {
         this.end(session, 'the session was idle for too long');
         ended++;

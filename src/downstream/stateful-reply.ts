@@ -65,6 +65,10 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     return this.#stream !== null || (this.#takesStream && this.#context !== null);
   }
 
+  get unheard(): boolean {
+    return this.#stream === null ? this.#context === null : !this.#stream.open;
+  }
+
   get stream(): LoggedStream | null {
     return this.#stream;
   }

@@ -9,6 +9,7 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { LATEST_STATEFUL } from '../model/revision.ts';
 import { notification, request } from '../protocol/compose.ts';
+import type { ClientExchange } from './client-exchange.ts';
 
 const CAPABILITIES = { sampling: {}, roots: {}, elicitation: { form: {} } };
 
@@ -375,4 +376,19 @@ test('when the gateway has to stop before a call is over, the client is told tha
   assert.equal(json.error.code, 53002);
   assert.notEqual(told, '');
   await other.close();
+});
+
+test('whether anybody hears the answer of a call is known: nobody once its stream broke, till the client comes back', async () => {
+  const headers = await rig.session({ capabilities: CAPABILITIES });
+  const held = new Held('tasks/result');
+  const stream = await rig.stream(call(1, 'tasks/result', { taskId: 't' }), headers);
+  const { reply } = (await held.started) as ClientExchange;
+  const first = await stream.next();
+  assert.equal(reply.unheard, false);
+  stream.drop();
+  await until(() => reply.unheard === true);
+  const back = await rig.listen({ ...headers, 'last-event-id': first!.id! });
+  await until(() => reply.unheard === false);
+  held.finish(ok(await held.started, '{}'));
+  assert.equal((await back.message()).id, 1);
 });

@@ -1,3 +1,4 @@
+import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -12,7 +13,11 @@ import { endedBy, heardTask } from './task-news.ts';
 import { cancelled, type TaskPolling } from './task-polling.ts';
 import type { TaskTable } from './task-table.ts';
 
+/** A client that still wants its answer after so long asks again; a task without an end is not waited for without one. */
+const MAX_WAIT_MS = 24 * 60 * 60_000;
+
 export interface StatefulRequestsDeps {
+  readonly clock: Clock;
   readonly table: TaskTable;
   readonly names: TaskNames;
   readonly calls: TaskCalls;
@@ -64,19 +69,20 @@ export class StatefulRequests {
     return answer(result('0', withMeta(view, outcome.message), 'stateful'));
   }
 
-  /** Blocks till the task has ended, however long a single request to the server may take. */
+  /** Blocks till the task has ended, up to a day, however long a single request to the server may take. */
   async #result(asked: TaskRequest): Promise<Outcome> {
     const { exchange, taskId } = asked;
-    const { table, polling } = this.#deps;
+    const { clock, table, polling } = this.#deps;
+    const until = clock.now() + MAX_WAIT_MS;
     let { record } = asked;
     if (record.era === 'stateless' && !isSettled(record)) {
-      return polling.wait({ record, exchange, related: taskId.value, until: null });
+      return polling.wait({ record, exchange, related: taskId.value, until });
     }
     for (;;) {
       if (isSettled(record)) return finalOutcome(record, taskId.value);
       const outcome = await this.#relay({ ...asked, record });
       const overdue = outcome.kind === 'failure' && outcome.error.code === 'TIMEOUT';
-      if (!overdue) return outcome;
+      if (!overdue || clock.now() >= until) return outcome;
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
       const now = table.get(record.key);
       if (now === null) return outcome;

@@ -187,3 +187,40 @@ test('a task said to have ended without an answer in it is nonsense, and said to
   const given = await young.wait(taskId).outcome;
   assert.equal(given.kind === 'failure' && given.error.code, 'UPSTREAM_PROTOCOL');
 });
+
+test('a task without an end is waited for a day at the most, and its client may ask again', async () => {
+  const young = new Young();
+  const taskId = await young.start();
+  young.polls = [{ pollIntervalMs: 60_000 }];
+  const { outcome } = young.wait(taskId);
+  let given: Outcome | null = null;
+  void outcome.then((is) => {
+    given = is;
+  });
+  for (let hour = 0; hour < 25; hour++) await young.advance(3_600_000);
+  assert.ok(given !== null);
+  assert.equal(code(given), 'TIMEOUT');
+  const polled = young.polledAt.length;
+  await young.advance(600_000);
+  assert.equal(young.polledAt.length, polled);
+  young.polls = [DONE];
+  assert.equal(code(await young.wait(taskId).outcome), 'answer');
+});
+
+test('a client that never answers what it was asked ends the wait by giving up, or within a day', async () => {
+  for (const cancels of [true, false]) {
+    const young = new Young();
+    const taskId = await young.start();
+    young.polls = [{ status: 'input_required', inputRequests: { k: QUESTION } }];
+    const { exchange, outcome } = young.wait(taskId);
+    exchange.ask = () => new Promise(() => {});
+    await settled();
+    if (cancels) exchange.cancel('gone');
+    else for (let hour = 0; hour < 25; hour++) await young.advance(3_600_000);
+    assert.equal(code(await outcome), cancels ? 'CANCELLED' : 'TIMEOUT');
+  }
+});
+
+function code(outcome: Outcome): string {
+  return outcome.kind === 'failure' ? outcome.error.code : 'answer';
+}

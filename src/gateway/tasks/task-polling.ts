@@ -31,8 +31,8 @@ export interface Waiting {
   readonly exchange: Exchange;
   /** The task's id as the client knows it, so that questions and the answer name it; null where it knows no task. */
   readonly related: string | null;
-  /** Clock time after which the wait is given up; null for as long as the task lives. */
-  readonly until: number | null;
+  /** Clock time after which the wait is given up. */
+  readonly until: number;
 }
 
 /**
@@ -56,7 +56,7 @@ export class TaskPolling {
     for (let changed = true; ; ) {
       if (isSettled(record)) return finalOutcome(record, related);
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
-      if (until !== null && clock.now() >= until) return overdue(record);
+      if (clock.now() >= until) return overdue(record);
       const outcome = await this.poll(record, exchange);
       if (exchange.cancelled !== null) return cancelled(record, exchange.cancelled);
       const heard = outcome.kind === 'answer' ? heardTask(outcome.message) : null;
@@ -72,10 +72,10 @@ export class TaskPolling {
         if (isSettled(record)) continue;
         const asked = inputs.open(record, (outcome as { readonly message: Message }).message, waiting);
         if (asked !== null) {
-          const refused = await this.#whileRunning(record, asked);
+          const refused = await this.#whileRunning(waiting, asked);
           if (refused !== null) return refused;
           record = table.get(record.key) ?? record;
-          if (isSettled(record)) continue;
+          if (isSettled(record) || exchange.cancelled !== null) continue;
           changed = true;
         }
       }
@@ -101,16 +101,24 @@ export class TaskPolling {
     return outcome;
   }
 
-  /** What the client says, or null as soon as the task has ended without it: nobody needs to answer any more. */
-  #whileRunning(record: TaskRecord, asked: Promise<Outcome | null>): Promise<Outcome | null> {
+  /** What the client says, or null as soon as the task, or the wait, has ended without it: nobody needs to answer. */
+  #whileRunning({ record, exchange, until }: Waiting, asked: Promise<Outcome | null>): Promise<Outcome | null> {
+    const { clock, table } = this.#deps;
     return new Promise((resolve) => {
-      const unwatch = this.#deps.table.watch(record.key, ({ status }) => {
-        if (isTerminal(status)) end(null);
-      });
+      let over = false;
       const end = (outcome: Outcome | null) => {
+        if (over) return;
+        over = true;
+        disarm();
         unwatch();
+        exchange.onCancel = null;
         resolve(outcome);
       };
+      const disarm = clock.after(Math.max(0, until - clock.now()), () => end(null));
+      const unwatch = table.watch(record.key, ({ status }) => {
+        if (isTerminal(status)) end(null);
+      });
+      exchange.onCancel = () => end(null);
       void asked.then(end);
     });
   }

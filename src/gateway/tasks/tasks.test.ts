@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agent, type Call, client, ended, GatewayBench } from '../../../test/support/gateway-bench.ts';
 import { tool } from '../../../test/support/server-catalogs.ts';
-import { answer, type Outcome } from '../../model/outcome.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
 import { Sealer } from '../sealer.ts';
 
@@ -20,9 +21,9 @@ function code(outcome: Outcome): string {
   return outcome.kind === 'failure' ? outcome.error.code : 'answer';
 }
 
-async function started(bench: GatewayBench): Promise<string> {
+async function started(bench: GatewayBench, ttl = '1.0'): Promise<string> {
   bench.upstreams.respond = () =>
-    answer(result('1', '{"task":{"taskId":"t-1","status":"working","ttl":1.0}}', 'stateful'));
+    answer(result('1', `{"task":{"taskId":"t-1","status":"working","ttl":${ttl}}}`, 'stateful'));
   const outcome = await bench.run('tools/call', '{"name":"jobs__run","task":{"ttl":60000}}');
   const { task } = ended(outcome) as { task: { taskId: string; status: string } };
   assert.equal(task.status, 'working');
@@ -111,4 +112,14 @@ test('a seal is bound to its context, and the same text has the same seal', () =
   assert.equal(new Sealer(Buffer.alloc(32, 2)).open('a', sealed), null);
   assert.equal(sealer.open('a', ''), null);
   assert.equal(sealer.open('a', `${sealed}A`), null);
+});
+
+test('an answer that a stateful server never has is waited for a day at the most', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const taskId = await started(bench, 'null');
+  const overdue = failure(new GatewayError('TIMEOUT', 'no answer'));
+  bench.upstreams.respond = () => bench.clock.advance(3_600_000).then(() => overdue);
+  const before = bench.upstreams.calls.length;
+  assert.equal(code(await bench.run('tasks/result', JSON.stringify({ taskId }))), 'TIMEOUT');
+  assert.equal(bench.upstreams.calls.length - before, 24);
 });

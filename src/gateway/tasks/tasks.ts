@@ -91,7 +91,7 @@ export class Tasks {
     this.#following = new TaskFollowing({ feeds, clock, table });
     this.#creation = new TaskCreation({ clock, random, table, names, calls, begun });
     this.#onBehalf = new OnBehalf({ clock, calls, creation: this.#creation, polling, maxTimeoutMs });
-    this.#stateful = new StatefulRequests({ table, names, calls, polling });
+    this.#stateful = new StatefulRequests({ clock, table, names, calls, polling });
     this.#stateless = new StatelessRequests({ table, names, calls, streams });
     this.listens = new TaskListens({ table, names, streams });
     table.changed = (record, before) => this.#changed(record, before);
