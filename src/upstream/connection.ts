@@ -258,6 +258,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (pending === undefined) return;
     this.#forget(id);
     this.#use.failed(pending, error.message);
+    this.#messages.lost(pending);
     if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#hold(pending, error);
     else pending.lost(error);
   }

@@ -1,16 +1,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { ScriptedServer, type ScriptedTransport, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
   failureOf,
+  httpServerOf,
   serverOf,
   toolCall,
   UpstreamBench,
 } from '../../test/support/upstream-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
 
 test('a call that may have run and cannot be sent a second time is not one that was never sent', async () => {
   const bench = new UpstreamBench();
@@ -28,3 +30,46 @@ test('a call that may have run and cannot be sent a second time is not one that 
   const { code, data } = failureOf(await outcome);
   assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
 });
+
+for (const { how, server, lose } of [
+  {
+    how: 'its pipe',
+    server: serverOf('a', { retry: 'always' }),
+    lose: (link: ScriptedTransport) => link.end(),
+  },
+  {
+    how: 'its stream',
+    server: httpServerOf('a', { retry: 'always' }),
+    lose: (link: ScriptedTransport, id: number) => link.lose(id, 'UNKNOWN'),
+  },
+]) {
+  test(`what a call asked before it lost ${how} is called off, and the next attempt has its own deadline`, async () => {
+    const bench = new UpstreamBench();
+    const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+    await bench.run([server, script]);
+    const exchange = toolCall(clientOf('s'));
+    const { promise, reject } = Promise.withResolvers<Message>();
+    exchange.answer = () => promise;
+    const emit = exchange.emit.bind(exchange);
+    exchange.emit = (told) => {
+      emit(told);
+      reject(new GatewayError('CANCELLED', 'the server called its request off'));
+    };
+    const outcome = bench.call('a', exchange);
+    await settled();
+    const id = script.last.lastOf('tools/call').id as number;
+    const stream = server.transport.type === 'http' ? id : 0;
+    script.last.deliver({ jsonrpc: '2.0', id: 'srv-1', method: 'roots/list' }, stream);
+    await settled();
+    lose(script.last, id);
+    await bench.clock.advance(5_000);
+    assert.deepEqual(
+      exchange.emitted.map(({ method, body }) => [method, JSON.parse(body.toString()).requestId]),
+      [['notifications/cancelled', 'srv-1']],
+    );
+    const sent = script.links.reduce((sum, link) => sum + link.count('tools/call'), 0);
+    assert.equal(sent, 2, 'it is made again');
+    await bench.clock.advance(60_000);
+    assert.equal(failureOf(await outcome).code, 'TIMEOUT');
+  });
+}

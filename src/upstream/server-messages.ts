@@ -2,7 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Era, Message } from '../model/message.ts';
-import { errorAnswer, failureAnswer, request, result } from '../protocol/compose.ts';
+import { errorAnswer, failureAnswer, notification, request, result } from '../protocol/compose.ts';
 import type { Range } from '../protocol/fields.ts';
 import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
@@ -156,8 +156,18 @@ export class ServerMessages<C extends Channel> {
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
+  /** The attempt is lost, though its call may be made again: what it asked matters to nobody any more. */
+  lost(pending: Pending): void {
+    for (const [id, asked] of this.#asks) {
+      if (asked !== pending) continue;
+      this.#asks.set(id, null);
+      callOff(id, asked);
+    }
+  }
+
   close(): void {
     this.#held = [];
+    for (const [id, asked] of this.#asks) if (asked !== null) callOff(id, asked);
     this.#asks.clear();
   }
 
@@ -337,6 +347,12 @@ export class ServerMessages<C extends Channel> {
       },
     );
   }
+}
+
+/** Takes a question back from the client, as the server would; it is over as soon as whoever keeps it lets go. */
+function callOff(id: string, asked: Pending): void {
+  const params = `{"requestId":${id},"reason":"the connection it came on is lost"}`;
+  asked.exchange?.emit(notification('notifications/cancelled', params, 'stateful'));
 }
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */
