@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type Call, client, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
+import { type Call, client, ended, endpointOf, GatewayBench } from '../../../test/support/gateway-bench.ts';
 import { type Offer, tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -56,5 +56,24 @@ for (const [name, offer] of [
     const { code, data } = outcome.error;
     assert.deepEqual([code, data.outcome, data.sent, data.retryable], ['UNKNOWN', 'UNKNOWN', true, false]);
     assert.equal(methods.at(-1), 'tasks/cancel', 'nobody waits for it any more');
+  });
+
+  test(`a ${name} server that was started anew meanwhile leaves a call of which nobody knows whether it ran`, async () => {
+    const unknown = answer(errorAnswer('1', -32602, 'no such task', null, offer === OLD ? 'stateful' : 'stateless'));
+    const { outcome } = await ending(offer, () => unknown);
+    assert.ok(outcome.kind === 'failure');
+    const { code, data } = outcome.error;
+    assert.deepEqual([code, data.outcome, data.server], ['UNKNOWN', 'UNKNOWN', 's']);
+  });
+
+  test(`a task of a ${name} server that ended in bad parameters ends its call so`, async () => {
+    const era = offer === OLD ? 'stateful' : 'stateless';
+    const error = { code: -32602, message: 'bad' };
+    const { outcome } = await ending(offer, ({ request }) =>
+      request.method === 'tasks/result'
+        ? answer(errorAnswer('1', error.code, error.message, null, era))
+        : answer(result('1', JSON.stringify({ ...TASK, status: 'failed', error }), era)),
+    );
+    assert.deepEqual(ended(outcome), error);
   });
 }

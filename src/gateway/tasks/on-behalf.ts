@@ -1,14 +1,17 @@
 import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
+import { field, text } from '../../protocol/fields.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
-import { plainOutcome } from './task-answers.ts';
+import { isSettled, plainOutcome } from './task-answers.ts';
 import type { TaskCalls } from './task-calls.ts';
 import { askingForTask, type TaskCreation, type ToolCall } from './task-creation.ts';
-import { createdTask } from './task-news.ts';
+import { createdTask, heardTask } from './task-news.ts';
 import type { TaskPolling } from './task-polling.ts';
 
 export interface OnBehalfDeps {
@@ -48,7 +51,7 @@ export class OnBehalf {
       asked: (question) => withRelatedTask(question, null),
       answered: (given) => withRelatedTask(given, record.taskId),
     });
-    return plainOutcome(this.#settled(call, record, ended));
+    return plainOutcome(await this.#settled(call, record, ended));
   }
 
   async atStateless(call: ToolCall): Promise<Outcome> {
@@ -69,12 +72,33 @@ export class OnBehalf {
   }
 
   /** A task that nobody waits for any more is not to run on. */
-  #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Outcome {
+  async #settled({ exchange }: ToolCall, record: TaskRecord, ended: Outcome): Promise<Outcome> {
     const { calls, polling } = this.#deps;
     polling.forget(record);
-    if (ended.kind !== 'failure') return ended;
+    if (ended.kind !== 'failure') return (await this.#isLost(exchange, record, ended.message)) ? lost(record) : ended;
     void calls.own(record, exchange.client.principal, 'tasks/cancel');
     // What failed asked about the task; the call itself had been sent.
     return failure(ended.error.begun());
   }
+
+  /**
+   * A server that was started anew meanwhile knows nothing of the task, and says so in the words for bad parameters.
+   * Such an error may also be how the task ended, so the server is asked whether it knows the task at all.
+   */
+  async #isLost({ client }: Exchange, record: TaskRecord, ended: Message): Promise<boolean> {
+    if (ended.kind !== 'error' || isSettled(record)) return false;
+    const { bytes, bodyStart, bodyEnd } = ended;
+    const code = field(bytes, bodyStart, bodyEnd, 'code');
+    if (code === null || text(bytes, code) !== INVALID_PARAMS) return false;
+    const outcome = await this.#deps.calls.own(record, client.principal, 'tasks/get');
+    return outcome.kind === 'failure' || heardTask(outcome.message) === null;
+  }
+}
+
+const INVALID_PARAMS = '-32602';
+
+function lost({ server }: TaskRecord): Outcome {
+  return failure(
+    new GatewayError('UNKNOWN', `${server} does not know the task any more that the call began`, { server }),
+  );
 }
