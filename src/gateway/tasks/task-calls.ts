@@ -1,7 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import type { Outcome } from '../../model/outcome.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord, Upstreams } from '../../model/ports.ts';
 import type { Principal } from '../../model/principal.ts';
 import { request } from '../../protocol/compose.ts';
@@ -9,6 +10,10 @@ import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import { OwnExchange } from '../own-exchange.ts';
 import { type Mappings, RelayedExchange } from '../relayed-exchange.ts';
+import { createdTask } from './task-news.ts';
+
+/** Ids are kept with their tasks, as keys too, and go with every request about them. */
+const MAX_ID_BYTES = 1_024;
 
 /** The client that a task was started by, as its server knows it: its calls find the connection that the task is on. */
 export function starterOf(record: TaskRecord, principal: Principal): ClientProfile {
@@ -24,13 +29,16 @@ export class TaskCalls {
   }
 
   /** The call that may begin a task, as its server gets it. */
-  begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return this.#upstreams.call(server, asked, new BeginningExchange(exchange, asked, mappings));
+  async begin(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    return keepable(
+      server,
+      await this.#upstreams.call(server, asked, new BeginningExchange(exchange, asked, mappings)),
+    );
   }
 
   /** The same where the client waits for the end of the task. */
-  beginAndWait(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
-    return this.#upstreams.call(server, asked, new WaitingExchange(exchange, asked, mappings));
+  async beginAndWait(server: string, exchange: Exchange, asked: Message, mappings: Mappings): Promise<Outcome> {
+    return keepable(server, await this.#upstreams.call(server, asked, new WaitingExchange(exchange, asked, mappings)));
   }
 
   /** A request of ours. `begun` gets the exchange, to cancel it by; `more` are members of the params beside the id. */
@@ -69,6 +77,14 @@ class BeginningExchange extends RelayedExchange {
 
 class WaitingExchange extends BeginningExchange {
   readonly waitsForTask = true;
+}
+
+/** The answer to a call, unless it is a task that cannot be kept. */
+function keepable(server: string, outcome: Outcome): Outcome {
+  const created = outcome.kind === 'answer' ? createdTask(outcome.message) : null;
+  if (created === null || Buffer.byteLength(created.state.taskId) <= MAX_ID_BYTES) return outcome;
+  const text = `${server} made a task whose id is longer than ${MAX_ID_BYTES} bytes`;
+  return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
 /** The request as the server of the task gets it. */

@@ -123,3 +123,17 @@ test('an answer that a stateful server never has is waited for a day at the most
   assert.equal(code(await bench.run('tasks/result', JSON.stringify({ taskId }))), 'TIMEOUT');
   assert.equal(bench.upstreams.calls.length - before, 24);
 });
+
+test('a task whose id is longer than 1 KiB is not kept, and its server is said to be wrong', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const began = async (length: number) => {
+    const task = { taskId: 'x'.repeat(length), status: 'working', ttl: 60_000 };
+    bench.upstreams.respond = () => answer(result('1', JSON.stringify({ task }), 'stateful'));
+    return code(await bench.run('tools/call', '{"name":"jobs__run","task":{}}'));
+  };
+  const listed = async () => (ended(await bench.run('tasks/list', null)) as { tasks: unknown[] }).tasks.length;
+  assert.equal(await began(1_025), 'UPSTREAM_PROTOCOL');
+  assert.equal(await listed(), 0);
+  assert.equal(await began(1_024), 'answer');
+  assert.equal(await listed(), 1);
+});
