@@ -6,7 +6,11 @@ import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { Principal } from '../../model/principal.ts';
+import { systemRandom } from '../../model/random.ts';
 import { notification, request, result } from '../../protocol/compose.ts';
+import { ResultStreams } from './result-streams.ts';
+import { NO_RECORDS, TaskTable } from './task-table.ts';
 
 const OFFERS = {
   old: {
@@ -213,4 +217,38 @@ test('tasks/list is paged, and a cursor is its caller’s', async () => {
     const outcome = await bench.run('tasks/list', JSON.stringify({ cursor }), options);
     assert.equal(outcome.kind === 'failure' && outcome.error.code, 'INVALID_PARAMS');
   }
+});
+
+test('streams are bounded for each principal, so that no one of them takes all', async () => {
+  const { clock, upstreams } = new GatewayBench(OFFERS);
+  const finish: ((outcome: Outcome) => void)[] = [];
+  upstreams.respond = () => new Promise((resolve) => finish.push(resolve));
+  const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
+  const streams = new ResultStreams({ upstreams, clock, random: systemRandom, table });
+  const opened = (principal: Principal, count: number) => {
+    const { revision, capabilities, fingerprint, info, handle } = client('stateless');
+    const tasks = Array.from({ length: count }, () =>
+      table.add({
+        server: 'old',
+        taskId: 't',
+        principal: principal.id,
+        sessionId: null,
+        client: { revision, capabilities, fingerprint, info, handle },
+        era: 'stateful',
+        wraps: false,
+        status: 'input_required',
+        description: Buffer.from('{}'),
+        ttlMs: 60_000,
+        pollIntervalMs: null,
+        answer: null,
+      }),
+    );
+    return tasks.filter((record) => streams.open(record, principal) !== null).length;
+  };
+  assert.equal(opened(agent('ada', 'old'), 260), 250);
+  assert.equal(opened(agent('bob', 'old'), 1), 1);
+  finish[0]!(failure(new GatewayError('UNKNOWN', 'gone')));
+  await settled();
+  assert.equal(opened(agent('ada', 'old'), 2), 1, 'one that has ended makes room');
+  table.close();
 });

@@ -13,7 +13,8 @@ import type { TaskTable } from './task-table.ts';
 
 /** How long `tasks/get` waits for the server's questions, or its answer, before it says that the task is at work. */
 const PATIENCE_MS = 2_000;
-/** Streams of one server that may be open at once. */
+/** Streams that may be open at once for the tasks of one principal, and of all; beyond, a task shows no questions. */
+const MAX_OF_PRINCIPAL = 250;
 const MAX_STREAMS = 1_000;
 
 export interface ResultStreamsDeps {
@@ -30,6 +31,8 @@ export interface ResultStreamsDeps {
 export class ResultStreams {
   readonly #deps: ResultStreamsDeps;
   readonly #streams = new Map<string, ResultStream>();
+  /** How many of them by principal. */
+  readonly #counts = new Map<string, number>();
 
   constructor(deps: ResultStreamsDeps) {
     this.#deps = deps;
@@ -43,12 +46,14 @@ export class ResultStreams {
   open(record: TaskRecord, principal: Principal): ResultStream | null {
     const open = this.#streams.get(record.key);
     if (open !== undefined) return open;
-    if (this.#streams.size >= MAX_STREAMS) return null;
+    const own = this.#counts.get(record.principal) ?? 0;
+    if (own >= MAX_OF_PRINCIPAL || this.#streams.size >= MAX_STREAMS) return null;
     const starter = starterOf(record, principal);
     const asked = composed(record, starter, 'tasks/result', '');
     const { random, upstreams } = this.#deps;
     const stream = new ResultStream(`task:${record.key.slice(0, 8)}`, asked, starter, record.taskId, random.hex(4));
     this.#streams.set(record.key, stream);
+    this.#counts.set(record.principal, own + 1);
     void upstreams.call(record.server, asked, stream).then((outcome) => this.#ended(record, stream, outcome));
     return stream;
   }
@@ -86,6 +91,9 @@ export class ResultStreams {
 
   #ended(record: TaskRecord, stream: ResultStream, outcome: Outcome): void {
     this.#streams.delete(record.key);
+    const left = this.#counts.get(record.principal)! - 1;
+    if (left === 0) this.#counts.delete(record.principal);
+    else this.#counts.set(record.principal, left);
     const { table } = this.#deps;
     const now = table.get(record.key);
     if (now !== null && outcome.kind === 'answer' && !isSettled(now)) {
