@@ -1,3 +1,4 @@
+import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { declares } from '../protocol/askable.ts';
@@ -7,6 +8,13 @@ import { splice, withId } from '../protocol/splice.ts';
 import type { ClientExchange } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
 import type { AskOwner } from './pending-asks.ts';
+
+/** What asking takes. */
+export interface AskDeps {
+  readonly clock: Clock;
+  /** New with every process: part of the ids of asks. */
+  readonly prefix: string;
+}
 
 /** Questions one client may have before it at once. */
 const MAX_OPEN_ASKS = 256;
@@ -19,7 +27,7 @@ export function askClient(
   session: ClientSession,
   owner: AskOwner | null,
   request: Message,
-  prefix: string,
+  { clock, prefix }: AskDeps,
   send: (message: Buffer) => void,
 ): Promise<Message> {
   if (session.ended) return Promise.reject(new GatewayError('CANCELLED', 'the session of the client has ended'));
@@ -28,7 +36,7 @@ export function askClient(
       new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${request.method} needs`),
     );
   }
-  const asks = session.asks(prefix);
+  const asks = session.asks(prefix, clock);
   if (asks.size >= MAX_OPEN_ASKS) {
     return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
   }

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Principal } from '../model/principal.ts';
@@ -106,8 +107,8 @@ export class ClientSession {
     return this.exchanges.size === 0 && this.channel?.open !== true;
   }
 
-  asks(prefix: string): PendingAsks {
-    this.#asks ??= new PendingAsks(prefix);
+  asks(prefix: string, clock: Clock): PendingAsks {
+    this.#asks ??= new PendingAsks(prefix, clock);
     return this.#asks;
   }
 

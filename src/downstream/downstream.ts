@@ -119,7 +119,7 @@ export class Downstream implements ClientStreams {
     });
     this.#http = new StreamableHttp({ gate, stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
-    this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, prefix: this.#prefix, draining });
+    this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, clock, prefix: this.#prefix, draining });
   }
 
   /** Calls in flight of all clients. */

@@ -1,5 +1,6 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { SseWriter } from '../http/sse-writer.ts';
+import type { Clock } from '../model/clock.ts';
 import { AGGREGATE, type Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -18,6 +19,7 @@ export interface LegacySseDeps {
   readonly gate: Gate;
   readonly sessions: SessionTable;
   readonly wire: SingleWire;
+  readonly clock: Clock;
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;
   readonly draining: () => boolean;
@@ -36,7 +38,7 @@ export class LegacySse {
 
   /** GET: the stream. `server` is null for the aggregate. */
   open(context: RequestContext, server: string | null): void {
-    const { gate, sessions, prefix } = this.#deps;
+    const { gate, sessions } = this.#deps;
     const principal = gate.principal(context);
     if (principal === null) return;
     const endpoint = gate.endpoint(server, principal, context);
@@ -62,7 +64,7 @@ export class LegacySse {
     }
     const writer = context.openSse();
     writer.onClose = () => sessions.end(session, 'the client closed its stream');
-    session.channel = new SharedChannel(session, new SseWire(writer), prefix);
+    session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
     // A path, so that it holds behind any proxy that keeps paths; clients resolve it against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
     writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}`);

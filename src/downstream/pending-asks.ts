@@ -1,3 +1,4 @@
+import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 
@@ -10,11 +11,16 @@ export interface AskOwner {
   readonly likely: boolean;
 }
 
+/** How long a client may think about what belongs to no call; what belongs to one has that call's deadline. */
+const ASK_MS = 15 * 60_000;
+
 interface PendingAsk {
   /** null for one that belongs to no exchange, or none any more. */
   owner: AskOwner | null;
   /** The id the server gave its request, as written. */
   readonly serverId: string;
+  /** Stops its deadline, where it has one. */
+  disarm: (() => void) | null;
   resolve(answer: Message): void;
   reject(error: GatewayError): void;
 }
@@ -26,11 +32,13 @@ interface PendingAsk {
  */
 export class PendingAsks {
   readonly #prefix: string;
+  readonly #clock: Clock;
   readonly #open = new Map<string, PendingAsk>();
   #count = 0;
 
-  constructor(prefix: string) {
+  constructor(prefix: string, clock: Clock) {
     this.#prefix = prefix;
+    this.#clock = clock;
   }
 
   get size(): number {
@@ -41,7 +49,8 @@ export class PendingAsks {
   open(owner: AskOwner | null, serverId: string): { readonly id: string; readonly answer: Promise<Message> } {
     const id = `"${this.#prefix}-${++this.#count}"`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
-    this.#open.set(id, { owner, serverId, resolve, reject });
+    const disarm = owner === null ? this.#armed(id) : null;
+    this.#open.set(id, { owner, serverId, disarm, resolve, reject });
     return { id, answer: promise };
   }
 
@@ -50,7 +59,7 @@ export class PendingAsks {
     const id = answer.id;
     const ask = this.#open.get(id);
     if (ask !== undefined) {
-      this.#open.delete(id);
+      this.#end(id, ask);
       ask.resolve(answer);
       return 'taken';
     }
@@ -61,7 +70,7 @@ export class PendingAsks {
   callOff(exchange: object | null, serverId: string): string | null {
     for (const [id, ask] of this.#open) {
       if ((ask.owner?.exchange ?? null) !== exchange || ask.serverId !== serverId) continue;
-      this.#open.delete(id);
+      this.#end(id, ask);
       ask.reject(new GatewayError('CANCELLED', 'the server called its request off'));
       return id;
     }
@@ -70,8 +79,10 @@ export class PendingAsks {
 
   /** The exchange was answered: what was only likely its goes on as nobody's. */
   release(exchange: object): void {
-    for (const ask of this.#open.values()) {
-      if (ask.owner?.exchange === exchange && ask.owner.likely) ask.owner = null;
+    for (const [id, ask] of this.#open) {
+      if (ask.owner?.exchange !== exchange || !ask.owner.likely) continue;
+      ask.owner = null;
+      ask.disarm = this.#armed(id);
     }
   }
 
@@ -80,7 +91,7 @@ export class PendingAsks {
     const ids: string[] = [];
     for (const [id, ask] of this.#open) {
       if ((ask.owner?.exchange ?? null) !== exchange) continue;
-      this.#open.delete(id);
+      this.#end(id, ask);
       ask.reject(error);
       ids.push(id);
     }
@@ -88,8 +99,23 @@ export class PendingAsks {
   }
 
   abandonAll(error: GatewayError): void {
-    for (const ask of this.#open.values()) ask.reject(error);
-    this.#open.clear();
+    for (const [id, ask] of this.#open) {
+      this.#end(id, ask);
+      ask.reject(error);
+    }
+  }
+
+  #armed(id: string): () => void {
+    return this.#clock.after(ASK_MS, () => {
+      const ask = this.#open.get(id);
+      this.#open.delete(id);
+      ask?.reject(new GatewayError('TIMEOUT', 'the client did not answer'));
+    });
+  }
+
+  #end(id: string, ask: PendingAsk): void {
+    this.#open.delete(id);
+    ask.disarm?.();
   }
 
   #wasIssued(id: string): boolean {

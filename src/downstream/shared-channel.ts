@@ -3,7 +3,7 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { oneLine } from '../protocol/splice.ts';
 import { answerParts, notificationFor } from './answer-parts.ts';
-import { abandonAsks, askClient, callOffAsk } from './asking.ts';
+import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import type { AskOwner } from './pending-asks.ts';
@@ -23,12 +23,12 @@ export interface SharedWire {
 export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
   readonly #wire: SharedWire;
-  readonly #prefix: string;
+  readonly #deps: AskDeps;
 
-  constructor(session: ClientSession, wire: SharedWire, prefix: string) {
+  constructor(session: ClientSession, wire: SharedWire, deps: AskDeps) {
     this.#session = session;
     this.#wire = wire;
-    this.#prefix = prefix;
+    this.#deps = deps;
   }
 
   get open(): boolean {
@@ -70,7 +70,7 @@ export class SharedChannel implements SessionChannel, Reply {
   }
 
   #ask(owner: AskOwner | null, request: Message): Promise<Message> {
-    return askClient(this.#session, owner, request, this.#prefix, (message) => this.#wire.write(oneLine(message)));
+    return askClient(this.#session, owner, request, this.#deps, (message) => this.#wire.write(oneLine(message)));
   }
 
   #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null): void {

@@ -78,7 +78,7 @@ export class StandaloneStreams implements SessionChannel {
     if (!this.open) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
     }
-    return askClient(this.#session, null, request, this.#deps.prefix, (message) => this.#send(message));
+    return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message));
   }
 
   close(): void {

@@ -6,18 +6,17 @@ import type { Outcome } from '../model/outcome.ts';
 import type { EventLog } from '../model/ports.ts';
 import type { Ageing, AgeQueue } from './age-queue.ts';
 import { answerParts, isPassedOn, notificationFor } from './answer-parts.ts';
-import { abandonAsks, askClient, callOffAsk } from './asking.ts';
+import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
 import type { ClientSession, ResumableReply } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
 import { sendLastParts, sendParts } from './send.ts';
 import { RETRY_MS } from './standalone-streams.ts';
 
-export interface StatefulReplyDeps {
+export interface StatefulReplyDeps extends AskDeps {
   readonly events: EventLog;
   /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
   readonly patience: AgeQueue;
-  readonly prefix: string;
 }
 
 /**
@@ -89,7 +88,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     const stream = this.#open();
     if (stream === null) return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client is gone'));
     const owner = { exchange, likely };
-    return askClient(this.#session, owner, request, this.#deps.prefix, (message) => stream.send(message));
+    return askClient(this.#session, owner, request, this.#deps, (message) => stream.send(message));
   }
 
   answer(exchange: ClientExchange, outcome: Outcome): void {

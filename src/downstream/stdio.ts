@@ -84,7 +84,7 @@ export class StdioFront implements SharedWire {
       info: null,
       lasting: false,
     });
-    this.#channel = new SharedChannel(this.#session, this, deps.prefix);
+    this.#channel = new SharedChannel(this.#session, this, deps);
     this.#session.channel = this.#channel;
     this.#stateful = new SingleWire(deps);
     this.#stateless = new StatelessWire(deps, this, principal, endpoint);
