@@ -12,6 +12,9 @@ import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 import type { TaskCalls } from './task-calls.ts';
 
 const MISSING_CAPABILITY = -32021;
+/** Questions of one task over its life, and the length of the keys they are remembered by. */
+const MAX_KEYS = 1_000;
+const MAX_KEY_BYTES = 1_024;
 
 /** Whom a task's questions go to. */
 export interface Asked {
@@ -47,11 +50,16 @@ export class TaskInputs {
     const keys = this.#keys.get(record.key) ?? new Set<string>();
     const fresh = required.requests.filter(({ key }) => !keys.has(key.toString()));
     if (fresh.length === 0) return null;
-    const refused = refusal(record, message.bytes, fresh, asked);
+    const refused = excess(record, keys, fresh) ?? refusal(record, message.bytes, fresh, asked);
     if (refused !== null) return Promise.resolve(refused);
     this.#keys.set(record.key, keys);
     for (const { key } of fresh) keys.add(key.toString());
     return this.#ask(record, message.bytes, fresh, keys, asked);
+  }
+
+  /** How many tasks have been asked something and are not forgotten. */
+  get size(): number {
+    return this.#keys.size;
   }
 
   /** Nothing more is asked for this task. */
@@ -102,6 +110,13 @@ export class TaskInputs {
 /** These rounds know results only: an elicitation that the client answers with an error was not accepted. */
 function responseOf(given: Message): Buffer {
   return given.kind === 'error' ? DECLINED : withRelatedTask(given, null).body;
+}
+
+/** How the wait ends where the server asks more than can be remembered as asked. */
+function excess({ server }: TaskRecord, keys: ReadonlySet<string>, fresh: readonly InputRequest[]): Outcome | null {
+  if (keys.size + fresh.length <= MAX_KEYS && fresh.every(({ key }) => key.length <= MAX_KEY_BYTES)) return null;
+  const text = `${server} asks more than ${MAX_KEYS} questions in a task, or under keys of more than ${MAX_KEY_BYTES} bytes`;
+  return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
 /** How the wait ends where the client did not declare what it would have to be asked (protocol.md S4). */

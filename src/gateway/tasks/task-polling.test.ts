@@ -5,7 +5,12 @@ import { type Call, client, ended, GatewayBench } from '../../../test/support/ga
 import { tool } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { systemRandom } from '../../model/random.ts';
 import { errorAnswer, result } from '../../protocol/compose.ts';
+import { TaskCalls } from './task-calls.ts';
+import { TaskInputs } from './task-inputs.ts';
+import { TaskPolling } from './task-polling.ts';
+import { NO_RECORDS, TaskTable } from './task-table.ts';
 
 const OFFERS = {
   young: {
@@ -218,6 +223,67 @@ test('a client that never answers what it was asked ends the wait by giving up, 
     if (cancels) exchange.cancel('gone');
     else for (let hour = 0; hour < 25; hour++) await young.advance(3_600_000);
     assert.equal(code(await outcome), cancels ? 'CANCELLED' : 'TIMEOUT');
+  }
+});
+
+test('a server that asks without end, or under endless keys, ends the wait', async () => {
+  const keys = (from: number, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, QUESTION]));
+  const long = { ['k'.repeat(2_000)]: QUESTION };
+  for (const [rounds, most] of [
+    [Array.from({ length: 30 }, (_, i) => keys(i * 50, 50)), 1_000],
+    [[long], 0],
+  ] as const) {
+    const young = new Young();
+    const taskId = await young.start();
+    young.polls = rounds.map((inputRequests) => ({ status: 'input_required', inputRequests }));
+    const { exchange, outcome } = young.wait(taskId);
+    exchange.reply = result('1', '{"action":"decline"}', 'stateful');
+    await young.advance(120_000);
+    assert.equal(code(await outcome), 'UPSTREAM_PROTOCOL');
+    assert.equal(exchange.asked.length, most);
+  }
+});
+
+test('what a task was asked is forgotten when it expires, whether or not anybody waits for it still', async () => {
+  for (const waits of [false, true]) {
+    const bench = new GatewayBench(OFFERS);
+    const { clock, upstreams } = bench;
+    const table = new TaskTable({ clock, random: systemRandom, records: NO_RECORDS });
+    const calls = new TaskCalls(upstreams);
+    const inputs = new TaskInputs(calls, systemRandom);
+    const polling = new TaskPolling({ clock, random: systemRandom, table, calls, inputs });
+    const profile = client('stateful', { capabilities: '{"elicitation":{}}' });
+    const { principal, sessionId, logLevel: _, ...starter } = profile;
+    const record = table.add({
+      server: 'young',
+      taskId: 't-1',
+      principal: principal.id,
+      sessionId,
+      client: starter,
+      era: 'stateless',
+      wraps: false,
+      status: 'working',
+      description: Buffer.from('{}'),
+      ttlMs: 5_000,
+      pollIntervalMs: 1_000,
+      answer: null,
+    });
+    let asks = 0;
+    upstreams.respond = ({ request }) =>
+      request.method === 'tasks/get'
+        ? told({ ttlMs: 5_000, status: 'input_required', inputRequests: { [`k${++asks}`]: QUESTION } })
+        : answer(result('1', '{"resultType":"complete"}', 'stateless'));
+    const exchange = bench.exchange('tasks/result', '{"taskId":"t-1"}', { client: profile });
+    exchange.reply = result('1', '{"action":"decline"}', 'stateful');
+    const outcome = polling.wait({ record, exchange, related: 't-1', until: clock.now() + (waits ? 200_000 : 2_000) });
+    await settled();
+    await clock.advance(4_000);
+    assert.equal(inputs.size, 1);
+    await clock.advance(300_000);
+    await outcome;
+    assert.equal(inputs.size, 0);
+    table.close();
   }
 });
 

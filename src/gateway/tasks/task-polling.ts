@@ -45,9 +45,17 @@ export class TaskPolling {
 
   constructor(deps: TaskPollingDeps) {
     this.#deps = deps;
+    deps.table.dropped = (record) => this.forget(record);
   }
 
   async wait(waiting: Waiting): Promise<Outcome> {
+    const outcome = await this.#wait(waiting);
+    // It may have expired meanwhile, and then nobody asks after it again.
+    if (this.#deps.table.get(waiting.record.key) === null) this.forget(waiting.record);
+    return outcome;
+  }
+
+  async #wait(waiting: Waiting): Promise<Outcome> {
     const { clock, random, table, inputs } = this.#deps;
     const { exchange, related, until } = waiting;
     const pace = new PollPace(() => random.unit());

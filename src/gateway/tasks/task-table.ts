@@ -39,6 +39,8 @@ export class TaskTable {
   readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
   /** Told of every change. */
   changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
+  /** Told of every task that is not kept any more. */
+  dropped: ((record: TaskRecord) => void) | null = null;
   #bytes = 0;
   #disarm: (() => void) | null = null;
 
@@ -133,6 +135,7 @@ export class TaskTable {
     if (others.length === 0) this.#ids.delete(id);
     else this.#ids.set(id, others);
     this.#deps.records.delete(key);
+    this.dropped?.(record);
   }
 
   /** Runs whenever something else is heard of the task; the returned function ends that. */
