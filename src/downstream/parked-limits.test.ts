@@ -123,3 +123,32 @@ test('a retry that declares less is not asked what its client declared before', 
   call.finish(answer(errorAnswer('0', -1, 'over', null, 'stateful')));
   await assert.rejects(listed, { code: 'CANCELLED' });
 });
+
+test('one caller’s large questions leave room for everybody else’s, and all of it when they are over', async () => {
+  const { lot, exchange } = lotted();
+  const params = JSON.stringify({ maxTokens: 1, messages: ['x'.repeat(4 * 1024 * 1024)] });
+  const over = answer(errorAnswer('0', -1, 'over', null, 'stateful'));
+  const begun = (profile: ClientProfile) => {
+    const call = exchange({}, profile);
+    const list = new ExchangeList();
+    list.add(call);
+    lot.begin(call, list, MCP, null);
+    return call;
+  };
+  /** How many of a call's questions are taken. */
+  const asks = async (call: ClientExchange): Promise<number> => {
+    let refused = 0;
+    const all = Array.from({ length: 16 }, (_, i) =>
+      call.ask(request('sampling/createMessage', `"${i}"`, params, 'stateful')),
+    );
+    for (const one of all) one.catch((error: { code: string }) => error.code === 'OVERLOADED' && refused++);
+    await settled();
+    return all.length - refused;
+  };
+  for (let round = 0; round < 3; round++) {
+    const calls = [begun(ADA), begun(BOB)];
+    assert.deepEqual([await asks(calls[0]!), await asks(calls[1]!)], [7, 7]);
+    for (const call of calls) call.finish(over);
+    await settled();
+  }
+});

@@ -19,6 +19,8 @@ const MAX_CALLS = 4_096;
 const MAX_PER_PRINCIPAL = 2_048;
 /** What they may hold together: requests, questions, and answers that wait for somebody to come back. */
 const MAX_BYTES = 64 * 1024 * 1024;
+/** What those of one principal may hold of it. */
+const MAX_BYTES_PER_PRINCIPAL = MAX_BYTES / 2;
 /** Stands in front of every state that was sealed here. */
 const MARK = 'trunkline-call.';
 const MARK_BYTES = Buffer.from(MARK);
@@ -69,6 +71,7 @@ export class ParkingLot {
   /** States for calls to be made again, by principal. */
   readonly #again = new Map<string, number>();
   #bytes = 0;
+  readonly #bytesPerPrincipal = new Map<string, number>();
 
   constructor(deps: ParkingLotDeps) {
     this.#deps = deps;
@@ -91,13 +94,13 @@ export class ParkingLot {
     const { id } = call.client.principal;
     const { length } = call.request.bytes;
     const count = this.#perPrincipal.get(id) ?? 0;
-    if (this.#calls.size >= MAX_CALLS || count >= MAX_PER_PRINCIPAL || this.#bytes + length > MAX_BYTES) {
+    if (this.#calls.size >= MAX_CALLS || count >= MAX_PER_PRINCIPAL || !this.#hasRoom(id, length)) {
       throw new GatewayError('OVERLOADED', 'too many calls wait for answers of clients');
     }
     const held = { bytes: 0, handle: '', digest: '' };
     const admits = (bytes: number): boolean => {
-      if (this.#bytes + bytes > MAX_BYTES) return false;
-      this.#bytes += bytes;
+      if (!this.#hasRoom(id, bytes)) return false;
+      this.#hold(id, bytes);
       held.bytes += bytes;
       return true;
     };
@@ -110,7 +113,7 @@ export class ParkingLot {
       gives: (bytes) => {
         // What an ended call held was given up with it.
         if (!this.#calls.has(opened)) return;
-        this.#bytes -= bytes;
+        this.#hold(id, -bytes);
         held.bytes -= bytes;
       },
       asking: (parked, questions) => {
@@ -221,8 +224,19 @@ export class ParkingLot {
     if (held === undefined) return;
     this.#calls.delete(call);
     this.#tickets.delete(held.handle);
-    this.#bytes -= held.bytes;
-    lessOne(this.#perPrincipal, call.call.client.principal.id);
+    const { id } = call.call.client.principal;
+    this.#hold(id, -held.bytes);
+    lessOne(this.#perPrincipal, id);
+  }
+
+  #hasRoom(principalId: string, bytes: number): boolean {
+    const own = this.#bytesPerPrincipal.get(principalId) ?? 0;
+    return this.#bytes + bytes <= MAX_BYTES && own + bytes <= MAX_BYTES_PER_PRINCIPAL;
+  }
+
+  #hold(principalId: string, bytes: number): void {
+    this.#bytes += bytes;
+    addTo(this.#bytesPerPrincipal, principalId, bytes);
   }
 
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
@@ -233,7 +247,11 @@ export class ParkingLot {
 }
 
 function lessOne(counts: Map<string, number>, id: string): void {
-  const left = (counts.get(id) ?? 1) - 1;
+  addTo(counts, id, -1);
+}
+
+function addTo(counts: Map<string, number>, id: string, more: number): void {
+  const left = (counts.get(id) ?? 0) + more;
   if (left === 0) counts.delete(id);
   else counts.set(id, left);
 }
