@@ -9,6 +9,7 @@ import { notification } from '../protocol/compose.ts';
 import { editObject, metaChange } from '../protocol/edit-object.ts';
 import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../protocol/splice.ts';
+import { EarlyNotifications } from './early-notifications.ts';
 import type { Recipient } from './list-changes.ts';
 import { ownAnswer } from './own-results.ts';
 import type { Watcher } from './resource-watches.ts';
@@ -27,7 +28,7 @@ export class Listen implements Recipient, ListenOwner, Watcher {
   readonly methods: ReadonlySet<string>;
   readonly ended: Promise<Outcome>;
   #end!: (outcome: Outcome) => void;
-  #held: Message[] | null = [];
+  #early: EarlyNotifications | null = new EarlyNotifications();
   #open = true;
   readonly #cleanUp: (() => void)[] = [];
   readonly #id: string;
@@ -70,22 +71,22 @@ export class Listen implements Recipient, ListenOwner, Watcher {
   }
 
   acknowledgeWith(acknowledgement: Message): void {
-    if (!this.#open || this.#held === null) return;
-    const held = this.#held;
-    this.#held = null;
+    const early = this.#early;
+    if (!this.#open || early === null) return;
+    this.#early = null;
     this.#emit(acknowledgement);
-    for (const message of held) this.#emit(message);
+    for (const message of early.after(acknowledgement)) this.#emit(message);
   }
 
   get acknowledged(): boolean {
-    return this.#held === null;
+    return this.#early === null;
   }
 
   /** Sends a notification, whatever its era, under this subscription's id. */
   send(message: Message): void {
     if (!this.#open) return;
-    if (this.#held === null) this.#emit(message);
-    else this.#held.push(message);
+    if (this.#early === null) this.#emit(message);
+    else this.#early.add(message);
   }
 
   /** An update of a resource that it watches at a stateful server. */

@@ -107,6 +107,33 @@ test('resources of stateless servers are relayed by one listen at each, under th
   assert.equal((call!.exchange as { cancelled: string | null }).cancelled, 'the subscription has ended');
 });
 
+test('of too much before the acknowledgement only that is kept: everything honoured is told of once', async () => {
+  for (const [count, padding] of [
+    [300, ''],
+    [3, 'x'.repeat(100_000)],
+  ] as const) {
+    const bench = new GatewayBench({ old: OLD, young: YOUNG });
+    bench.upstreams.respond = () => NEVER;
+    const uris = ['y://1', 'trunkline://young/same://1', 'gone://1'];
+    const open = listen(bench, { toolsListChanged: true, resourceSubscriptions: uris });
+    await settled();
+    const [call] = bench.upstreams.calls;
+    const update = JSON.stringify({ uri: 'y://1', padding });
+    for (let i = 0; i < count; i++) {
+      call!.exchange.emit(notification('notifications/resources/updated', update, 'stateless'));
+    }
+    const ack = '{"notifications":{"resourceSubscriptions":["y://1","same://1"]}}';
+    call!.exchange.emit(notification('notifications/subscriptions/acknowledged', ack, 'stateless'));
+    await settled();
+    assert.deepEqual(sent(open).slice(1), [
+      'tools/list_changed {}',
+      'resources/updated {"uri":"y://1"}',
+      'resources/updated {"uri":"trunkline://young/same://1"}',
+    ]);
+    open.exchange.cancel('gone');
+  }
+});
+
 test('a relay that breaks is opened again with growing pauses, for as long as the client listens', async () => {
   const bench = new GatewayBench({ young: YOUNG });
   bench.upstreams.respond = () => failure(new GatewayError('UNKNOWN', 'broken'));
