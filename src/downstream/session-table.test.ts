@@ -209,3 +209,11 @@ test('fault:F19 a client that left while it waited for a task keeps its session 
   await clock.advance(31 * 60_000);
   assert.equal(sessions.size, 0);
 });
+
+test('a client is known to be passing where its session ends with its stream or pipe', () => {
+  const { create } = table();
+  assert.deepEqual(
+    [true, false].map((lasting) => create(ANONYMOUS, lasting).client.passing === true),
+    [false, true],
+  );
+});

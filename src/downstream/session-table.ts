@@ -88,6 +88,7 @@ export class SessionTable {
       info: wanted.info,
       logLevel: null,
       handle: null,
+      ...(wanted.lasting ? {} : { passing: true }),
     };
     const session = new ClientSession(
       client,

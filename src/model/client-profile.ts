@@ -9,6 +9,8 @@ export interface ClientProfile {
   readonly principal: Principal;
   /** The client's `Mcp-Session-Id`; null for stateless clients. Never sent upstream. */
   readonly sessionId: string | null;
+  /** Its session ends with one stream or pipe, and so with this process at the latest. */
+  readonly passing?: boolean;
   readonly revision: Revision;
   /** The declared capabilities, as written. Presented upstream as they are: not more, not less (protocol.md S5). */
   readonly capabilities: string;

@@ -189,6 +189,8 @@ export interface TaskRecord {
   readonly principal: string;
   /** The session whose connection it runs over; null for a client without one, or when that session is over. */
   readonly sessionId: string | null;
+  /** That session does not outlive the process. */
+  readonly passing?: boolean;
   /** What the client was when it started the task: the connection is found by it again. */
   readonly client: Pick<ClientProfile, 'revision' | 'capabilities' | 'fingerprint' | 'info' | 'handle'>;
   /** In whose words the server speaks of it; null for a task of our own making, whose answer is there already. */

@@ -117,12 +117,13 @@ export class TaskCreation {
 
   #task(call: ToolCall, era: Era | null, { state, news }: HeardTask): NewTask {
     const { server, exchange, wraps } = call;
-    const { principal, sessionId, revision, capabilities, fingerprint, info, handle } = exchange.client;
+    const { principal, sessionId, passing, revision, capabilities, fingerprint, info, handle } = exchange.client;
     return {
       server,
       taskId: state.taskId,
       principal: principal.id,
       sessionId,
+      ...(passing === true ? { passing } : {}),
       client: { revision, capabilities, fingerprint, info, handle },
       era,
       wraps,

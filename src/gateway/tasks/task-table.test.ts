@@ -181,3 +181,15 @@ test('an answer that is too much at once leaves no record behind', () => {
   assert.equal(table.find('s', 'first', ADA), null);
   assert.equal(kept.records.get(first.key), undefined);
 });
+
+test('a task whose session went with the process is afterwards asked for over its asker’s own connection', () => {
+  const { table, make } = tabled();
+  table.add(task('passing', { passing: true }));
+  table.add(task('lasting'));
+  assert.equal(table.find('s', 'passing', ADA)?.sessionId, ADA.sessionId);
+  table.close();
+  const again = make();
+  const sessions = ['passing', 'lasting'].map((taskId) => again.find('s', taskId, ADA)?.sessionId);
+  assert.deepEqual(sessions, [null, ADA.sessionId]);
+  again.close();
+});

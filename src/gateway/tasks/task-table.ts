@@ -49,7 +49,8 @@ export class TaskTable {
     const now = deps.clock.wall();
     const stored = [...deps.records.load()].sort((a, b) => a.startedAt - b.startedAt);
     for (const record of stored) {
-      if (record.expiresAt > now) this.#insert(record);
+      // A connection that its session had to itself went with the process that kept this record.
+      if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
       else deps.records.delete(record.key);
     }
   }
