@@ -42,6 +42,8 @@ interface Session {
   readonly watcher: SessionWatcher;
   /** How each resource is given up again, by server and URI. */
   readonly leave: Map<string, () => void>;
+  /** Further ones that a server is being asked for. */
+  asking: number;
 }
 
 /**
@@ -77,14 +79,21 @@ export class Subscriptions {
       return ownAnswer('stateful', '');
     }
     const session = this.#session(client, client.sessionId);
-    if (session.leave.size >= MAX_RESOURCES && !session.leave.has(name)) {
+    const further = session.leave.has(name) ? 0 : 1;
+    if (further > 0 && session.leave.size + session.asking >= MAX_RESOURCES) {
       return failure(new GatewayError('OVERLOADED', `No more than ${MAX_RESOURCES} resources may be subscribed to`));
     }
     if (stateless) return this.#joinFeed(session, name, resource);
-    const outcome = await watches.watch(session.watcher, resource, pass);
-    if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
-    this.#keep(session, name, () => watches.leave(session.watcher, resource));
-    return outcome;
+    session.asking += further;
+    try {
+      const outcome = await watches.watch(session.watcher, resource, pass);
+      if (outcome.kind === 'answer' && outcome.message.kind === 'result') {
+        this.#keep(session, name, () => watches.leave(session.watcher, resource));
+      }
+      return outcome;
+    } finally {
+      session.asking -= further;
+    }
   }
 
   deleteSession(sessionId: string): void {
@@ -140,7 +149,7 @@ export class Subscriptions {
         const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
         if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
       });
-      session = { watcher, leave: new Map() };
+      session = { watcher, leave: new Map(), asking: 0 };
       this.#sessions.set(sessionId, session);
     }
     session.watcher.client = client;

@@ -4,7 +4,7 @@ import { settled } from '../../test/support/fake-clock.ts';
 import { client, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
 import type { Offer } from '../../test/support/server-catalogs.ts';
 import { answer } from '../model/outcome.ts';
-import { result } from '../protocol/compose.ts';
+import { errorAnswer, result } from '../protocol/compose.ts';
 
 const OLD: Offer = { resources: ['{"uri":"o://1","name":"1"}'], capabilities: { resources: { subscribe: true } } };
 const ENDPOINT = endpointOf('old');
@@ -70,4 +70,22 @@ test('a watch that was renewed for somebody who has left meanwhile is given up',
   agree();
   await settled();
   assert.deepEqual(methods().slice(1), ['resources/subscribe', 'resources/unsubscribe']);
+});
+
+test('what a session subscribes to at once counts while its server is still being asked, and no longer', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  bench.upstreams.respond = () => promise.then(() => answer(errorAnswer('9', -32002, 'no', null, 'stateful')));
+  const subscribe = (i: number) => {
+    const exchange = bench.exchange('resources/subscribe', `{"uri":"o://${i}"}`, { client: client('stateful') });
+    return bench.gateway.run(exchange, ENDPOINT);
+  };
+  const all = Array.from({ length: 1_001 }, (_, i) => subscribe(i));
+  await settled();
+  assert.equal(bench.upstreams.calls.length, 1_000);
+  const last = await all.pop()!;
+  assert.ok(last.kind === 'failure' && last.error.code === 'OVERLOADED');
+  resolve();
+  await Promise.all(all);
+  assert.equal((await subscribe(2_000)).kind, 'answer', 'what was refused takes no room');
 });
