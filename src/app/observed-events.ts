@@ -6,7 +6,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
   return {
     notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
     request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
-    stateLost: (server, sessionId) => events.stateLost(server, sessionId),
+    stateLost: (server, sessionId, cause) => events.stateLost(server, sessionId, cause),
     connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
     outdated: (server, message) => events.outdated(server, message),
     catalogChanged(server, fingerprint, lists) {

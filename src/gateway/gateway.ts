@@ -5,7 +5,7 @@ import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import type { ClientStreams, ConnectionChange, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
@@ -174,9 +174,9 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.announcer.changed(server, fingerprint, lists);
   }
 
-  stateLost(server: string, sessionId: string): void {
+  stateLost(server: string, sessionId: string, cause: StateLoss): void {
     this.#deps.logger.warn('state_lost', { server, session: sessionLabel(sessionId) });
-    this.#parts.events.stateLost(server, sessionId);
+    this.#parts.events.stateLost(server, sessionId, cause);
   }
 
   statusChanged(server: string, status: ServerStatus): void {

@@ -137,12 +137,19 @@ test('a server’s request is asked of the connection’s own session only', asy
 
 test('a session is told when a server lost what it kept for it', async () => {
   const bench = new GatewayBench(OFFERS);
-  bench.gateway.stateLost('a', 'one');
+  bench.gateway.stateLost('a', 'one', 'restarted');
   const [{ sessionId, message }] = bench.streams.delivered as [{ sessionId: string; message: typeof CHANGED }];
   assert.equal(sessionId, 'one');
   const params = JSON.parse(message.body.toString());
   assert.deepEqual([params.level, params.logger], ['warning', 'trunkline']);
   assert.match(params.data, /'a' was restarted/);
+  bench.gateway.stateLost('a', 'one', 'idle');
+  bench.gateway.stateLost('a', 'one', 'errors');
+  const [idle, errors] = bench.streams.delivered
+    .slice(1)
+    .map(({ message }) => JSON.parse(message.body.toString()).data);
+  assert.match(idle, /'a' was ended because it was not used for long; what it kept for this session is lost/);
+  assert.match(errors, /'a' was ended because it failed too often/);
 });
 
 test('check:B13 a log level goes at once to servers with a connection of the session’s own, and starts no other', async () => {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { ClientStreams } from '../model/ports.ts';
+import type { ClientStreams, StateLoss } from '../model/ports.ts';
 import { mayUse } from '../model/principal.ts';
 import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
@@ -23,6 +23,13 @@ export interface ServerEventsDeps {
 }
 
 const METHOD_NOT_FOUND = -32601;
+
+/** What became of a server, as a session is told of it. */
+const LOSSES: Readonly<Record<StateLoss, string>> = {
+  idle: 'was ended because it was not used for long',
+  errors: 'was ended because it failed too often',
+  restarted: 'was restarted',
+};
 
 /**
  * What servers say and ask outside any call. It goes to the one session whose connection it came on, in that
@@ -67,9 +74,9 @@ export class ServerEvents {
     }
   }
 
-  /** The session's server began anew: what the session had built up in it is gone. */
-  stateLost(server: string, sessionId: string): void {
-    const data = `The server '${server}' was restarted; what it kept for this session is lost.`;
+  /** The session's server has ended or began anew: what the session had built up in it is gone. */
+  stateLost(server: string, sessionId: string, cause: StateLoss): void {
+    const data = `The server '${server}' ${LOSSES[cause]}; what it kept for this session is lost.`;
     const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data });
     this.#deps.streams.deliver(sessionId, notification('notifications/message', params, 'stateful'));
   }

@@ -45,6 +45,9 @@ export interface Upstreams {
   releaseSession(sessionId: string): void;
 }
 
+/** Why a connection is gone: nobody used it for long, it failed too often, or anything else. */
+export type StateLoss = 'idle' | 'errors' | 'restarted';
+
 /** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
 export interface UpstreamEvents {
   /**
@@ -65,7 +68,7 @@ export interface UpstreamEvents {
   /** A new snapshot differs from the one before in these lists. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
   /** A session's own connection was lost with its state, and replaced or not. */
-  stateLost(server: string, sessionId: string): void;
+  stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
   statusChanged(server: string, status: ServerStatus): void;

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { ConnectionChange, UpstreamEvents } from '../model/ports.ts';
+import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
 import { declares } from '../protocol/askable.ts';
 import { result } from '../protocol/compose.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -103,7 +103,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     this.ended(want.key);
     if (resumable) return;
     this.#parts.connections.forgetSession(want.key);
-    if (connection.era === 'stateful') this.stateLost(want);
+    if (connection.era === 'stateful') this.stateLost(want, why);
   }
 
   /** The session is over: nobody is waiting for its connection any more. */
@@ -158,9 +158,9 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   }
 
   /** What the server kept for a session is gone. */
-  stateLost(of: { readonly tenancy: Wanted['tenancy'] }): void {
+  stateLost(of: { readonly tenancy: Wanted['tenancy'] }, cause: StateLoss = 'restarted'): void {
     const sessionId = sessionOf(of.tenancy);
-    if (sessionId !== null) this.#events.stateLost(this.#server, sessionId);
+    if (sessionId !== null) this.#events.stateLost(this.#server, sessionId, cause);
   }
 
   /** Once the lists are known again, so that whoever is told and lists gets the new ones. */

@@ -126,6 +126,7 @@ test('check:C6 a swept HTTP session is gone on with; the loss of a process with 
   assert.equal(web.last.closedWith, 'shutdown', 'its server keeps the session');
   assert.equal(local.last.closedWith, 'remove');
   assert.deepEqual(bench.events.lost, ['one']);
+  assert.deepEqual(bench.events.causes, ['idle']);
   for (const name of ['web', 'local']) answerText(await bench.call(name, toolCall(clientOf('one'))));
   assert.equal(web.last.facts?.resumeSessionId, 'upstream-1');
   assert.equal(web.last.count('initialize'), 0);

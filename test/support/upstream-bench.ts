@@ -9,6 +9,7 @@ import type {
   EraVerdict,
   EraVerdicts,
   KnownCatalogs,
+  StateLoss,
   UpstreamEvents,
   UpstreamSessionRecord,
   UpstreamSessions,
@@ -127,6 +128,8 @@ class RecordedEvents implements UpstreamEvents {
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
   readonly lost: string[] = [];
+  /** Why, of each of these. */
+  readonly causes: StateLoss[] = [];
   readonly connections: string[] = [];
   readonly outdatedBy: (string | null)[] = [];
   readonly states: ServerState[] = [];
@@ -154,8 +157,9 @@ class RecordedEvents implements UpstreamEvents {
     this.connections.push(`${change} ${key}`);
   }
 
-  stateLost(_server: string, sessionId: string): void {
+  stateLost(_server: string, sessionId: string, cause: StateLoss): void {
     this.lost.push(sessionId);
+    this.causes.push(cause);
   }
 
   statusChanged(_server: string, status: { readonly state: ServerState }): void {
