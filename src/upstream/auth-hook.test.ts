@@ -59,3 +59,20 @@ test('S3.7 a challenge is read where there is one, and long or broken ones do no
   assert.equal(of(`Bearer scope="${'a'.repeat(10_000)}"`).scope, null);
   assert.equal(challengeOf(new GatewayError('AUTH_REQUIRED', 'x')).header, null);
 });
+
+test('fault:F20 requests that come too late for a connection about to end are no sign that the server is gone', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([httpServerOf('a'), script]);
+  const client = clientOf('s');
+  const calls = Array.from({ length: 4 }, () => bench.call('a', toolCall(client)));
+  await settled();
+  const { last } = script;
+  const [asked, ...late] = last.seen.filter(({ method }) => method === 'tools/call').map(({ id }) => Number(id));
+  // As an HTTP transport tells it: those that came after the first 401, then those that waited for their own.
+  for (const id of late) last.lose(id, 'NOT_SENT', new GatewayError('NOT_SENT', 'the connection has ended'));
+  last.lose(asked!, 'NOT_SENT', new GatewayError('AUTH_REQUIRED', 'credentials'));
+  last.end({ kind: 'auth_required', challenge: CHALLENGE });
+  for (const call of calls) assert.equal(failureOf(await call).code, 'AUTH_REQUIRED');
+  assert.equal(bench.set.status('a')?.state, 'auth_required');
+});

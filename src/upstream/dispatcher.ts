@@ -83,8 +83,6 @@ export class Dispatcher implements CallOwner {
     const { client } = call.exchange;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
     this.#deps.failed(error);
-    // A refusal is not: the server was there to say no.
-    if (error.code === 'NOT_SENT' && error.data.retryable) this.#deps.unsent(client);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#deps.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
@@ -94,7 +92,10 @@ export class Dispatcher implements CallOwner {
     }
     // Not at once: what lost the request may be about to tell that the whole connection is gone, and why.
     queueMicrotask(() => {
-      const disowned = error.outcome === 'NOT_SENT' && carrier?.ended?.kind === 'session_lost';
+      const ended = carrier?.ended ?? null;
+      // Neither a refusal nor a connection that ended for its own reason says that the server cannot be reached.
+      if (error.code === 'NOT_SENT' && error.data.retryable && ended === null) this.#deps.unsent(client);
+      const disowned = error.outcome === 'NOT_SENT' && ended?.kind === 'session_lost';
       if (verdict.kind === 'again' || (disowned && call.attempts < MAX_SESSIONS)) this.#dispatch(call);
       else call.fail(afterAttempts(error, call));
     });
