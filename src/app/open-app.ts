@@ -4,6 +4,7 @@ import { loadConfig } from '../config/load-config.ts';
 import { bindProblem } from '../http/bind-problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import { TruthUnusable } from '../store/truth/truth-file.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
 import type { OpenProblem } from './open-problem.ts';
@@ -30,7 +31,9 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: true, app: new App(await buildRooms(options, loaded, folder)) };
   } catch (error) {
     folder?.release();
-    throw error;
+    if (!(error instanceof TruthUnusable)) throw error;
+    const { file, message, remedy } = error;
+    return { ok: false, problem: { kind: 'truth', file, message, remedy } };
   }
 }
 

@@ -5,5 +5,7 @@ import type { Instance } from '../store/data-folder.ts';
 export type OpenProblem =
   | { readonly kind: 'config'; readonly problems: readonly ConfigProblem[] }
   | { readonly kind: 'bind'; readonly message: string }
+  /** What was decided at run time is damaged (F35). */
+  | { readonly kind: 'truth'; readonly file: string; readonly message: string; readonly remedy: string }
   /** Another gateway has the data folder. */
   | { readonly kind: 'held'; readonly dataDir: string; readonly holder: Instance | null };

@@ -14,6 +14,8 @@ import { SqliteEraVerdicts, SqliteUpstreamSessions } from '../store/remembered.t
 import { SqliteSessionRecords } from '../store/session-records.ts';
 import { StateFile } from '../store/state-file.ts';
 import { SqliteTaskRecords } from '../store/task-records.ts';
+import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
+import type { Truth } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { insideContainer } from '../upstream/process/inside-container.ts';
@@ -41,6 +43,8 @@ export interface Rooms {
   readonly registry: Registry;
   readonly authenticator: KeyAuthenticator;
   readonly records: SessionRecords;
+  /** What was decided at run time. */
+  readonly truth: Truth;
   readonly upstreams: UpstreamSet;
   readonly gateway: Gateway;
   readonly downstream: Downstream;
@@ -64,6 +68,8 @@ export async function buildRooms(
   const registry = new Registry(loaded.state);
   const env = options.load.env;
 
+  // First of all: damaged, it stops the start, and nothing else was begun.
+  const truth = new SqliteTruth({ path: folder?.file('truth.db') ?? ':memory:', clock, logger });
   const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
   const events = new SqliteEventLog(stateFile, clock);
   const processFile = folder?.file('processes.json') ?? null;
@@ -140,6 +146,7 @@ export async function buildRooms(
     registry,
     authenticator,
     records,
+    truth,
     upstreams,
     gateway,
     downstream,
@@ -147,6 +154,7 @@ export async function buildRooms(
     async close() {
       gauges.close();
       await reaper.close();
+      await truth.close();
       events.close();
       stateFile.close();
       record?.close();

@@ -8,6 +8,8 @@ export function openProblemText(problem: OpenProblem, cwd: string): string {
       return problem.problems.map((one) => renderProblem(one, cwd)).join('\n\n');
     case 'bind':
       return problem.message;
+    case 'truth':
+      return `${problem.message}\n  fix: ${problem.remedy}`;
     case 'held': {
       const { holder, dataDir } = problem;
       const who =

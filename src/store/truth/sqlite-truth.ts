@@ -1,0 +1,270 @@
+import { statSync } from 'node:fs';
+import type { StatementSync } from 'node:sqlite';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { truthSum } from '../row-sum.ts';
+import {
+  type Applied,
+  LIST_LIMIT,
+  type ListOptions,
+  TRUTH_LIMITS,
+  type Truth,
+  TruthError,
+  type TruthRecord,
+  type TruthSnapshot,
+  type TruthWrite,
+} from './truth.ts';
+import { createTruth, faultOf, type OpenedTruth, openTruth, takeSnapshot } from './truth-file.ts';
+import { believed, readWhole, type TruthRow, tallied, type Whole, wholeSum } from './truth-whole.ts';
+
+/** A change is in the snapshot so long after it was made, at the latest. */
+const SNAPSHOT_AFTER_MS = 1_000;
+
+export interface SqliteTruthOptions {
+  /** `truth.db` of the data folder, or `:memory:`. */
+  readonly path: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+interface Statements {
+  readonly all: StatementSync;
+  readonly one: StatementSync;
+  readonly page: StatementSync;
+  readonly put: StatementSync;
+  readonly drop: StatementSync;
+  readonly whole: StatementSync;
+}
+
+/**
+ * `truth.db`: everything in it was acknowledged, so a change is on the disk when it resolves, and what cannot be
+ * believed stops the start (TruthUnusable). The file is made by the first change; who never changes anything at run time
+ * has none.
+ *
+ * SQLite runs on the thread of its caller: a change waits for the disk, and with it the process. That is what an
+ * operator's change costs, a few milliseconds; nothing on the way of a call may write here.
+ */
+export class SqliteTruth implements Truth {
+  readonly #path: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #opened: OpenedTruth | null;
+  #statements: Statements | null = null;
+  #cancelSnapshot: (() => void) | null = null;
+  #snapshotting: Promise<void> = Promise.resolve();
+  /** Whether something was written that the snapshot does not have. */
+  #ahead = false;
+  #closed = false;
+
+  /** Throws TruthUnusable where the file is damaged. */
+  constructor({ path, clock, logger }: SqliteTruthOptions) {
+    this.#path = path;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#opened = path === ':memory:' ? createTruth(path) : openTruth(path);
+    // One that was killed may have left a snapshot that is behind.
+    if (this.#opened !== null) this.#snapshotLater();
+  }
+
+  async read(collections: readonly string[]): Promise<TruthSnapshot> {
+    return this.#reading(
+      (statements, { db }) => {
+        const { revision } = readWhole(db);
+        const records = new Map<string, ReadonlyMap<string, TruthRecord>>();
+        for (const collection of collections) {
+          const rows = statements.all.all(collection) as unknown as TruthRow[];
+          records.set(collection, new Map(rows.map((row) => [row.key, record(row)])));
+        }
+        return { revision, records };
+      },
+      () => ({ revision: 0, records: noRecords(collections) }),
+    );
+  }
+
+  async get(collection: string, key: string): Promise<TruthRecord | null> {
+    return this.#reading(
+      (statements) => {
+        const row = statements.one.get(collection, key) as TruthRow | undefined;
+        return row === undefined ? null : record(row);
+      },
+      () => null,
+    );
+  }
+
+  async list(collection: string, options: ListOptions = {}): Promise<readonly TruthRecord[]> {
+    const { prefix = '', after = '', limit = LIST_LIMIT } = options;
+    return this.#reading(
+      (statements) => {
+        const rows = statements.page.all(collection, prefix, after, prefix, prefix, limit);
+        return (rows as unknown as TruthRow[]).map(record);
+      },
+      () => [],
+    );
+  }
+
+  async apply(writes: readonly TruthWrite[]): Promise<Applied> {
+    checkBounds(writes);
+    if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
+    try {
+      this.#opened ??= createTruth(this.#path);
+      this.#refuseLost(this.#opened);
+      const applied = this.#change(this.#opened, writes);
+      if (applied.ok) this.#snapshotLater();
+      return applied;
+    } catch (error) {
+      throw translated(error, this.#path);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#cancelSnapshot?.();
+    await this.#snapshotting;
+    if (this.#ahead) await this.#snapshot();
+    this.#opened?.db.close();
+  }
+
+  #change(opened: OpenedTruth, writes: readonly TruthWrite[]): Applied {
+    const { db } = opened;
+    const { one, put, drop, whole: putWhole } = this.#prepared(opened);
+    db.exec('BEGIN IMMEDIATE');
+    try {
+      const before = readWhole(db);
+      const revision = before.revision + 1;
+      let { count, tally } = before;
+      let changed = false;
+      for (const write of writes) {
+        const { collection, key } = write;
+        const row = one.get(collection, key) as TruthRow | undefined;
+        const found = row === undefined ? null : believed(row).revision;
+        if (write.expected !== undefined && write.expected !== found) {
+          db.exec('ROLLBACK');
+          return { ok: false, write, found };
+        }
+        if (write.kind === 'check' || (write.kind === 'delete' && row === undefined)) continue;
+        changed = true;
+        if (row !== undefined) {
+          tally = tallied(tally, row.sum);
+          count--;
+        }
+        if (write.kind === 'delete') drop.run(collection, key);
+        else {
+          const sum = truthSum(collection, key, write.value, revision);
+          put.run(collection, key, write.value, revision, sum);
+          tally = tallied(tally, sum);
+          count++;
+        }
+      }
+      if (!changed) {
+        db.exec('ROLLBACK');
+        return { ok: true, revision: before.revision };
+      }
+      const after: Whole = { revision, count, tally };
+      putWhole.run(revision, count, tally, wholeSum(after));
+      db.exec('COMMIT');
+      return { ok: true, revision };
+    } catch (error) {
+      if (db.isTransaction) db.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  #reading<T>(run: (statements: Statements, opened: OpenedTruth) => T, nothing: () => T): T {
+    if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
+    if (this.#opened === null) return nothing();
+    try {
+      this.#refuseLost(this.#opened);
+      return run(this.#prepared(this.#opened), this.#opened);
+    } catch (error) {
+      throw translated(error, this.#path);
+    }
+  }
+
+  /** What is written to a file that has lost its name is gone with the process. */
+  #refuseLost({ inode }: OpenedTruth): void {
+    if (this.#path === ':memory:') return;
+    const now = statSync(this.#path, { throwIfNoEntry: false });
+    if (now?.ino === inode) return;
+    const how = now === undefined ? 'was removed' : 'was replaced by another';
+    throw new TruthError('lost', `${this.#path} ${how} while the gateway runs; stop the gateway and put the file back`);
+  }
+
+  #prepared({ db }: OpenedTruth): Statements {
+    const columns = 'collection, key, value, revision, sum';
+    this.#statements ??= {
+      all: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? ORDER BY key`),
+      one: db.prepare(`SELECT ${columns} FROM records WHERE collection = ? AND key = ?`),
+      page: db.prepare(
+        `SELECT ${columns} FROM records WHERE collection = ? AND key >= ? AND key > ? AND substr(key, 1, length(?)) = ? ORDER BY key LIMIT ?`,
+      ),
+      put: db.prepare(
+        `INSERT INTO records (${columns}) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value, revision = excluded.revision, sum = excluded.sum`,
+      ),
+      drop: db.prepare('DELETE FROM records WHERE collection = ? AND key = ?'),
+      whole: db.prepare('UPDATE whole SET revision = ?, count = ?, tally = ?, sum = ? WHERE id = 1'),
+    };
+    return this.#statements;
+  }
+
+  #snapshotLater(): void {
+    this.#ahead = true;
+    if (this.#closed || this.#path === ':memory:') return;
+    this.#cancelSnapshot ??= this.#clock.after(SNAPSHOT_AFTER_MS, () => {
+      this.#cancelSnapshot = null;
+      this.#snapshotting = this.#snapshotting.then(() => this.#snapshot());
+    });
+  }
+
+  /** Never fails: without a new one there is the one before. */
+  async #snapshot(): Promise<void> {
+    if (this.#opened === null || this.#path === ':memory:') return;
+    this.#ahead = false;
+    try {
+      await takeSnapshot(this.#opened.db, this.#path);
+    } catch (error) {
+      this.#ahead = true;
+      this.#logger.warn('truth_snapshot_failed', { file: this.#path, error });
+    }
+  }
+}
+
+function noRecords(collections: readonly string[]): TruthSnapshot['records'] {
+  return new Map(collections.map((collection) => [collection, new Map()]));
+}
+
+function record(row: TruthRow): TruthRecord {
+  const { key, value, revision } = believed(row);
+  return { key, value, revision };
+}
+
+function translated(error: unknown, path: string): TruthError {
+  if (error instanceof TruthError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new TruthError(faultOf(error), `${path}: ${message}`, error);
+}
+
+/** What is beyond the bounds is the caller's mistake, and refused before it by whoever lets users write. */
+function checkBounds(writes: readonly TruthWrite[]): void {
+  const { keyBytes, valueBytes, writes: most, changeBytes } = TRUTH_LIMITS;
+  if (writes.length > most) throw new RangeError(`a change has at most ${most} writes`);
+  let bytes = 0;
+  for (const write of writes) {
+    const { collection, key } = write;
+    const value = write.kind === 'put' ? write.value : '';
+    if (
+      collection === '' ||
+      key === '' ||
+      Buffer.byteLength(key) > keyBytes ||
+      Buffer.byteLength(collection) > keyBytes
+    )
+      throw new RangeError(`a key has 1 to ${keyBytes} bytes`);
+    for (const text of [collection, key, value]) {
+      if (!text.isWellFormed() || text.includes('\0')) throw new RangeError('text has no NUL and no half characters');
+    }
+    const length = Buffer.byteLength(value);
+    if (length > valueBytes) throw new RangeError(`a record has at most ${valueBytes} bytes`);
+    bytes += length;
+  }
+  if (bytes > changeBytes) throw new RangeError(`a change has at most ${changeBytes} bytes`);
+}

@@ -1,0 +1,93 @@
+/*
+ * The port of durable truth: what was decided while the gateway ran and must outlive it (servers added at run time,
+ * suspensions, pins). SQLite implements it here; PostgreSQL can under the same suite (truth.contract.ts).
+ *
+ * It holds records by collection and key and knows nothing of what they mean. Each concern has a small port of its own
+ * over it, so that a second database is one class and not one for every concern.
+ */
+
+/** One record as it is stored. */
+export interface TruthRecord {
+  readonly key: string;
+  /** JSON text. */
+  readonly value: string;
+  /** Of the change that wrote it last; grows over all collections, and is never given twice. */
+  readonly revision: number;
+}
+
+/**
+ * What a write demands of the record that it finds: a revision, null for "there is none", absent for whatever there is.
+ * Of two writers who met, one finds it otherwise.
+ */
+type Expected = number | null;
+
+export type TruthWrite =
+  | {
+      readonly kind: 'put';
+      readonly collection: string;
+      readonly key: string;
+      readonly value: string;
+      readonly expected?: Expected;
+    }
+  | { readonly kind: 'delete'; readonly collection: string; readonly key: string; readonly expected?: Expected }
+  /** Writes nothing: the change holds only if this does. */
+  | { readonly kind: 'check'; readonly collection: string; readonly key: string; readonly expected: Expected };
+
+export type Applied =
+  | { readonly ok: true; readonly revision: number }
+  /** Nothing of the change was written. `found` is what stood there instead: a revision, or null for nothing. */
+  | { readonly ok: false; readonly write: TruthWrite; readonly found: number | null };
+
+/** Everything of some collections at one instant. */
+export interface TruthSnapshot {
+  /** Of the last change of all. */
+  readonly revision: number;
+  /** By collection in the order asked for, then by key. */
+  readonly records: ReadonlyMap<string, ReadonlyMap<string, TruthRecord>>;
+}
+
+export interface Truth {
+  /**
+   * Rejects with TruthError where it cannot be read. An answer is whole: records that cannot be believed make the read
+   * fail, and never make it shorter.
+   */
+  read(collections: readonly string[]): Promise<TruthSnapshot>;
+  /** One record; null where there is none. */
+  get(collection: string, key: string): Promise<TruthRecord | null>;
+  /** Some records of a collection, in the order of their keys: those that begin with `prefix`, and come after `after`. */
+  list(collection: string, options?: ListOptions): Promise<readonly TruthRecord[]>;
+  /**
+   * All of the writes or none, durable when it resolves. Rejects with TruthError where the database does not take it;
+   * nothing was written then.
+   */
+  apply(writes: readonly TruthWrite[]): Promise<Applied>;
+  close(): Promise<void>;
+}
+
+export interface ListOptions {
+  readonly prefix?: string;
+  /** The last key of the page before. */
+  readonly after?: string;
+  /** Default 1 000. */
+  readonly limit?: number;
+}
+
+export const LIST_LIMIT = 1_000;
+
+/** Bounds of one change and of the whole, so that no caller can make it slow for the others. */
+export const TRUTH_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 1_000, changeBytes: 8 * 1024 * 1024 };
+
+/**
+ * Why the truth could not be read or written. `full`: the disk takes no more. `lost`: the file is gone or is another
+ * than the one opened. `damaged`: what was read is not what was written. `unavailable`: all else.
+ */
+export type TruthFault = 'full' | 'lost' | 'damaged' | 'unavailable';
+
+export class TruthError extends Error {
+  readonly fault: TruthFault;
+
+  constructor(fault: TruthFault, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.fault = fault;
+  }
+}
