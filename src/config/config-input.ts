@@ -221,6 +221,8 @@ interface ConfigSessions {
 interface ConfigPool {
   /** A connection of one session or caller without requests for this long is closed. */
   readonly idleTimeoutMs?: number | undefined;
+  /** At the limit of processes, one of a session or caller without requests for this long is ended to make room; its session is told. 0: never, a new one is refused. */
+  readonly sleepAfterMs?: number | undefined;
   /** How often such connections are looked for. */
   readonly sweepMs?: number | undefined;
   /** Failed requests in a row after which a connection is replaced. */

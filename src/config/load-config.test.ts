@@ -56,7 +56,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
     firstListWaitMs: 2000,
     maxTimeoutMs: 600_000,
     maxProcesses: 128,
-    pool: { idleTimeoutMs: 1_800_000, sweepMs: 300_000, maxErrors: 10 },
+    pool: { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 300_000, maxErrors: 10 },
     dataDir: null,
     logLevel: 'info',
   });
@@ -87,10 +87,10 @@ test('a definition without what its type needs is refused, field by field S3.14 
   assert.deepEqual(await codes({ mcpServers: { '': one } }), ['TL1402']);
 });
 
-test('S1.5 check:C2 the pool’s numbers are settings, each by itself, and checked: none is zero', async () => {
+test('S1.5 check:C2 the pool’s numbers are settings, each by itself, and checked: zero only where it means never', async () => {
   const { pool } = await state({ pool: { sweepMs: 1000, maxErrors: 3 } });
-  assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sweepMs: 1000, maxErrors: 3 });
-  for (const bad of [{ idleTimeoutMs: 0 }, { sweepMs: 0 }, { maxErrors: 0 }, { maxErrors: 1.5 }, { sweepMs: '5m' }]) {
+  assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 1000, maxErrors: 3 });
+  for (const bad of [{ idleTimeoutMs: 0 }, { sweepMs: 0 }, { sleepAfterMs: -1 }, { maxErrors: 0 }, { maxErrors: 1.5 }, { sweepMs: '5m' }]) {
     assert.equal((await codes({ pool: bad })).length, 1, JSON.stringify(bad));
   }
   assert.equal((await codes({ pool: { idleTimeout: 5 } })).length, 1);

@@ -118,6 +118,15 @@ const settingsShape = {
         .default(DEFAULTS.pool.idleTimeoutMs)
         .optional()
         .describe('A connection of one session or caller without requests for this long is closed.'),
+      sleepAfterMs: z
+        .int()
+        .min(0)
+        .max(LONGEST_MS)
+        .default(DEFAULTS.pool.sleepAfterMs)
+        .optional()
+        .describe(
+          'At the limit of processes, one of a session or caller without requests for this long is ended to make room; its session is told. 0: never, a new one is refused.',
+        ),
       sweepMs: timeMs
         .min(1_000)
         .default(DEFAULTS.pool.sweepMs)

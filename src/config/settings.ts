@@ -60,6 +60,7 @@ export class SettingsReader {
       maxProcesses: this.#number('maxProcesses') ?? DEFAULTS.maxProcesses,
       pool: {
         idleTimeoutMs: this.#number('pool', 'idleTimeoutMs') ?? DEFAULTS.pool.idleTimeoutMs,
+        sleepAfterMs: this.#number('pool', 'sleepAfterMs') ?? DEFAULTS.pool.sleepAfterMs,
         sweepMs: this.#number('pool', 'sweepMs') ?? DEFAULTS.pool.sweepMs,
         maxErrors: this.#number('pool', 'maxErrors') ?? DEFAULTS.pool.maxErrors,
       },

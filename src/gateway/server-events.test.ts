@@ -150,6 +150,12 @@ test('a session is told when a server lost what it kept for it', async () => {
     .map(({ message }) => JSON.parse(message.body.toString()).data);
   assert.match(idle, /'a' was ended because it was not used for long; what it kept for this session is lost/);
   assert.match(errors, /'a' was ended because it failed too often/);
+  for (const cause of ['room', 'removed'] as const) bench.gateway.stateLost('a', 'one', cause);
+  const [room, removed] = bench.streams.delivered
+    .slice(3)
+    .map(({ message }) => JSON.parse(message.body.toString()).data);
+  assert.match(room, /'a' was not used for long, and was ended to make room for others; what it kept/);
+  assert.match(removed, /'a' was removed; what it kept for this session is lost/);
 });
 
 test('check:B13 a log level goes at once to servers with a connection of the session’s own, and starts no other', async () => {

@@ -27,7 +27,9 @@ const METHOD_NOT_FOUND = -32601;
 /** What became of a server, as a session is told of it. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
   idle: 'was ended because it was not used for long',
+  room: 'was not used for long, and was ended to make room for others',
   errors: 'was ended because it failed too often',
+  removed: 'was removed',
   restarted: 'was restarted',
 };
 

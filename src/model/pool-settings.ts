@@ -2,6 +2,8 @@
 export interface PoolSettings {
   /** A connection of one session or principal that was not used for so long is closed. */
   readonly idleTimeoutMs: number;
+  /** Where there is no room for another process, one that was not used for so long is ended for it; 0: none is. */
+  readonly sleepAfterMs: number;
   /** How often connections to close are looked for. */
   readonly sweepMs: number;
   /** Requests in a row that failed, after which a connection is replaced. */
@@ -9,4 +11,9 @@ export interface PoolSettings {
 }
 
 /** S1.1 */
-export const POOL_DEFAULTS: PoolSettings = { idleTimeoutMs: 30 * 60_000, sweepMs: 5 * 60_000, maxErrors: 10 };
+export const POOL_DEFAULTS: PoolSettings = {
+  idleTimeoutMs: 30 * 60_000,
+  sleepAfterMs: 10 * 60_000,
+  sweepMs: 5 * 60_000,
+  maxErrors: 10,
+};

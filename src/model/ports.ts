@@ -45,8 +45,11 @@ export interface Upstreams {
   releaseSession(sessionId: string): void;
 }
 
-/** Why a connection is gone: nobody used it for long, it failed too often, or anything else. */
-export type StateLoss = 'idle' | 'errors' | 'restarted';
+/**
+ * Why a connection is gone: nobody used it for long, there was no room for it and another, it failed too often, its
+ * server is no longer there, or anything else.
+ */
+export type StateLoss = 'idle' | 'room' | 'errors' | 'removed' | 'restarted';
 
 /** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
 export interface UpstreamEvents {

@@ -124,6 +124,8 @@ export interface Server {
   readonly description: string | null;
   /** null: by the era of the server. */
   readonly isolation: Isolation | null;
+  /** Processes that share the calls of a server that everybody shares; absent: one. */
+  readonly replicas?: number;
   /** Request header whose value isolates stateless clients from each other; null without one. */
   readonly isolationHeader: string | null;
   /** Deadline of a call. Default 60 000. */

@@ -9,9 +9,10 @@ import type { Connection } from './connection.ts';
 import type { Connector } from './connector.ts';
 import { EraUnspoken } from './era-unspoken.ts';
 import type { NodeLimits } from './node-limits.ts';
+import type { Wanted } from './pool-slot.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
-import { SessionPool, type Wanted } from './session-pool.ts';
+import { SessionPool, type Swept } from './session-pool.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 import { SHARED, tenancyOf } from './tenancy.ts';
 import { WaitingSessions } from './waiting-sessions.ts';
@@ -26,6 +27,8 @@ export interface ClientConnectionsDeps {
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
   readonly adopted: (connection: Connection, want: Wanted) => void;
+  /** The pool has closed it. */
+  readonly swept: (swept: Swept) => void;
 }
 
 /** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
@@ -59,6 +62,7 @@ export class ClientConnections {
       quota: deps.quota,
       limit: () => this.#server.limits.maxProcesses,
       settings: () => deps.limits.pool,
+      swept: deps.swept,
     });
   }
 

@@ -1,11 +1,12 @@
+import type { PhaseTimes } from '../http/phase-times.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Server } from '../model/server.ts';
 import type { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
+import type { Wanted } from './pool-slot.ts';
 import { digestOfKey, labelOf } from './session-key.ts';
-import type { Wanted } from './session-pool.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 import type { Transport } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
@@ -20,6 +21,7 @@ export interface ConnectorDeps
   extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport'> {
   readonly times: UpstreamTimes;
   readonly eras: SpokenEras;
+  readonly phases: PhaseTimes | null;
   readonly owner: ConnectionOwner<Connection>;
   readonly tool: (profile: ClientProfile, name: string) => Buffer | null;
   readonly dropped: (reason: string) => void;
@@ -126,10 +128,10 @@ export class Connector {
   }
 
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
-    const { clock, eraVerdicts, openTransport, times, owner, tool, dropped, abandoned } = this.#deps;
+    const { clock, eraVerdicts, openTransport, times, phases, owner, tool, dropped, abandoned } = this.#deps;
     const { profile, tenancy } = want;
     const connection = (kind: Transport['kind']) => {
-      const transport = openTransport(server, { kind, label: labelOf(tenancy) });
+      const transport = openTransport(server, { kind, label: labelOf(tenancy), phases });
       return new Connection(transport, {
         server: server.name,
         profile,

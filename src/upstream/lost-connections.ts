@@ -1,7 +1,8 @@
 import type { Connection } from './connection.ts';
 import { EraUnspoken } from './era-unspoken.ts';
 import { asGatewayError } from './failures.ts';
-import type { SessionPool, Wanted } from './session-pool.ts';
+import type { Wanted } from './pool-slot.ts';
+import type { SessionPool } from './session-pool.ts';
 import { sessionOf } from './tenancy.ts';
 
 /** Connections that a crash took, to be brought back by the next start of the server. */

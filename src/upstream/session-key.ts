@@ -17,9 +17,14 @@ export function isolationOf(server: Server, era: Era): Isolation {
  * no space, so they cannot collide with the composed keys; for the most common cases the key costs nothing.
  */
 export function sessionKey(client: ClientProfile, isolation: Isolation, era: Era): string {
-  if (isolation === 'shared') return SHARED_KEYS[era];
+  if (isolation === 'shared') return replicaKey(era, 1);
   const key = ownKey(client, isolation);
   return era === 'stateful' ? key : `stateless ${key}`;
+}
+
+/** The key of one of several processes that share the calls of a server. The first has the key of an only one. */
+export function replicaKey(era: Era, replica: number): string {
+  return replica === 1 ? SHARED_KEYS[era] : `${SHARED_KEYS[era]} replica ${replica}`;
 }
 
 /** The keys under which a session may have a connection of its own. */
@@ -45,6 +50,8 @@ export function labelOf(tenancy: Tenancy): string {
       return `session ${digestOfKey(tenancy.sessionId).slice(0, 8)}`;
     case 'principal':
       return `principal ${tenancy.principal}`;
+    case 'shared':
+      return tenancy.replica === undefined ? 'shared' : `shared replica ${tenancy.replica}`;
     default:
       return tenancy.kind;
   }

@@ -6,9 +6,12 @@ import type { PoolSettings } from '../model/pool-settings.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import { Attempt } from './attempt.ts';
 import type { Connection } from './connection.ts';
-import type { ProcessQuota } from './process-quota.ts';
+import { longestUnused } from './longest-unused.ts';
+import { mayFit, type Slot, type Wanted } from './pool-slot.ts';
+import type { ProcessQuota, Yielding } from './process-quota.ts';
+import { ProcessRoom } from './process-room.ts';
 import { labelOf } from './session-key.ts';
-import { isExclusive, SPARE, type Tenancy } from './tenancy.ts';
+import { isExclusive, isReplica, SPARE, type Tenancy } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
@@ -30,43 +33,29 @@ export interface SessionPoolDeps {
   /** The server's own limit of processes. */
   readonly limit: () => number;
   readonly settings: () => PoolSettings;
+  /** The pool has closed a connection whose owner may want another. Must not throw. */
+  readonly swept: (swept: Swept) => void;
 }
 
-/** What a sweep closed, and why. */
+/** What the pool closed of its own accord, and why: `room` is for somebody else's connection. */
 export interface Swept {
   readonly want: Wanted;
   readonly connection: Connection;
-  readonly why: 'idle' | 'errors';
+  readonly why: 'idle' | 'errors' | 'room';
   /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
   readonly resumable: boolean;
-}
-
-/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
-export interface Wanted {
-  /** null where it is to be found out. */
-  readonly era: Era | null;
-  readonly key: string;
-  readonly tenancy: Tenancy;
-  readonly profile: ClientProfile;
-}
-
-interface Slot extends Wanted {
-  connection: Connection | null;
-  opening: Promise<Connection> | null;
-  readonly attempt: Attempt;
 }
 
 /**
  * The connections of one server by session key. Opening is single flight per key and takes no lock beyond it, so a
  * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
  * server was listed over, kept for the first client with the same capabilities. A busy connection is never evicted;
- * above the limits a new one is refused.
+ * above the limits room is made by ending what was not used for long, or a new one is refused.
  */
-export class SessionPool {
+export class SessionPool implements Yielding {
   readonly #deps: SessionPoolDeps;
+  readonly #room: ProcessRoom;
   readonly #slots = new Map<string, Slot>();
-  readonly #counted = new Set<Connection>();
-  #opening = 0;
   #spare: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
@@ -75,6 +64,7 @@ export class SessionPool {
 
   constructor(deps: SessionPoolDeps) {
     this.#deps = deps;
+    this.#room = new ProcessRoom(deps);
   }
 
   /** The connection under this key, if calls can be sent on it now. */
@@ -167,7 +157,7 @@ export class SessionPool {
 
   /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
   forget(connection: Connection): Wanted | null {
-    this.#uncount(connection);
+    this.#room.gone(connection);
     if (this.#spare?.connection === connection) {
       const spare = this.#spare;
       this.#spare = null;
@@ -193,23 +183,42 @@ export class SessionPool {
    * Closes what one session or principal has not used for long, and whatever failed too often in a row (S1.7). A busy
    * connection stays, whatever is against it.
    */
-  sweep(): Swept[] {
+  sweep(): void {
     const { idleTimeoutMs, maxErrors } = this.#deps.settings();
     const usedSince = this.#deps.clock.now() - idleTimeoutMs;
-    const swept: Swept[] = [];
     for (const slot of [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])]) {
       const { connection } = slot;
       if (connection === null || connection.busy) continue;
       const { consecutiveErrors, lastUsedAt } = connection.use;
-      const failing = consecutiveErrors >= maxErrors;
-      if (!failing && !(isExclusive(slot.tenancy) && lastUsedAt < usedSince)) continue;
-      if (slot === this.#spare) this.#spare = null;
-      else this.#slots.delete(slot.key);
-      const resumable = !failing && connection.mcpSessionId !== null;
-      swept.push({ want: slot, connection, why: failing ? 'errors' : 'idle', resumable });
-      void this.#close(connection, resumable ? 'shutdown' : 'remove');
+      if (consecutiveErrors >= maxErrors) this.#giveUp(slot, connection, 'errors');
+      else if (isExclusive(slot.tenancy) && lastUsedAt < usedSince) this.#giveUp(slot, connection, 'idle');
     }
-    return swept;
+  }
+
+  unusedSince(): number | null {
+    return this.#longestUnused()?.connection?.use.lastUsedAt ?? null;
+  }
+
+  yieldOne(): void {
+    const slot = this.#longestUnused();
+    if (slot?.connection == null) return;
+    this.#room.gone(slot.connection);
+    this.#giveUp(slot, slot.connection, 'room');
+  }
+
+  /** The connection that is ended first when room is needed; null where all are in use, or were lately. */
+  #longestUnused(): Slot | null {
+    const { sleepAfterMs } = this.#deps.settings();
+    return sleepAfterMs === 0 ? null : longestUnused(this.#slots.values(), this.#deps.clock.now() - sleepAfterMs);
+  }
+
+  /** An HTTP session is left to its server, to be gone on with; a process takes its state along. */
+  #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
+    if (slot === this.#spare) this.#spare = null;
+    else this.#slots.delete(slot.key);
+    const resumable = why !== 'errors' && connection.mcpSessionId !== null;
+    void this.#close(connection, resumable ? 'shutdown' : 'remove');
+    this.#deps.swept({ want: slot, connection, why, resumable });
   }
 
   async drained(deadlineMs: number): Promise<void> {
@@ -220,6 +229,7 @@ export class SessionPool {
     const slots = [...this.#slots.values(), ...this.#replaced, ...(this.#spare === null ? [] : [this.#spare])];
     this.#slots.clear();
     this.#spare = null;
+    this.#deps.quota?.leave(this);
     await Promise.all(slots.map((slot) => this.#end(slot, how)));
   }
 
@@ -239,21 +249,18 @@ export class SessionPool {
 
   async #connect(slot: Slot): Promise<Connection> {
     this.#makeRoom(slot);
-    const { quota, connect } = this.#deps;
-    quota?.take();
-    this.#opening++;
-    let connection: Connection | null = null;
+    const room = this.#room;
+    room.take(this);
+    let connection: Connection;
     try {
-      connection = await connect(slot, slot.attempt);
+      connection = await this.#deps.connect(slot, slot.attempt);
     } catch (error) {
+      room.failed();
       throw slot.attempt.cancelled ? this.#unwanted() : error;
-    } finally {
-      this.#opening--;
-      if (connection === null) quota?.release();
     }
-    this.#counted.add(connection);
+    room.opened(connection);
     if (!connection.ready) {
-      this.#uncount(connection);
+      room.gone(connection);
       throw new GatewayError('NOT_SENT', `the connection to ${this.#deps.server} ended at once`);
     }
     const wanted = slot === this.#spare || this.#slots.get(slot.key) === slot;
@@ -294,32 +301,24 @@ export class SessionPool {
     this.#deps.adopted(connection, slot);
   }
 
-  /** Below the limits, if need be by ending what is idle and nobody would miss; else REFUSED. */
+  /** Below the limits, if need be by ending what is idle; else REFUSED. What nobody would miss goes first. */
   #makeRoom(slot: Slot): void {
-    const { quota, server, limit } = this.#deps;
-    if (quota === null) return;
-    const serverFull = () => this.#counted.size + this.#opening >= limit();
+    const room = this.#room;
     const spare = this.#spare;
-    if ((serverFull() || quota.full) && spare !== null && spare !== slot && spare.connection?.busy === false) {
+    if (room.full && spare !== null && spare !== slot && spare.connection?.busy === false) {
       this.#spare = null;
       this.#evict(spare.connection);
     }
-    if (serverFull() || quota.full) this.#evictStateless(slot);
-    const retryAfterMs = 1_000;
-    if (serverFull()) {
-      const text = `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`;
-      throw new GatewayError('OVERLOADED', text, { server, retryAfterMs });
-    }
-    if (quota.full) {
-      const text = `this node runs ${quota.max} server processes, its limit (maxProcesses); end a session or raise it`;
-      throw new GatewayError('OVERLOADED', text, { server, retryAfterMs });
-    }
+    if (room.full) this.#evictStateless(slot);
+    if (room.serverFull) this.yieldOne();
+    if (room.nodeFull && !room.serverFull) this.#deps.quota?.makeRoom();
+    if (room.full) throw room.refusal();
   }
 
   /** An idle connection of the stateless era holds nothing that the next one would not have as well. */
   #evictStateless(wanting: Slot): void {
-    for (const [key, { connection }] of this.#slots) {
-      if (key === wanting.key || connection?.era !== 'stateless' || connection.busy) continue;
+    for (const [key, { connection, tenancy }] of this.#slots) {
+      if (key === wanting.key || connection?.era !== 'stateless' || connection.busy || isReplica(tenancy)) continue;
       this.#slots.delete(key);
       this.#evict(connection);
       return;
@@ -327,7 +326,7 @@ export class SessionPool {
   }
 
   #evict(connection: Connection): void {
-    this.#uncount(connection);
+    this.#room.gone(connection);
     void this.#close(connection, 'remove');
   }
 
@@ -353,18 +352,7 @@ export class SessionPool {
       await connection.close(how);
     } finally {
       this.#closing.delete(connection);
-      this.#uncount(connection);
+      this.#room.gone(connection);
     }
   }
-
-  #uncount(connection: Connection): void {
-    if (this.#counted.delete(connection)) this.#deps.quota?.release();
-  }
-}
-
-/** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
-function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
-  if (slot.profile.fingerprint !== profile.fingerprint) return false;
-  const has = slot.connection?.era ?? slot.era;
-  return has === null || era === null || has === era;
 }

@@ -136,7 +136,10 @@ export class Supervisor {
     if (this.up) return;
     if (this.#running !== null) await this.#running.done;
     else if (this.state === 'unknown' || this.state === 'degraded') await this.#run(true);
-    else if (this.state === 'failed' && this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS) {
+    else if (
+      this.state === 'failed' &&
+      (this.#noRoom || this.#deps.clock.now() - this.#lastEarly >= EARLY_ATTEMPT_MS)
+    ) {
       this.#lastEarly = this.#deps.clock.now();
       await this.#run(false);
     }
@@ -297,10 +300,15 @@ export class Supervisor {
     this.#machine.move('auth_required', error);
   }
 
-  /** Our own abort says nothing of the server. */
+  /** Nothing was started, because of our own limits: trying again costs nothing. */
+  get #noRoom(): boolean {
+    return this.#machine.error?.code === 'OVERLOADED';
+  }
+
+  /** Our own abort, and our own limits, say nothing of the server. */
   #count(error: GatewayError): void {
     const found = failureClass(error);
-    if (found === 'abort') return;
+    if (found === 'abort' || error.code === 'OVERLOADED') return;
     this.#setbacks++;
     if (found === 'transient') this.#failures++;
   }
@@ -333,6 +341,7 @@ export class Supervisor {
   #refusal(): GatewayError {
     const { server } = this.#deps;
     const { state, error } = this.#machine;
+    if (state === 'failed' && error?.code === 'OVERLOADED') return error;
     if (state === 'auth_required') {
       return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
     }

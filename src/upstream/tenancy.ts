@@ -2,11 +2,12 @@ import type { ClientProfile } from '../model/client-profile.ts';
 
 /**
  * Whose a connection is. `spare`: nobody's yet; it was opened to list the server, and the first session with the same
- * capabilities gets it. `shared`: everybody's, so nothing the server sends unasked can be attributed on it.
+ * capabilities gets it. `shared`: everybody's, so nothing the server sends unasked can be attributed on it; where it is
+ * one of several replicas, that one's number.
  */
 export type Tenancy =
   | { readonly kind: 'spare' }
-  | { readonly kind: 'shared' }
+  | { readonly kind: 'shared'; readonly replica?: number }
   | { readonly kind: 'session'; readonly sessionId: string }
   | { readonly kind: 'principal'; readonly principal: string; readonly handle: boolean };
 
@@ -24,6 +25,11 @@ export function isExclusive(tenancy: Tenancy): boolean {
  */
 export function isOneClient(tenancy: Tenancy): boolean {
   return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle);
+}
+
+/** One of several processes that are everybody's. */
+export function isReplica(tenancy: Tenancy): boolean {
+  return tenancy.kind === 'shared' && tenancy.replica !== undefined;
 }
 
 /** The one client session it belongs to; null where it is not one session's. */

@@ -104,6 +104,7 @@ export function assembleUpstream(
       knownCatalogs,
       connectionFor: (profile, era) => runs.listingConnection(profile, era),
       listed: (fingerprint, lists) => {
+    swept: (swept) => events.swept(swept),
         if (lists.length > 0) deps.events.catalogChanged(name, fingerprint, lists);
         observer.listed();
       },

@@ -129,6 +129,7 @@ test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN,
   assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
   assert.equal(script.last.closedWith, 'remove');
   assert.equal(script.live.length, 0);
+  assert.deepEqual(bench.events.causes, ['removed'], 'and nobody is told that it was restarted');
 });
 
 test('S3.13 check:A7 settings that need no new connection take effect on the running one', async () => {

@@ -4,7 +4,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { POOL_DEFAULTS } from '../model/pool-settings.ts';
-import type { Upstreams } from '../model/ports.ts';
+import type { StateLoss, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
@@ -216,7 +216,7 @@ export class UpstreamSet implements Upstreams {
     if (desired !== server) next.update(desired);
     this.#upstreams.set(server.name, next);
     if (!desired.enabled) void next.suspend();
-    if (before !== undefined) await this.#leave(before);
+    if (before !== undefined) await this.#leave(before, 'restarted');
   }
 
   async #remove(name: string): Promise<void> {
@@ -224,12 +224,14 @@ export class UpstreamSet implements Upstreams {
     if (upstream === undefined) return;
     this.#upstreams.delete(name);
     this.#deps.knownCatalogs.forget(name);
-    await this.#leave(upstream);
+    this.#stories.get(name)?.end();
+    this.#stories.delete(name);
+    await this.#leave(upstream, 'removed');
   }
 
   /** Lets what is in flight finish, then ends it. */
-  async #leave(upstream: Upstream): Promise<void> {
-    const left = upstream.drained(this.#times.drainMs).then(() => upstream.close('remove'));
+  async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
+    const left = upstream.drained(this.#times.drainMs).then(() => upstream.close('remove', why));
     this.#leaving.add(left);
     await left.finally(() => this.#leaving.delete(left));
   }

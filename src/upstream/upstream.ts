@@ -2,6 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
+import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
@@ -82,8 +83,7 @@ export class Upstream {
   }
 
   sweep(): void {
-    const { connections, events } = this.#parts;
-    for (const swept of connections.pool.sweep()) events.swept(swept);
+    this.#parts.connections.pool.sweep();
   }
 
   status(): ServerStatus {
@@ -94,13 +94,16 @@ export class Upstream {
     return this.#parts.connections.pool.drained(deadlineMs);
   }
 
-  /** Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. */
-  async close(how: CloseReason): Promise<void> {
+  /**
+   * Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. `why` is what sessions are told
+   * that lose state.
+   */
+  async close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
     const { runs, upkeep, connections, events, supervisor } = this.#parts;
     runs.closing(how);
     upkeep.close();
     if (how === 'remove') {
-      for (const connection of connections.pool.connections()) events.stateLost(connection);
+      for (const connection of connections.pool.connections()) events.stateLost(connection, why);
     }
     await supervisor.stop();
   }

@@ -1,0 +1,28 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Era } from '../model/message.ts';
+import type { Attempt } from './attempt.ts';
+import type { Connection } from './connection.ts';
+import type { Tenancy } from './tenancy.ts';
+
+/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
+export interface Wanted {
+  /** null where it is to be found out. */
+  readonly era: Era | null;
+  readonly key: string;
+  readonly tenancy: Tenancy;
+  readonly profile: ClientProfile;
+}
+
+/** The place of such a connection in the pool, from when it begins to be opened. */
+export interface Slot extends Wanted {
+  connection: Connection | null;
+  opening: Promise<Connection> | null;
+  readonly attempt: Attempt;
+}
+
+/** Whether the slot has, or may turn out to have, what a client of these capabilities needs in this era. */
+export function mayFit(slot: Slot, profile: ClientProfile, era: Era | null): boolean {
+  if (slot.profile.fingerprint !== profile.fingerprint) return false;
+  const has = slot.connection?.era ?? slot.era;
+  return has === null || era === null || has === era;
+}

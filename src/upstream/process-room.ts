@@ -1,0 +1,71 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Connection } from './connection.ts';
+import type { ProcessQuota, Yielding } from './process-quota.ts';
+
+/** What a caller is told to wait before it tries again. */
+const RETRY_AFTER_MS = 1_000;
+
+export interface ProcessRoomDeps {
+  readonly server: string;
+  /** The node's limit of processes; null for servers that are none. */
+  readonly quota: ProcessQuota | null;
+  /** The server's own limit of processes. */
+  readonly limit: () => number;
+}
+
+/**
+ * The processes of one server, counted against its own limit and the node's from before they are started until nothing
+ * is left of them.
+ */
+export class ProcessRoom {
+  readonly #deps: ProcessRoomDeps;
+  readonly #counted = new Set<Connection>();
+  #opening = 0;
+
+  constructor(deps: ProcessRoomDeps) {
+    this.#deps = deps;
+  }
+
+  /** The server has as many as it may have, whatever the node has. */
+  get serverFull(): boolean {
+    return this.#deps.quota !== null && this.#counted.size + this.#opening >= this.#deps.limit();
+  }
+
+  get nodeFull(): boolean {
+    return this.#deps.quota?.full === true;
+  }
+
+  get full(): boolean {
+    return this.serverFull || this.nodeFull;
+  }
+
+  /** REFUSED, with the limit that is in the way. */
+  refusal(): GatewayError {
+    const { server, limit, quota } = this.#deps;
+    const text = this.serverFull
+      ? `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`
+      : `this node runs ${quota?.max} server processes, its limit (maxProcesses); end a session or raise it`;
+    return new GatewayError('OVERLOADED', text, { server, retryAfterMs: RETRY_AFTER_MS });
+  }
+
+  /** A process is about to be started; `opened` or `failed` follows. */
+  take(pool: Yielding): void {
+    this.#deps.quota?.take(pool);
+    this.#opening++;
+  }
+
+  opened(connection: Connection): void {
+    this.#opening--;
+    this.#counted.add(connection);
+  }
+
+  failed(): void {
+    this.#opening--;
+    this.#deps.quota?.release();
+  }
+
+  /** Nothing is left of it, or it is as good as gone. */
+  gone(connection: Connection): void {
+    if (this.#counted.delete(connection)) this.#deps.quota?.release();
+  }
+}
