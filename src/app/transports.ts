@@ -1,5 +1,6 @@
 import type { HttpClientPort } from '../http/client-port.ts';
 import { openHttpClient } from '../http/open-http-client.ts';
+import type { PhaseTimes } from '../http/phase-times.ts';
 import { Resolver } from '../http/resolver.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
@@ -39,7 +40,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
     swept: (count) => deps.logger.warn('containers_swept', { count }),
   });
   const resolver = new Resolver({ clock: deps.clock });
-  return (server, { kind, label }): Transport => {
+  return (server, { kind, label, phases = null }): Transport => {
     const logger = deps.logger.child({ server: server.name, connection: label });
     const spec = server.transport;
     switch (spec.type) {
@@ -70,7 +71,7 @@ export function transports(deps: TransportsDeps): OpenTransport {
         return new MemoryTransport(server.name, factory);
       }
       default:
-        return overHttp(server, spec, kind, deps, clients, resolver);
+        return overHttp(server, spec, kind, deps, clients, resolver, phases);
     }
   };
 }
@@ -83,6 +84,7 @@ function overHttp(
   deps: TransportsDeps,
   clients: HttpClientShare,
   resolver: Resolver,
+  phases: PhaseTimes | null,
 ): Transport {
   const options = {
     server: server.name,
@@ -92,7 +94,7 @@ function overHttp(
     random: deps.random,
     openClient: (url: URL): HttpClientPort =>
       clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
-        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver }),
+        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver, phases }),
       ),
   };
   if (kind === 'sse') return new SseTransport(options);

@@ -1,7 +1,9 @@
 import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { Clock } from '../model/clock.ts';
 import type { ActiveRequest, RequestChannel } from './active-request.ts';
+import { GIVEN_UP_MS, timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
 import type { ResponseHead } from './response-head.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
 
@@ -24,6 +26,7 @@ export interface ConnectionOptions {
   readonly connectTimeoutMs: number;
   readonly headTimeoutMs: number;
   readonly bodyPauseMs: number;
+  readonly phases: PhaseTimes | null;
 }
 
 const READ_BYTES = 64 * 1024;
@@ -61,6 +64,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #stopDeadline: (() => void) | null = null;
   #headSince = 0;
   #bodySince = 0;
+  /** When the request was written whose answer has not begun; 0 where nobody wants to know. */
+  #askedAt = 0;
   /** The pool's: until when it may be handed out again. */
   idleUntil = 0;
 
@@ -86,6 +91,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       },
     });
     this.#socket = socket;
+    if (options.phases !== null) timeConnect(socket, options.host, false, options.phases, options.clock);
     this.#stopConnectTimer = options.clock.after(options.connectTimeoutMs, () =>
       this.#fail(new HttpFailure('timeout', false, `no connection within ${options.connectTimeoutMs} ms`)),
     );
@@ -170,8 +176,17 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       for (const part of body) socket.write(part);
       socket.uncork();
     }
+    // Requests without a body may open a stream that begins when there is something to tell.
+    if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.now();
     // The first try to write is synchronous: an error that stands now means that the kernel took nothing at all.
     this.#written = socket.errored === null && !socket.destroyed;
+  }
+
+  /** The first byte of the answer is here; or nobody waits for it any longer, and it had this time at least. */
+  #begun(leastMs: number): void {
+    const tookMs = this.#options.clock.now() - this.#askedAt;
+    this.#askedAt = 0;
+    if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
   }
 
   /** A large body of known length is read straight to where it will stay; the read cannot go beyond its end. */
@@ -187,6 +202,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   #read(length: number, bytes: Buffer): void {
     if (this.#gone) return;
+    if (this.#askedAt !== 0) this.#begun(0);
     const problem = this.#parser.push(bytes, length);
     if (this.#gone) return;
     if (this.#complete) {
@@ -260,6 +276,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #destroy(failure: HttpFailure | null): void {
     if (this.#gone) return;
     this.#gone = true;
+    if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
     this.#parser.stop();
     this.#stopConnectTimer();
     this.#stopDeadline?.();

@@ -6,6 +6,7 @@ import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from
 import { fewDescriptorsLeft } from './descriptor-limit.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
 import { Resolver } from './resolver.ts';
 
 export type * from './client-port.ts';
@@ -23,6 +24,8 @@ export interface HttpClientOptions {
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
+  /** Where it is taken down how long what takes. */
+  readonly phases?: PhaseTimes | null;
 }
 
 /** How often a request moves to another connection because a kept one was dead before it took a byte (F24). */
@@ -72,6 +75,7 @@ export class HttpClient implements HttpClientPort {
       connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
       headTimeoutMs: options.headTimeoutMs ?? 10_000,
       bodyPauseMs: options.bodyPauseMs ?? 30_000,
+      phases: options.phases ?? null,
     };
     this.#pool = {
       connected: (connection) => {

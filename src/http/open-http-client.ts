@@ -2,6 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { TlsSpec } from '../model/server.ts';
 import { HttpClient } from './client.ts';
 import type { HttpClientPort } from './client-port.ts';
+import type { PhaseTimes } from './phase-times.ts';
 import { type ProxyEnvironment, proxyFor } from './proxy-choice.ts';
 import { Resolver } from './resolver.ts';
 import { UndiciClient } from './undici-client.ts';
@@ -16,6 +17,8 @@ export interface OpenHttpClientOptions {
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
+  /** Where it is taken down how long what takes. */
+  readonly phases?: PhaseTimes | null;
 }
 
 /**
@@ -23,13 +26,14 @@ export interface OpenHttpClientOptions {
  * TypeError for a scheme other than http and https, and for a proxy variable that is not a URL.
  */
 export function openHttpClient(url: URL | string, options: OpenHttpClientOptions = {}): HttpClientPort {
-  const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs } = options;
+  const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs, phases = null } = options;
   const origin = new URL(url);
   if (origin.protocol !== 'http:' && origin.protocol !== 'https:') throw new TypeError('only http and https URLs');
   const proxy = options.env === undefined ? null : proxyFor(origin, options.env);
   const lookup = (options.resolver ?? new Resolver(clock === undefined ? {} : { clock })).lookup;
   const common = {
     lookup,
+    phases,
     ...(clock === undefined ? {} : { clock }),
     ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
     ...(headTimeoutMs === undefined ? {} : { headTimeoutMs }),

@@ -1,9 +1,11 @@
-import type { LookupFunction } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import type { Dispatcher } from 'undici';
 import { type Clock, systemClock } from '../model/clock.ts';
 import type { TlsSpec } from '../model/server.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
+import { timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
 import { UndiciRequest } from './undici-request.ts';
 
 export interface UndiciClientOptions {
@@ -14,6 +16,8 @@ export interface UndiciClientOptions {
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
   readonly bodyPauseMs?: number;
+  /** Through a proxy only the first byte can be told. */
+  readonly phases?: PhaseTimes | null;
 }
 
 /**
@@ -40,6 +44,7 @@ export class UndiciClient implements HttpClientPort {
       clock: this.#clock,
       headTimeoutMs: this.#options.headTimeoutMs ?? 10_000,
       bodyPauseMs: this.#options.bodyPauseMs ?? 30_000,
+      phases: this.#options.phases ?? null,
       ended: (ended) => void this.#running.delete(ended),
     });
     this.#running.add(active);
@@ -68,8 +73,8 @@ export class UndiciClient implements HttpClientPort {
   }
 
   async #open(): Promise<Dispatcher> {
-    const { Agent, ProxyAgent } = await import('undici');
-    const { tls, proxy, lookup } = this.#options;
+    const { Agent, ProxyAgent, buildConnector } = await import('undici');
+    const { tls, proxy, lookup, phases = null } = this.#options;
     const timeout = this.#options.connectTimeoutMs ?? 5_000;
     const secure = {
       ...(tls.ca === undefined ? {} : { ca: tls.ca }),
@@ -77,7 +82,15 @@ export class UndiciClient implements HttpClientPort {
       ...(tls.key === undefined ? {} : { key: tls.key.reveal() }),
     };
     const limits = { pipelining: 1, maxHeaderSize: 64 * 1024, headersTimeout: 0, bodyTimeout: 0, allowH2: false };
-    if (proxy === null) return new Agent({ ...limits, connect: { ...secure, lookup, timeout } });
+    if (proxy === null) {
+      const connector = buildConnector({ ...secure, lookup, timeout, allowH2: false });
+      const connect: typeof connector = (options, callback) => {
+        // It hands the socket back, which its types do not know.
+        const socket = connector(options, callback) as unknown as Socket;
+        if (phases !== null) timeConnect(socket, options.hostname, options.protocol === 'https:', phases, this.#clock);
+      };
+      return new Agent({ ...limits, connect });
+    }
     return new ProxyAgent({
       ...limits,
       uri: proxy.href,

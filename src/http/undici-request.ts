@@ -2,8 +2,10 @@ import type { Dispatcher } from 'undici';
 import type { Clock } from '../model/clock.ts';
 import { BodyCollector } from './body-collector.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
+import { GIVEN_UP_MS } from './connect-phases.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
 import { ResponseHeaders } from './response-headers.ts';
 import { undiciFailure } from './undici-failure.ts';
 
@@ -14,6 +16,7 @@ export interface UndiciRequestOptions {
   readonly clock: Clock;
   readonly headTimeoutMs: number;
   readonly bodyPauseMs: number;
+  readonly phases: PhaseTimes | null;
   ended(request: UndiciRequest): void;
 }
 
@@ -29,6 +32,8 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   #done = false;
   #pauseLimitMs = 0;
   #progressAt = 0;
+  /** When it was sent whose answer has not begun; 0 where nobody wants to know. */
+  #askedAt = 0;
   #stopDeadline: (() => void) | null = null;
 
   constructor(request: HttpRequest, handler: ResponseHandler, options: UndiciRequestOptions) {
@@ -96,11 +101,13 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
       return;
     }
     this.#sent = true;
+    if (this.#options.phases !== null && this.#request.body.length > 0) this.#askedAt = this.#options.clock.now();
     if (this.#paused) controller.pause();
   }
 
   onResponseStarted(): void {
     if (this.#done) return;
+    if (this.#askedAt !== 0) this.#begun(0);
     const limit = this.#options.headTimeoutMs;
     this.#stopDeadline ??= this.#options.clock.after(limit, () =>
       this.fail(new HttpFailure('timeout', true, 'the head of the answer was begun and not finished')),
@@ -154,8 +161,16 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
     return this.#done;
   }
 
+  /** The first byte of the answer is here; or nobody waits for it any longer, and it had this time at least. */
+  #begun(leastMs: number): void {
+    const tookMs = this.#options.clock.now() - this.#askedAt;
+    this.#askedAt = 0;
+    if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
+  }
+
   #finish(): void {
     this.#done = true;
+    if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
     this.#stopDeadline?.();
     this.#stopDeadline = null;
     this.#options.ended(this);

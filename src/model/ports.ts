@@ -8,7 +8,7 @@ import type { Outcome } from './outcome.ts';
 import type { Principal } from './principal.ts';
 import type { Server } from './server.ts';
 import type { ListKind, ServerCatalog } from './server-catalog.ts';
-import type { ServerStatus } from './server-state.ts';
+import type { ServerStatus, StateChange } from './server-state.ts';
 import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
@@ -83,6 +83,17 @@ export interface UpstreamEvents {
  * `missed`: the way on which the server tells of its own accord was broken, and it has been listed anew since.
  */
 export type ConnectionChange = 'opened' | 'ended' | 'renewed' | 'missed';
+
+/** What becomes of servers, step by step, for people and programs that watch. Handlers neither block nor throw. */
+export interface ServerNews {
+  added(server: string): void;
+  moved(server: string, change: StateChange): void;
+  /** It is up, and was found unhealthy for this reason, or healthy again (null). */
+  healthTurned(server: string, reason: string | null): void;
+  /** A changed definition has taken over from the one before. */
+  replaced(server: string): void;
+  removed(server: string): void;
+}
 
 /** Delivery to clients outside any exchange. Implemented by `downstream/`. */
 export interface ClientStreams {

@@ -15,6 +15,38 @@ export type ServerState =
 
 export type Health = 'unknown' | 'healthy' | 'unhealthy';
 
+/** One step of a server from a state to another. */
+export interface StateChange {
+  readonly from: ServerState;
+  readonly to: ServerState;
+  /** In words; null where it is the usual course of things. */
+  readonly reason: string | null;
+  /** The class of the failure behind it; null where there is none. */
+  readonly failure: string | null;
+  /** Wall-clock milliseconds. */
+  readonly at: number;
+}
+
+/** The parts of the way to a remote server's answer, in their order. */
+export const PHASES = ['dns', 'tcp', 'tls', 'firstByte'] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** How long one phase took, over the last times it was gone through. */
+export interface PhaseFigures {
+  readonly lastMs: number;
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly count: number;
+}
+
+/** Where the time of requests to a remote server goes; null for phases that were not gone through. */
+export interface RequestPhases extends Readonly<Record<Phase, PhaseFigures | null>> {
+  /** The phase that takes longest. */
+  readonly slowest: Phase;
+  /** In a sentence. */
+  readonly summary: string;
+}
+
 /** What is observed of a server on this node, for people: status API, start screen, `trunkline status`. No secrets. */
 export interface ServerStatus {
   readonly name: string;
@@ -49,6 +81,12 @@ export interface ServerStatus {
   /** null when the last start was a good one, or there was none. */
   readonly lastLaunchFailure: LaunchFailure | null;
   readonly connections: readonly ConnectionStatus[];
+  /** Connections by what they are doing. */
+  readonly pool: Readonly<Record<ConnectionStatus['state'], number>>;
+  /** Its last steps, oldest first; each begins where the one before ended. */
+  readonly history: readonly StateChange[];
+  /** null for servers without a URL, and before the first request. */
+  readonly phases: RequestPhases | null;
   readonly definition: DefinitionView;
   /** True when the catalogue shown is a remembered one and the server has not been listed since start. */
   readonly catalogFromStore: boolean;

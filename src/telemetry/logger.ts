@@ -10,6 +10,9 @@ export interface LoggerOptions {
   readonly now?: () => number;
 }
 
+/** Also hears every entry that is `info` or above, whatever is written. What it keeps it has to scrub. Must not throw. */
+export type LogKeeper = (entry: LogEntry, scrub: (text: string) => string) => void;
+
 /**
  * Structured log. A child shares its parent's output, level and scrubber and adds fields of its own
  * (`request`, `session`, `server`). What is written went through the scrubber: a registered secret never appears.
@@ -51,6 +54,18 @@ export class Logger {
     return this.#core.scrubber.scrub(text);
   }
 
+  /** Has a keeper hear what is logged, by this logger and its whole family. The returned function ends that. */
+  keptBy(keeper: LogKeeper): () => void {
+    const { keepers } = this.#core;
+    keepers.add(keeper);
+    return () => void keepers.delete(keeper);
+  }
+
+  /** Tells the keepers and writes nothing. */
+  keep(event: string, fields: LogFields = {}): void {
+    this.#core.keep('info', event, this.#fields, fields);
+  }
+
   debug(event: string, fields: LogFields = {}): void {
     this.#core.log('debug', event, this.#fields, fields);
   }
@@ -71,6 +86,7 @@ export class Logger {
 class LoggerCore {
   level: LogLevel;
   readonly scrubber = new Scrubber();
+  readonly keepers = new Set<LogKeeper>();
   readonly #write: (line: string) => void;
   readonly #format: LogFormat;
   readonly #now: () => number;
@@ -83,8 +99,15 @@ class LoggerCore {
   }
 
   log(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
+    if (level !== 'debug') this.keep(level, event, base, fields);
     if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(this.level)) return;
     const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
     this.#write(`${this.scrubber.scrub(this.#format(entry))}\n`);
+  }
+
+  keep(level: LogLevel, event: string, base: LogFields, fields: LogFields): void {
+    if (this.keepers.size === 0) return;
+    const entry: LogEntry = { at: this.#now(), level, event, fields: { ...base, ...fields } };
+    for (const keeper of this.keepers) keeper(entry, (text) => this.scrubber.scrub(text));
   }
 }

@@ -1,3 +1,4 @@
+import type { PhaseTimes } from '../http/phase-times.ts';
 import type { Server } from '../model/server.ts';
 import type { Transport } from './transport/transport.ts';
 
@@ -9,6 +10,8 @@ export interface OpenTransportOptions {
   readonly kind: Transport['kind'];
   /** What the connection is for, for logs: `spare`, `shared`, `session 1f3a…`. */
   readonly label: string;
+  /** Where a server behind a URL spends its time; null for others. */
+  readonly phases?: PhaseTimes | null;
 }
 
 /** Makes a transport that is not open yet; `app/` decides which class. Must not throw. */

@@ -1,3 +1,4 @@
+import type { PhaseTimes } from '../http/phase-times.ts';
 import type { Clock } from '../model/clock.ts';
 import type { UpstreamEvents } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
@@ -7,6 +8,7 @@ import type { LaunchReports } from './launch-reports.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 import type { ServerHealth } from './server-health.ts';
 import { describeServer } from './server-status.ts';
+import type { ServerStory } from './server-story.ts';
 import type { SessionPool } from './session-pool.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -19,6 +21,8 @@ export interface ServerObserverDeps {
   readonly health: ServerHealth;
   readonly redact: (text: string) => string;
   readonly launches: LaunchReports;
+  readonly story: ServerStory;
+  readonly phases: PhaseTimes | null;
 }
 
 /** What is observed of one server, with what is left of its last end; tells it to whoever wants to know. */
@@ -76,6 +80,8 @@ export class ServerObserver {
       lastExit: this.#lastExit,
       stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),
       lastLaunchFailure: launches.lastFailure,
+      history: this.#deps.story.changes,
+      phases: this.#deps.phases?.figures() ?? null,
     });
   }
 

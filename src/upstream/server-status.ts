@@ -18,6 +18,8 @@ export interface ObservedServer {
   readonly lastExit: ServerStatus['lastExit'];
   readonly stderrTail: string;
   readonly lastLaunchFailure: ServerStatus['lastLaunchFailure'];
+  readonly history: ServerStatus['history'];
+  readonly phases: ServerStatus['phases'];
 }
 
 /** A snapshot of what is observed, for people. Says what to do where we know it, and shows no secret. */
@@ -50,9 +52,18 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     stderrTail: observed.stderrTail,
     lastLaunchFailure: observed.lastLaunchFailure,
     connections: observed.connections,
+    pool: poolOf(observed.connections),
+    history: observed.history,
+    phases: observed.phases,
     definition: definitionView(server, observed.redact),
     catalogFromStore: observed.catalogFromStore,
   };
+}
+
+function poolOf(connections: readonly ConnectionStatus[]): ServerStatus['pool'] {
+  const pool = { active: 0, idle: 0, closed: 0 };
+  for (const { state } of connections) pool[state]++;
+  return pool;
 }
 
 function containerOf({ transport }: Server): string | null {

@@ -1,6 +1,6 @@
 import type { Clock } from '../model/clock.ts';
 import type { PoolSettings } from '../model/pool-settings.ts';
-import type { EraVerdicts, KnownCatalogs, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
+import type { EraVerdicts, KnownCatalogs, ServerNews, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -15,6 +15,8 @@ export interface UpstreamSetDeps {
   readonly logger: Logger;
   readonly metrics: Metrics;
   readonly events: UpstreamEvents;
+  /** Also hears what becomes of servers. */
+  readonly news?: ServerNews;
   readonly knownCatalogs: KnownCatalogs;
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;

@@ -1,3 +1,4 @@
+import { PhaseTimes } from '../http/phase-times.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import { challengeOf } from './auth-challenge.ts';
@@ -20,6 +21,7 @@ import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
 import { ServerHealth } from './server-health.ts';
 import { ServerObserver } from './server-observer.ts';
 import { ServerRuns } from './server-runs.ts';
+import type { ServerStory, StoryPart } from './server-story.ts';
 import { SpokenEras } from './spoken-eras.ts';
 import { Supervisor } from './supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
@@ -31,6 +33,12 @@ export interface UpstreamContext {
   readonly times: UpstreamTimes;
   readonly limits: NodeLimits;
   readonly quota: ProcessQuota;
+}
+
+/** What one running side is given beside that. */
+export interface UpstreamPlace {
+  readonly story: ServerStory;
+  readonly part: StoryPart;
 }
 
 /** What the running side of one server is made of. */
@@ -50,10 +58,10 @@ export interface UpstreamParts {
 
 export function assembleUpstream(
   server: Server,
-  context: UpstreamContext,
+  context: UpstreamContext & UpstreamPlace,
   remembered: Iterable<RememberedCatalog>,
 ): UpstreamParts {
-  const { deps, limits, quota } = context;
+  const { deps, limits, quota, story, part } = context;
   const { clock, random, metrics, knownCatalogs } = deps;
   const { name } = server;
   const { type } = server.transport;
@@ -71,12 +79,14 @@ export function assembleUpstream(
     'server',
   ]);
 
+  const phases = 'url' in server.transport ? new PhaseTimes() : null;
   const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
   const events = new ConnectionEvents(name, logger, deps.events);
   const connector = new Connector({
     ...deps,
     times,
     eras,
+    phases,
     owner: events,
     tool: (profile, tool) => catalogs.tool(profile.fingerprint, 'stateless', tool),
     dropped: (reason) => dropped.of(name, reason).add(),
@@ -94,6 +104,7 @@ export function assembleUpstream(
       upkeep.useful(connection, want.profile);
       events.opened(connection);
     },
+    swept: (swept) => events.swept(swept),
   });
   const { pool } = connections;
   const catalogs = new ServerCatalogs(
@@ -104,7 +115,6 @@ export function assembleUpstream(
       knownCatalogs,
       connectionFor: (profile, era) => runs.listingConnection(profile, era),
       listed: (fingerprint, lists) => {
-    swept: (swept) => events.swept(swept),
         if (lists.length > 0) deps.events.catalogChanged(name, fingerprint, lists);
         observer.listed();
       },
@@ -120,6 +130,7 @@ export function assembleUpstream(
   });
   const judged = new ServerHealth((reason) => {
     logger.warn('server_health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
+    part.healthTurned(reason === null ? null : logger.redact(reason));
     observer.tell();
   });
   const supervisor = new Supervisor({
@@ -137,6 +148,7 @@ export function assembleUpstream(
       else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
       launches.moved(transition);
+      part.moved({ ...transition, reason: reason === null ? null : logger.redact(reason) });
       observer.tell();
     },
     beforeAuthRequired: (error) => {
@@ -164,6 +176,8 @@ export function assembleUpstream(
     health: judged,
     redact: (text) => logger.redact(text),
     launches,
+    story,
+    phases,
   });
   const lost = new LostConnections(name, local, pool);
   const runs = new ServerRuns({

@@ -13,6 +13,7 @@ import { type Plan, planChanges } from './plan.ts';
 import { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
 import { capabilitiesOf, type RememberedCatalog } from './server-catalogs.ts';
+import { ServerStory } from './server-story.ts';
 import { StartQueue } from './start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
@@ -34,6 +35,7 @@ export class UpstreamSet implements Upstreams {
   readonly #quota: ProcessQuota;
   readonly #queue = new StartQueue(EAGER_STARTS);
   readonly #upstreams = new Map<string, Upstream>();
+  readonly #stories = new Map<string, ServerStory>();
   /** Replaced or removed, still finishing what is in flight. */
   readonly #leaving = new Set<Promise<void>>();
   /** Starting, to replace one that runs until then. */
@@ -157,7 +159,7 @@ export class UpstreamSet implements Upstreams {
     const present = this.#upstreams.get(server.name);
     if (present !== undefined) present.update(server);
     const upstream = present ?? this.#make(server, known);
-    this.#upstreams.set(server.name, upstream);
+    this.#stand(upstream);
     if (this.#started) this.#begin(upstream);
   }
 
@@ -186,8 +188,18 @@ export class UpstreamSet implements Upstreams {
       if (capabilities === null) continue;
       remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
     }
+    const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
+    this.#stories.set(server.name, story);
+    const place = { story, part: story.part() };
     const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota };
-    return new Upstream(server, context, remembered);
+    return new Upstream(server, { ...context, ...place }, remembered);
+  }
+
+  /** From now on it is what stands for its server. */
+  #stand(upstream: Upstream): void {
+    const { name } = upstream.server;
+    this.#upstreams.set(name, upstream);
+    this.#stories.get(name)?.turnTo(upstream.part, this.#deps.clock.wall());
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
@@ -214,7 +226,7 @@ export class UpstreamSet implements Upstreams {
       return;
     }
     if (desired !== server) next.update(desired);
-    this.#upstreams.set(server.name, next);
+    this.#stand(next);
     if (!desired.enabled) void next.suspend();
     if (before !== undefined) await this.#leave(before, 'restarted');
   }

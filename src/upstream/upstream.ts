@@ -7,9 +7,10 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { RememberedCatalog } from './server-catalogs.ts';
+import type { StoryPart } from './server-story.ts';
 import { isExclusive } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
-import { assembleUpstream, type UpstreamContext, type UpstreamParts } from './upstream-parts.ts';
+import { assembleUpstream, type UpstreamContext, type UpstreamParts, type UpstreamPlace } from './upstream-parts.ts';
 
 /**
  * The running side of one server on this node: supervisor, session pool, catalogues, status. A call on an
@@ -17,8 +18,11 @@ import { assembleUpstream, type UpstreamContext, type UpstreamParts } from './up
  */
 export class Upstream {
   readonly #parts: UpstreamParts;
+  /** What it contributes to its server's story. */
+  readonly part: StoryPart;
 
-  constructor(server: Server, context: UpstreamContext, remembered: Iterable<RememberedCatalog>) {
+  constructor(server: Server, context: UpstreamContext & UpstreamPlace, remembered: Iterable<RememberedCatalog>) {
+    this.part = context.part;
     this.#parts = assembleUpstream(server, context, remembered);
   }
 

@@ -9,7 +9,7 @@ import { MARK } from './processes.ts';
 import { shellSpec } from './stdio-bench.ts';
 
 const [count, mark, recordFile] = process.argv.slice(2);
-const logger = { info: () => {}, warn: () => {} };
+const logger = { info: () => {}, warn: () => {}, keep: () => {} };
 const record = recordFile === undefined ? null : new ProcessRecord(recordFile);
 const reaper = new Reaper({ logger, record });
 

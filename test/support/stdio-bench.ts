@@ -52,6 +52,8 @@ export class RecordingLog implements ProcessLog {
     this.entries.push({ event, fields });
   }
 
+  keep(): void {}
+
   of(event: string): Record<string, unknown>[] {
     return this.entries.filter((entry) => entry.event === event).map((entry) => entry.fields);
   }

@@ -4,6 +4,8 @@ import type { Clock } from '../../model/clock.ts';
 export interface ProcessLog {
   info(event: string, fields?: Record<string, unknown>): void;
   warn(event: string, fields?: Record<string, unknown>): void;
+  /** Only for whoever reads this server's log. */
+  keep(event: string, fields?: Record<string, unknown>): void;
 }
 
 /** Lets at most `count` through per interval. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
+import { printable } from '../../model/printable.ts';
 import { JunkMeter } from './junk-meter.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type ProcessLog } from './log-limit.ts';
-import { printable } from './printable.ts';
 
 export interface MessageReaderSink {
   /** A line that may be a message: it begins and ends as a JSON object or array does. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
+import { printable } from '../../model/printable.ts';
 import { ByteRing } from './byte-ring.ts';
 import { LineSplitter } from './line-splitter.ts';
 import { LogLimit, type ProcessLog } from './log-limit.ts';
-import { printable } from './printable.ts';
 
 const LF = 0x0a;
 const KEEP_BYTES = 64 * 1024;
@@ -10,6 +10,10 @@ const KEEP_BYTES = 64 * 1024;
 const LINE_BYTES = 8 * 1024;
 const LOGGED_CHARACTERS = 1000;
 const LINES_PER_SECOND = 10;
+/** Of those that only `trunkline logs` shows. */
+const KEPT_PER_SECOND = 200;
+
+const TOO_FAST = `more than ${KEPT_PER_SECOND} lines a second; some are left out`;
 
 export interface StderrTailDeps {
   readonly logger: ProcessLog;
@@ -19,13 +23,14 @@ export interface StderrTailDeps {
 }
 
 /**
- * What a server wrote to its standard error: the last 64 KiB for people who ask why, and a rate-limited log. Redacted
- * before it leaves in either way; control characters are spelled out.
+ * What a server wrote to its standard error: the last 64 KiB for people who ask why, a rate-limited log, and more lines
+ * of it for whoever reads this server's log. Redacted before it leaves in any way; control characters are spelled out.
  */
 export class StderrTail {
   readonly #deps: StderrTailDeps;
   readonly #ring = new ByteRing(KEEP_BYTES);
   readonly #limit: LogLimit;
+  readonly #keptLimit: LogLimit;
   #lines: LineSplitter;
   /** Output was passed over: the next line that is whole begins after a newline. */
   #cut = false;
@@ -33,13 +38,15 @@ export class StderrTail {
   constructor(deps: StderrTailDeps) {
     this.#deps = deps;
     this.#limit = new LogLimit(deps.clock, LINES_PER_SECOND, 1000);
+    this.#keptLimit = new LogLimit(deps.clock, KEPT_PER_SECOND, 1000);
     this.#lines = this.#splitter();
   }
 
   push(chunk: Buffer): void {
     this.#ring.push(chunk);
-    // A flood is not even cut into lines while none of them would be logged.
-    if (this.#limit.exhausted) {
+    // A flood is not even cut into lines while none of them would be kept.
+    if (this.#keptLimit.exhausted) {
+      if (!this.#cut) this.#deps.logger.keep('server_stderr_cut', { reason: TOO_FAST });
       this.#cut = true;
       this.#lines = this.#splitter();
       return;
@@ -69,8 +76,9 @@ export class StderrTail {
   }
 
   #log(line: Buffer): void {
-    if (!this.#limit.take()) return;
+    if (!this.#keptLimit.take()) return;
     const text = printable(this.#deps.redact(line.toString())).slice(0, LOGGED_CHARACTERS);
-    this.#deps.logger.info('server_stderr', { line: text });
+    if (this.#limit.take()) this.#deps.logger.info('server_stderr', { line: text });
+    else this.#deps.logger.keep('server_stderr', { line: text });
   }
 }

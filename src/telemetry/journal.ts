@@ -1,0 +1,130 @@
+/** One thing that was told, as it is sent: JSON text, redacted. */
+export interface JournalEntry {
+  /** Grows over all topics. */
+  readonly seq: number;
+  readonly json: string;
+}
+
+/** What follows a position in the journal. */
+export interface JournalPart {
+  /** Oldest first. */
+  readonly entries: readonly JournalEntry[];
+  /** Something that came after the position is not kept any more. */
+  readonly lost: boolean;
+}
+
+export interface JournalLimits {
+  /** Of each topic. */
+  readonly maxEntries: number;
+  readonly maxBytes: number;
+  /** Over all topics: above it the topic goes that has been silent for longest. */
+  readonly maxTotalBytes: number;
+}
+
+interface Topic {
+  readonly entries: JournalEntry[];
+  /** Entries before this one are gone; the array is cut now and then. */
+  first: number;
+  bytes: number;
+  /** Up to here something may have been lost. */
+  lostUpTo: number;
+}
+
+/** What an entry costs beside its text. */
+const ENTRY_BYTES = 64;
+
+/**
+ * The last of what was told by topic, in memory and bounded, for whoever asks what happened. Readers keep a position
+ * and come back for what follows: one that is too slow loses entries, and is told so.
+ */
+export class Journal {
+  readonly #limits: JournalLimits;
+  /** The one that was written to last is the last. */
+  readonly #topics = new Map<string, Topic>();
+  readonly #listeners = new Set<() => void>();
+  #end = 0;
+  #bytes = 0;
+  /** Of topics that are gone as a whole. */
+  #lostUpTo = 0;
+
+  constructor(limits: JournalLimits) {
+    this.#limits = limits;
+  }
+
+  /** The position behind the last entry. */
+  get end(): number {
+    return this.#end;
+  }
+
+  push(topic: string, json: string): void {
+    const found = this.#topics.get(topic) ?? { entries: [], first: 0, bytes: 0, lostUpTo: this.#lostUpTo };
+    this.#topics.delete(topic);
+    this.#topics.set(topic, found);
+    found.entries.push({ seq: ++this.#end, json });
+    this.#grow(found, json.length + ENTRY_BYTES);
+    while (found.entries.length - found.first > this.#limits.maxEntries || found.bytes > this.#limits.maxBytes) {
+      this.#dropFirst(found);
+    }
+    while (this.#bytes > this.#limits.maxTotalBytes) this.#dropTopic();
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** What came after the position: of one topic, or of all (null). At most so many entries. */
+  after(position: number, topic: string | null, max: number): JournalPart {
+    if (position >= this.#end) return { entries: [], lost: false };
+    if (topic === null) {
+      let lost = this.#lostUpTo > position;
+      const entries: JournalEntry[] = [];
+      for (const one of this.#topics.values()) {
+        lost ||= one.lostUpTo > position;
+        entries.push(...following(one, position));
+      }
+      return { entries: entries.sort((a, b) => a.seq - b.seq).slice(0, max), lost };
+    }
+    const found = this.#topics.get(topic);
+    if (found === undefined) return { entries: [], lost: this.#lostUpTo > position };
+    return { entries: following(found, position).slice(0, max), lost: found.lostUpTo > position };
+  }
+
+  /** The last entries, oldest first. */
+  last(topic: string | null, max: number): readonly JournalEntry[] {
+    const { entries } = this.after(0, topic, Number.POSITIVE_INFINITY);
+    return max >= entries.length ? entries : entries.slice(entries.length - max);
+  }
+
+  /** Called after every entry; must not throw. The returned function ends that. */
+  onPush(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  #grow(topic: Topic, bytes: number): void {
+    topic.bytes += bytes;
+    this.#bytes += bytes;
+  }
+
+  #dropFirst(topic: Topic): void {
+    const gone = topic.entries[topic.first]!;
+    topic.first++;
+    topic.lostUpTo = gone.seq;
+    this.#grow(topic, -(gone.json.length + ENTRY_BYTES));
+    if (topic.first < 256 || topic.first * 2 < topic.entries.length) return;
+    topic.entries.splice(0, topic.first);
+    topic.first = 0;
+  }
+
+  #dropTopic(): void {
+    const [oldest] = this.#topics as Iterable<[string, Topic]>;
+    const [name, topic] = oldest!;
+    this.#topics.delete(name);
+    this.#bytes -= topic.bytes;
+    this.#lostUpTo = Math.max(this.#lostUpTo, topic.entries.at(-1)?.seq ?? 0);
+  }
+}
+
+/** Readers are mostly close to the end, so it is searched from there. */
+function following({ entries, first }: Topic, position: number): JournalEntry[] {
+  let from = entries.length;
+  while (from > first && entries[from - 1]!.seq > position) from--;
+  return entries.slice(from);
+}

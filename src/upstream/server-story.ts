@@ -1,0 +1,81 @@
+import type { ServerNews } from '../model/ports.ts';
+import type { ServerState, StateChange } from '../model/server-state.ts';
+
+const MAX_CHANGES = 50;
+
+/** What one running side of a server contributes. Silent while another one stands for the server. */
+export interface StoryPart {
+  moved(change: StateChange): void;
+  healthTurned(reason: string | null): void;
+}
+
+interface Part extends StoryPart {
+  state: ServerState;
+  reason: string | null;
+}
+
+/**
+ * The steps of one server, over the running sides that stood for it one after the other: when a changed definition is
+ * started beside the old one, only the steps of the one in force are told, so that each begins where the last one ended.
+ */
+export class ServerStory {
+  readonly #server: string;
+  readonly #news: ServerNews | null;
+  readonly #changes: StateChange[] = [];
+  #current: Part | null = null;
+
+  constructor(server: string, news: ServerNews | null) {
+    this.#server = server;
+    this.#news = news;
+  }
+
+  /** The last steps, oldest first. */
+  get changes(): readonly StateChange[] {
+    return [...this.#changes];
+  }
+
+  part(): StoryPart {
+    const part: Part = {
+      state: 'unknown',
+      reason: null,
+      moved: (change) => {
+        part.state = change.to;
+        part.reason = change.reason;
+        if (part === this.#current) this.#tell(change);
+      },
+      healthTurned: (reason) => {
+        if (part === this.#current) this.#news?.healthTurned(this.#server, reason);
+      },
+    };
+    return part;
+  }
+
+  /** From now on this part stands for the server. `at`: wall clock. */
+  turnTo(next: StoryPart, at: number): void {
+    const part = next as Part;
+    const before = this.#current;
+    if (before === part) return;
+    this.#current = part;
+    if (before === null) {
+      this.#news?.added(this.#server);
+      return;
+    }
+    this.#news?.replaced(this.#server);
+    if (before.state === part.state) return;
+    const why = 'its definition has changed';
+    const reason = part.reason === null ? why : `${why}; ${part.reason}`;
+    this.#tell({ from: before.state, to: part.state, reason, failure: null, at });
+  }
+
+  /** The server is not desired any more. */
+  end(): void {
+    this.#current = null;
+    this.#news?.removed(this.#server);
+  }
+
+  #tell(change: StateChange): void {
+    this.#changes.push(change);
+    if (this.#changes.length > MAX_CHANGES) this.#changes.shift();
+    this.#news?.moved(this.#server, change);
+  }
+}
