@@ -207,6 +207,8 @@ interface ConfigControl {
   readonly host?: string | undefined;
   /** Port of the control listener; 0 for any free one. */
   readonly port?: number | undefined;
+  /** Programs that servers added with the control token alone may run, as they write them (`npx`, or an absolute path). None by default: running programs takes the exec token too. */
+  readonly commands?: readonly string[] | undefined;
 }
 
 interface ConfigSessions {

@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';
@@ -6,7 +5,7 @@ import { readAgents } from './agents.ts';
 import { argvServer } from './argv-server.ts';
 import { folderOf } from './client.ts';
 import { findDefinitions, isContainerKey, isSetting, type Layout } from './containers.ts';
-import { Expander } from './expand.ts';
+import type { Expander } from './expand.ts';
 import { answerInputs, type InputPrompt } from './inputs.ts';
 import { maskByPattern, maskSecrets } from './mask-secrets.ts';
 import type { ObjectNode } from './node.ts';
@@ -14,6 +13,7 @@ import { parseSource } from './parse.ts';
 import { type ConfigProblem, Problems } from './problem.ts';
 import { readServer } from './read-server.ts';
 import { readSource } from './read-source.ts';
+import { readingContext } from './reading-context.ts';
 import { configJsonSchema } from './schema-json.ts';
 import { secretForms } from './secret-words.ts';
 import { nameServers, type TakenName } from './server-names.ts';
@@ -156,30 +156,21 @@ class Load {
     const { client, ours, definitions } = layout;
     const problems = this.#problems;
     const inputs = await answerInputs(layout.inputsOf, source.text, env, prompt ?? null);
-    const expander = new Expander({
+    const context = readingContext({
       source,
       problems,
-      client: client.id,
-      fileFolder,
-      workspaceFolder: folder,
-      env,
-      inputs,
-    });
-    this.#expanders.push(expander);
-    if (!layout.isRootMap) this.#topLevel(root, layout, source, expander, folder);
-    const home = env['HOME'] ?? homedir();
-    const context = {
-      source,
-      problems,
-      expander,
       client,
       strict: ours,
-      secrets: this.#secrets,
-      files: this.#watched,
+      env,
+      inputs,
       fileFolder,
       folder,
-      home,
-    };
+      secrets: this.#secrets,
+      files: this.#watched,
+    });
+    const { expander } = context;
+    this.#expanders.push(expander);
+    if (!layout.isRootMap) this.#topLevel(root, layout, source, expander, folder);
     const names = nameServers(definitions, ours, source, problems, this.#taken);
     for (const [definition, name] of names) {
       this.#definedNames.add(name);

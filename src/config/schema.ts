@@ -66,6 +66,13 @@ const settingsShape = {
     .strictObject({
       host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address of the control listener.'),
       port: port.default(DEFAULTS.controlPort).optional().describe('Port of the control listener; 0 for any free one.'),
+      commands: z
+        .array(z.string().min(1).max(4096))
+        .max(1000)
+        .optional()
+        .describe(
+          'Programs that servers added with the control token alone may run, as they write them (`npx`, or an absolute path). None by default: running programs takes the exec token too.',
+        ),
     })
     .optional()
     .describe('The control listener: status, metrics, commands.'),

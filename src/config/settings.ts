@@ -50,6 +50,7 @@ export class SettingsReader {
       unknownCallers: (this.#value('unknownCallers') as Settings['unknownCallers']) ?? DEFAULTS.unknownCallers,
       listen,
       control,
+      allowedCommands: this.#commands(),
       sessions: {
         idleMs: this.#number('sessions', 'idleMs') ?? DEFAULTS.sessionIdleMs,
         max: this.#number('sessions', 'max') ?? DEFAULTS.maxSessions,
@@ -122,6 +123,11 @@ export class SettingsReader {
       this.#problems.error('TL1602', source, item.span, `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`);
     }
     return items.map(({ text }) => text);
+  }
+
+  #commands(): readonly string[] {
+    const node = this.#node('control', 'commands');
+    return node?.kind === 'array' ? node.items.filter(isString).map(({ text }) => text) : [];
   }
 
   #path(key: string, inner: string): string | null {

@@ -42,6 +42,8 @@ export interface DesiredState {
   readonly unknownCallers: 'refuse' | 'allow';
   readonly listen: ListenSettings;
   readonly control: { readonly host: string; readonly port: number };
+  /** Programs that a server added at run time may run without the right `servers:exec` (decision 019). */
+  readonly allowedCommands: readonly string[];
   readonly sessions: SessionSettings;
   /** How long a list waits for servers that were never listed before. Default 2 000. */
   readonly firstListWaitMs: number;

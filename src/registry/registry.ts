@@ -97,6 +97,7 @@ const SETTINGS: readonly SettingName[] = [
   'unknownCallers',
   'listen',
   'control',
+  'allowedCommands',
   'sessions',
   'firstListWaitMs',
   'maxTimeoutMs',

@@ -1,0 +1,99 @@
+import type { Server } from '../model/server.ts';
+import { clientOf } from './client.ts';
+import { type Need, needsOf } from './definition-needs.ts';
+import { answerInputs } from './inputs.ts';
+import { maskByPattern, maskSecrets } from './mask-secrets.ts';
+import { isString, member, type ObjectNode } from './node.ts';
+import { parseSource } from './parse.ts';
+import { type ConfigProblem, Problems } from './problem.ts';
+import { readServer } from './read-server.ts';
+import { readingContext } from './reading-context.ts';
+import { secretForms } from './secret-words.ts';
+import { nameServers } from './server-names.ts';
+import { Source } from './source.ts';
+
+/** One definition that stands in no file: what would stand under a server's name, as a JSON object of its own. */
+export interface DefinitionText {
+  readonly text: string;
+  /** Its name; null where the text has to say it, under `name`. */
+  readonly name: string | null;
+  /** Folder that relative paths start from. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+interface Findings {
+  readonly warnings: readonly ConfigProblem[];
+  /** Values that no log may show, longest first. */
+  readonly secrets: readonly string[];
+}
+
+export type DefinitionResult =
+  | ({ readonly ok: true; readonly server: Server; readonly needs: readonly Need[] } & Findings)
+  | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
+
+/** Stands for the file in problems, and in the origin of the server. */
+export const RUN_TIME = '<run time>';
+
+/**
+ * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and
+ * places, these as lines and columns of the text. Nobody is asked for `${input:…}`: `TRUNKLINE_INPUT_…` answers.
+ */
+export async function loadDefinition({ text, name, folder, env }: DefinitionText): Promise<DefinitionResult> {
+  const problems = new Problems();
+  const source = new Source(RUN_TIME, text);
+  const secrets = new Set<string>();
+  maskByPattern(source);
+  const root = await parseSource(source, problems);
+  if (root === null) return failed(problems, secrets);
+  maskSecrets(source, root);
+  const named = nameIn(root, name, source, problems);
+  if (named === null) return failed(problems, secrets);
+  const context = readingContext({
+    source,
+    problems,
+    client: clientOf(RUN_TIME, []),
+    strict: true,
+    env,
+    inputs: await answerInputs(root, text, env, null),
+    fileFolder: folder,
+    folder,
+    secrets,
+    files: new Set(),
+  });
+  const node = { ...root, members: root.members.filter(({ key }) => key !== 'name') };
+  const definition = { ...named, node, path: named.name };
+  nameServers([definition], true, source, problems, new Map());
+  const server = readServer(definition, named.name, context);
+  for (const secret of context.expander.secrets) secrets.add(secret);
+  if (server === null || problems.failed) return failed(problems, secrets);
+  return { ok: true, server, needs: needsOf(node, server), ...findings(problems, secrets) };
+}
+
+function nameIn(root: ObjectNode, name: string | null, source: Source, problems: Problems) {
+  const found = member(root, 'name');
+  if (found === undefined) {
+    if (name !== null) return { name, nameSpan: { start: root.span.start, end: root.span.start + 1 } };
+    problems.error('TL1304', source, root.span, 'the server needs the key "name"');
+    return null;
+  }
+  const { value } = found;
+  if (!isString(value)) {
+    problems.error('TL1302', source, value.span, 'name must be a string');
+    return null;
+  }
+  if (name !== null && value.text !== name) {
+    problems.error('TL1306', source, value.span, `name is another than that of the path, ${JSON.stringify(name)}`);
+    return null;
+  }
+  return { name: value.text, nameSpan: value.span };
+}
+
+function failed(problems: Problems, secrets: ReadonlySet<string>): DefinitionResult {
+  return { ok: false, problems: problems.errors, ...findings(problems, secrets) };
+}
+
+function findings(problems: Problems, secrets: ReadonlySet<string>): Findings {
+  const forms = new Set([...secrets].flatMap(secretForms));
+  return { warnings: problems.warnings, secrets: [...forms].sort((a, b) => b.length - a.length) };
+}
