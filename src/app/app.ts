@@ -93,6 +93,7 @@ export class App {
     const mcp = new Listener({
       settings: listenerSettings(state),
       log: logger,
+      memory: this.rooms.memory,
       onRefused: (code) => refused.of(code).add(),
     });
     downstream.register(mcp.routes);

@@ -2,9 +2,15 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Downstream } from '../downstream/downstream.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
+import type { MemoryWatch } from './memory-watch.ts';
 
 /** Registers the gauges that mirror what the rooms hold; they are read when somebody scrapes, and cost nothing before. */
-export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstream: Downstream): { close(): void } {
+export function registerGauges(
+  metrics: Metrics,
+  upstreams: UpstreamSet,
+  downstream: Downstream,
+  watch: MemoryWatch,
+): { close(): void } {
   const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
   const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
   const parked = metrics.gauge('trunkline_calls_parked', 'Calls whose clients were asked and have not come back yet.');
@@ -22,6 +28,7 @@ export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstr
   ]);
   const tools = metrics.gauge('trunkline_server_tools', 'Tools that each server offers.', ['server']);
   const memory = metrics.gauge('process_resident_memory_bytes', 'Resident memory of the gateway.');
+  const taken = metrics.gauge('trunkline_memory_used_ratio', 'Part of the memory limit, of heap or container, in use.');
   const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
     'quantile',
   ]);
@@ -33,6 +40,7 @@ export function registerGauges(metrics: Metrics, upstreams: UpstreamSet, downstr
     calls.of().set(downstream.inFlight);
     parked.of().set(downstream.parked);
     memory.of().set(process.memoryUsage.rss());
+    taken.of().set(watch.share);
     for (const [label, percent] of [
       ['0.5', 50],
       ['0.99', 99],

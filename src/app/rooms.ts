@@ -4,6 +4,7 @@ import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
+import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { Registry } from '../registry/registry.ts';
@@ -23,6 +24,7 @@ import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
+import { MemoryWatch } from './memory-watch.ts';
 import { registerGauges } from './gauges.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
@@ -49,6 +51,7 @@ export interface Rooms {
   readonly gateway: Gateway;
   readonly downstream: Downstream;
   readonly operator: Operator;
+  readonly memory: MemoryWatch;
   /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
   close(): Promise<void>;
 }
@@ -119,6 +122,13 @@ export async function buildRooms(
   });
   const records = new SqliteSessionRecords(stateFile);
   const authenticator = new KeyAuthenticator(loaded.state);
+  const memory = new MemoryWatch({
+    logger,
+    shrink: () => {
+      gateway.shrink();
+      dropKept();
+    },
+  });
   const downstream = new Downstream({
     key,
     clock,
@@ -129,9 +139,10 @@ export async function buildRooms(
     records,
     events,
     state: () => registry.state,
+    crowded: () => memory.look() !== 'ample',
   });
   gateway.attach(upstreams, downstream);
-  const gauges = registerGauges(metrics, upstreams, downstream);
+  const gauges = registerGauges(metrics, upstreams, downstream, memory);
   await upstreams.apply(loaded.state.servers);
 
   return {
@@ -151,8 +162,10 @@ export async function buildRooms(
     gateway,
     downstream,
     operator: new Operator(gateway, random, JSON.stringify(info)),
+    memory,
     async close() {
       gauges.close();
+      memory.close();
       await reaper.close();
       await truth.close();
       events.close();

@@ -46,6 +46,8 @@ export interface DownstreamDeps {
   readonly key?: Buffer;
   /** How long a stateless client may take to come back with answers. Default 10 min. */
   readonly parkedMs?: number;
+  /** Whether memory is too short for another session. */
+  readonly crowded?: () => boolean;
 }
 
 /** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
@@ -87,6 +89,7 @@ export class Downstream implements ClientStreams {
       fingerprints,
       settings: () => state().sessions,
       onEnded: (sessionId) => core.sessionEnded(sessionId),
+      ...(deps.crowded === undefined ? {} : { crowded: deps.crowded }),
     });
     this.#intake = new SessionIntake(core, this.sessions);
     const key = deps.key ?? Buffer.from(random.hex(32), 'hex');

@@ -20,6 +20,8 @@ export interface SessionTableDeps {
   readonly events: EventLog;
   readonly fingerprints: Fingerprints;
   readonly settings: () => SessionSettings;
+  /** Whether memory is too short for another session (F40). */
+  readonly crowded?: () => boolean;
   /** Told once for every session that ended, whatever ended it; also of those that only their records knew. */
   readonly onEnded: (sessionId: string) => void;
 }
@@ -38,6 +40,8 @@ export interface NewSession {
 const SWEEP_MS = 15_000;
 /** How far the stored time of last use may lag behind. */
 const SAVE_MS = 60_000;
+/** How often stored sessions that no client came back for are looked for: after a restart nothing else finds them. */
+const CLEAN_MS = 5 * 60_000;
 /** At the cap, a session unused for this long makes room for a new one. */
 const YIELD_MS = 5 * 60_000;
 const RETRY_AFTER_MS = 10_000;
@@ -55,9 +59,11 @@ export class SessionTable {
   readonly #loading = new Map<string, Promise<ClientSession | null>>();
   readonly #leftWaits = new LeftWaits();
   #cancelSweep: () => void;
+  #cleanedAt: number;
 
   constructor(deps: SessionTableDeps) {
     this.#deps = deps;
+    this.#cleanedAt = deps.clock.now();
     this.#cancelSweep = deps.clock.after(SWEEP_MS, () => this.#tick());
   }
 
@@ -74,8 +80,11 @@ export class SessionTable {
     return this.#sessions.values();
   }
 
-  /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have. */
+  /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have, or as memory allows. */
   create(wanted: NewSession): ClientSession {
+    if (this.#deps.crowded?.() === true) {
+      throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
+    }
     this.#makeRoomFor(wanted.principal);
     const now = this.#deps.clock.now();
     const mcpSessionId = this.#deps.random.hex(16);
@@ -170,8 +179,9 @@ export class SessionTable {
     return ended;
   }
 
-  /** Forgets stored sessions that expired while nobody looked. To be called once at start. */
+  /** Forgets stored sessions that expired while nobody looked. To be called at start; then it goes on by itself. */
   async clean(): Promise<void> {
+    this.#cleanedAt = this.#deps.clock.now();
     for (const record of await this.#deps.records.all()) {
       if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
     }
@@ -186,6 +196,8 @@ export class SessionTable {
   #tick(): void {
     this.#cancelSweep = this.#deps.clock.after(SWEEP_MS, () => this.#tick());
     this.sweep();
+    // What cannot be read now is looked for again.
+    if (this.#deps.clock.now() - this.#cleanedAt >= CLEAN_MS) this.clean().catch(() => {});
   }
 
   async #load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {

@@ -132,6 +132,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
     announcer.everything(filtered);
   }
 
+  /** Memory is scarce. */
+  shrink(): void {
+    this.#parts.cache.shrink();
+  }
+
   /** The gateway stops: streams that would go on for ever are ended gracefully, calls in flight go on. */
   drain(): void {
     this.#parts.listens.drain();

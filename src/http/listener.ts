@@ -2,6 +2,7 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'nod
 import type { Server as TlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { MemoryLevel } from '../model/memory-level.ts';
 import { Admission } from './admission.ts';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
 import { answerClientError } from './client-error.ts';
@@ -36,6 +37,8 @@ export interface ListenerOptions {
   readonly log: ListenerLog;
   readonly wheel?: StreamWheel;
   readonly admission?: Admission;
+  /** How short memory is: large bodies, then all calls, are refused before it has run out (F40). */
+  readonly memory?: { readonly level: MemoryLevel };
   /** The flag that chooses the port, for the message when it is taken. */
   readonly portFlag?: string;
   /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
@@ -58,6 +61,8 @@ const LIMITS: ServerOptions = {
   insecureHTTPParser: false,
   noDelay: true,
 };
+/** While memory is scarce no larger one is taken in. */
+const SMALL_BODY_BYTES = 64 * 1024;
 const MAX_REQUESTS_PER_SOCKET = 100_000;
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
@@ -75,6 +80,7 @@ export class Listener {
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
   readonly #admission: Admission;
+  readonly #memory: { readonly level: MemoryLevel };
   readonly #overloaded = new Map<RefusalRenderer, string>();
   readonly #log: ListenerLog;
   readonly #portFlag: string;
@@ -94,6 +100,7 @@ export class Listener {
     this.#onRefused = options.onRefused ?? (() => {});
     this.wheel = options.wheel ?? new StreamWheel();
     this.#admission = options.admission ?? new Admission();
+    this.#memory = options.memory ?? { level: 'ample' };
     this.#gate = new EdgeGate(settings);
     const stallMs = options.stallMs ?? 30_000;
     this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
@@ -253,6 +260,10 @@ export class Listener {
       this.#handle(context, handler);
       return;
     }
+    if (this.#memory.level !== 'ample' && !this.#hasMemoryFor(context)) {
+      this.#shed(context);
+      return;
+    }
     const ticket = this.#admission.enter();
     if (ticket < 0) {
       this.#admission.wait({
@@ -267,6 +278,15 @@ export class Listener {
 
   #enter(context: RequestContext, handler: Handler, ticket: number): void {
     if (context.admitted(this.#admission, ticket)) this.#handle(context, handler);
+  }
+
+  /** A body of unknown length is taken as far as a small one goes. */
+  #hasMemoryFor(context: RequestContext): boolean {
+    const { level } = this.#memory;
+    if (level === 'spent') return false;
+    if (level !== 'scarce') return true;
+    context.maxBodyBytes = Math.min(context.maxBodyBytes, SMALL_BODY_BYTES);
+    return Number(context.header('content-length') ?? 0) <= SMALL_BODY_BYTES;
   }
 
   /** Many are refused so in a short time: what they are told is put into words once. */

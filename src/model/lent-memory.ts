@@ -41,6 +41,12 @@ export function claim(view: Buffer): boolean {
   return state === 'lent';
 }
 
+/** Lets go of what is kept for the next bodies: memory is scarce. */
+export function dropKept(): void {
+  kept.length = 0;
+  keptBytes = 0;
+}
+
 /**
  * Takes back what was claimed, by a view of it; anything else is left alone. Whoever gives it back says that nothing
  * reads it any more, neither here nor in the kernel. All views are detached: a reader who comes too late finds nothing,

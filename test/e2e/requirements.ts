@@ -262,8 +262,8 @@ fault:F36 - crash between two writes of one change
 fault:F37 A bad config on hot reload
 fault:F38 C clock jumps +-1 h
 fault:F39 C fd exhaustion
-fault:F40 - memory pressure
-fault:F41 - fork bomb or PID limit in a child
+fault:F40 C memory pressure
+fault:F41 C fork bomb or PID limit in a child
 fault:F42 A uncaught exception, unhandled rejection in the gateway
 goal:G1 - every attack of section 3 held with every feature on; + 10^6 fuzzed messages (fast-check + mutation of the corpus) per release: 0 crashes, 0 hangs > 1 s
 goal:G2 - 42/42 fault rows green, each >= 20 repetitions; mixed nemesis (kill + pause + partition + NATS restart) 60 min, 3 nodes: ledger rules (a)-(f) 100%

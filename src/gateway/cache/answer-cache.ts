@@ -74,6 +74,11 @@ export class AnswerCache {
     this.#meter.invalidated(server, count);
   }
 
+  /** Memory is scarce: what can be asked for again is not kept. */
+  shrink(): void {
+    this.#store.clear();
+  }
+
   /** Definitions or rights are others: what was kept under the old ones is forgotten. */
   clear(): void {
     this.#store.clear();

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+const MIB = 1024 * 1024;
+/** Where what is young lives; it has a limit of its own. */
+const YOUNG_SPACES = new Set(['new_space', 'new_large_object_space']);
+
+/** The part of the limit of the heap's old generation that is taken, garbage included: 0 to 1. */
+export function heapShare(): number {
+  let used = 0;
+  for (const { space_name, space_used_size } of getHeapSpaceStatistics()) {
+    if (!YOUNG_SPACES.has(space_name)) used += space_used_size;
+  }
+  return used / OLD_LIMIT_BYTES;
+}
+
+/**
+ * What V8 lets the old generation have, beyond which it ends the process. It tells the sum of both generations only; the
+ * young one follows from the memory of the machine, unless a flag says what either is.
+ */
+export function oldLimitBytes(flags: string, heapLimitBytes: number, machineBytes: number): number {
+  const told = (name: string): number | null => {
+    const found = [...flags.matchAll(new RegExp(`--${name}[= ](\\d+)`, 'g'))].at(-1);
+    return found === undefined ? null : Number(found[1]) * MIB;
+  };
+  const semiSpace = told('max-semi-space-size') ?? Math.min(machineBytes / 4, 4096 * MIB) / 64;
+  return told('max-old-space-size') ?? heapLimitBytes - 3 * semiSpace;
+}
+
+const OLD_LIMIT_BYTES = oldLimitBytes(
+  `${process.env['NODE_OPTIONS'] ?? ''} ${process.execArgv.join(' ')}`.replaceAll('_', '-'),
+  getHeapStatistics().heap_size_limit,
+  Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
+);
+
+let collector: (() => void) | null = null;
+
+/** Frees what is garbage, at once. */
+export function collectGarbage(): void {
+  if (collector === null) {
+    setFlagsFromString('--expose-gc');
+    collector = runInNewContext('gc') as () => void;
+  }
+  collector();
+}
+
+type Read = (path: string) => string;
+
+const readText: Read = (path) => readFileSync(path, 'latin1');
+
+/** Where the two versions of control groups tell what a group may take, takes, and could give back at once. */
+const VERSIONS = [
+  { controller: '', mount: '/sys/fs/cgroup', limit: 'memory.max', used: 'memory.current', spare: 'inactive_file' },
+  {
+    controller: 'memory',
+    mount: '/sys/fs/cgroup/memory',
+    limit: 'memory.limit_in_bytes',
+    used: 'memory.usage_in_bytes',
+    spare: 'total_inactive_file',
+  },
+] as const;
+/** What no machine has stands for no limit. */
+const NO_LIMIT = 2 ** 50;
+
+/**
+ * The part of its control group's memory that is taken, by this process and those beside it in the group, without the
+ * pages of files that the kernel takes back first; null where there is no limit. Linux only.
+ */
+export function groupShareReader(read: Read = readText): (() => number) | null {
+  for (const { controller, mount, limit, used, spare } of VERSIONS) {
+    for (const folder of foldersOf(controller, mount, read)) {
+      try {
+        const most = Number(read(`${folder}/${limit}`));
+        if (!(most > 0 && most < NO_LIMIT)) continue;
+        const inactive = new RegExp(`^${spare} (\\d+)$`, 'm');
+        const share = (): number => {
+          const free = Number(inactive.exec(read(`${folder}/memory.stat`))?.[1] ?? 0);
+          return (Number(read(`${folder}/${used}`)) - free) / most;
+        };
+        share();
+        return share;
+      } catch {
+        // Not this version, or not to be seen from here.
+      }
+    }
+  }
+  return null;
+}
+
+/** The group itself, and the root of what a container sees of it. */
+function foldersOf(controller: string, mount: string, read: Read): string[] {
+  try {
+    const line = read('/proc/self/cgroup')
+      .split('\n')
+      .find((text) => text.split(':')[1]?.split(',').includes(controller) === true);
+    const path = line?.split(':').slice(2).join(':').replace(/\/$/, '') ?? '';
+    return [...new Set([mount + path, mount])];
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Logger } from '../telemetry/logger.ts';
+import { groupShareReader, oldLimitBytes } from './memory-limit.ts';
+import { MemoryWatch } from './memory-watch.ts';
+
+function watched(t: { after(task: () => void): void }) {
+  const at = { now: 0, heap: 0, garbage: 0, group: 0, collected: 0, shrunk: 0, collectMs: 0 };
+  const watch = new MemoryWatch({
+    logger: Logger.silent(),
+    shrink: () => at.shrunk++,
+    heapShare: () => at.heap + at.garbage,
+    groupShare: () => at.group,
+    collect: () => {
+      at.collected++;
+      at.garbage = 0;
+      at.now += at.collectMs;
+    },
+    now: () => at.now,
+  });
+  t.after(() => watch.close());
+  const level = (change: Partial<typeof at>): string => {
+    Object.assign(at, { now: at.now + 1_000 }, change);
+    watch.sample();
+    return watch.level;
+  };
+  return { at, watch, level };
+}
+
+test('fault:F40 80, 90 and 95 % of the heap, and of the container: whichever is worse; caches are emptied from 90 %', (t) => {
+  const { at, level } = watched(t);
+  assert.equal(level({ heap: 0.79, group: 0.5 }), 'ample');
+  assert.equal(level({ heap: 0.8 }), 'short');
+  assert.equal(at.shrunk, 0);
+  assert.equal(level({ heap: 0.9 }), 'scarce');
+  assert.equal(level({ heap: 0.94 }), 'scarce');
+  assert.equal(at.shrunk, 2);
+  assert.equal(level({ heap: 0.96 }), 'spent');
+  assert.equal(level({ heap: 0.1 }), 'ample');
+  assert.equal(level({ group: 0.85 }), 'short');
+  assert.equal(level({ group: 0.97 }), 'spent');
+  assert.equal(level({ group: 0 }), 'ample');
+});
+
+test('fault:F40 garbage is collected before it is held against anybody, every 10 s at most, and less often where that is slow', (t) => {
+  const { at, level } = watched(t);
+  assert.equal(level({ heap: 0.5, garbage: 0.4 }), 'ample');
+  assert.equal(at.collected, 1);
+  // Too soon: for all that is known, it is in use.
+  assert.equal(level({ garbage: 0.35 }), 'short');
+  assert.equal(at.collected, 1);
+  assert.equal(level({ now: at.now + 10_000, collectMs: 2_000 }), 'ample');
+  assert.equal(at.collected, 2);
+  assert.equal(level({ now: at.now + 20_000, heap: 0.85 }), 'short');
+  assert.equal(at.collected, 2);
+  assert.equal(level({ now: at.now + 100_000 }), 'short');
+  assert.equal(at.collected, 3);
+});
+
+test('fault:F40 what is asked for in between is looked at anew', (t) => {
+  const { at, watch, level } = watched(t);
+  assert.equal(level({ heap: 0.5 }), 'ample');
+  Object.assign(at, { heap: 0.81, now: at.now + 50 });
+  assert.equal(watch.level, 'ample');
+  assert.equal(watch.look(), 'short');
+  assert.equal(watch.level, 'short');
+});
+
+test('fault:F40 the limit of a container, in both versions of control groups; none where there is none', () => {
+  const reader = (files: Record<string, string>) =>
+    groupShareReader((path) => {
+      const text = files[path];
+      if (text === undefined) throw new Error(`ENOENT ${path}`);
+      return text;
+    });
+  const two = reader({
+    '/proc/self/cgroup': '0::/\n',
+    '/sys/fs/cgroup/memory.max': '1000\n',
+    '/sys/fs/cgroup/memory.current': '900\n',
+    '/sys/fs/cgroup/memory.stat': 'anon 1\ninactive_file 150\nactive_file 9\n',
+  });
+  assert.equal(two?.(), 0.75);
+  const one = reader({
+    '/proc/self/cgroup': '8:pids:/\n4:memory:/box\n0::/\n',
+    '/sys/fs/cgroup/memory/box/memory.limit_in_bytes': '1000\n',
+    '/sys/fs/cgroup/memory/box/memory.usage_in_bytes': '500\n',
+    '/sys/fs/cgroup/memory/box/memory.stat': 'total_inactive_file 100\n',
+  });
+  assert.equal(one?.(), 0.4);
+  const unlimited = { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/memory.max': 'max\n' };
+  assert.equal(reader(unlimited), null);
+  assert.equal(reader({}), null);
+});
+
+test('fault:F40 the limit of the old generation: as a flag says, else by what V8 makes of the memory of the machine', () => {
+  const mib = 1024 * 1024;
+  const limit = (flags: string, heap: number, machine: number): number =>
+    oldLimitBytes(flags, heap * mib, machine * mib) / mib;
+  assert.equal(limit('', 4096 + 192, 24_000), 4096);
+  assert.equal(limit('', 512 + 24, 2048), 512);
+  assert.equal(limit('--max-old-space-size=256', 448, 24_000), 256);
+  assert.equal(limit('--max-old-space-size=1 --inspect --max-old-space-size 300', 492, 24_000), 300);
+  assert.equal(limit('--max-semi-space-size=16', 4096 + 48, 24_000), 4096);
+});

@@ -1,0 +1,107 @@
+import { type MemoryLevel, memoryLevel } from '../model/memory-level.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { collectGarbage, groupShareReader, heapShare } from './memory-limit.ts';
+
+export interface MemoryWatchOptions {
+  readonly logger: Logger;
+  /** Empties caches; called again and again while memory is scarce. */
+  readonly shrink: () => void;
+  readonly heapShare?: () => number;
+  /** Null where only the heap has a limit. */
+  readonly groupShare?: (() => number) | null;
+  readonly collect?: () => void;
+  readonly now?: () => number;
+}
+
+const SAMPLE_MS = 250;
+/** A reading is good for so long, however often it is asked for. */
+const FRESH_MS = 10;
+const COLLECT_EVERY_MS = 10_000;
+/** At most this part of the time is spent on collecting. */
+const COLLECT_SHARE = 0.02;
+
+/**
+ * How short memory is (F40), of the heap or of the control group, whichever is worse. The heap counts with its garbage:
+ * before that is held against anybody, it is collected, though not more often than every 10 s. Until then too much is
+ * believed to be taken rather than too little.
+ */
+export class MemoryWatch {
+  readonly #options: MemoryWatchOptions;
+  readonly #heapShare: () => number;
+  readonly #groupShare: (() => number) | null;
+  readonly #collect: () => void;
+  readonly #now: () => number;
+  readonly #timer: NodeJS.Timeout;
+  #level: MemoryLevel = 'ample';
+  #share = 0;
+  #group = 0;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+  #mayCollectAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: MemoryWatchOptions) {
+    this.#options = options;
+    this.#heapShare = options.heapShare ?? heapShare;
+    this.#groupShare = options.groupShare === undefined ? groupShareReader() : options.groupShare;
+    this.#collect = options.collect ?? collectGarbage;
+    this.#now = options.now ?? (() => performance.now());
+    this.#timer = setInterval(() => this.sample(), SAMPLE_MS);
+    this.#timer.unref();
+  }
+
+  /** As of the last sample. */
+  get level(): MemoryLevel {
+    return this.#level;
+  }
+
+  /** The part that is taken, 0 to 1. */
+  get share(): number {
+    return this.#share;
+  }
+
+  /** As of now. */
+  look(): MemoryLevel {
+    if (this.#now() - this.#lookedAt >= FRESH_MS) this.#look();
+    return this.#level;
+  }
+
+  sample(): void {
+    this.#group = this.#readGroup();
+    this.#look();
+    if (this.#level === 'scarce' || this.#level === 'spent') this.#options.shrink();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    let heap = this.#heapShare();
+    const now = this.#now();
+    if (memoryLevel(heap) !== 'ample' && now >= this.#mayCollectAt) {
+      this.#collect();
+      const tookMs = this.#now() - now;
+      this.#mayCollectAt = now + Math.max(COLLECT_EVERY_MS, tookMs / COLLECT_SHARE);
+      heap = this.#heapShare();
+    }
+    this.#lookedAt = this.#now();
+    this.#share = Math.max(heap, this.#group);
+    const level = memoryLevel(this.#share);
+    if (level === this.#level) return;
+    this.#level = level;
+    const fields = { level, heap: percent(heap), group: percent(this.#group) };
+    if (level === 'ample') this.#options.logger.info('memory_ample', fields);
+    else this.#options.logger.warn('memory_short', fields);
+  }
+
+  #readGroup(): number {
+    try {
+      return this.#groupShare?.() ?? 0;
+    } catch {
+      return 0;
+    }
+  }
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}
