@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
-import { resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { type ConformanceStage, startConformanceStage } from '../support/conformance-stage.ts';
 import { failing, runConformance, scored } from '../support/conformance-suite.ts';
-import { RunningGateway } from '../support/running-gateway.ts';
-
-const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
 
 /** Scenarios that the suite scores, by revision. */
 const SCORED = { '2025-11-25': 30, '2026-07-28': 37 } as const;
@@ -22,30 +18,17 @@ for (const [era, revision] of [
   ['stateless', '2026-07-28'],
 ] as const) {
   describe(`the official conformance suite at ${revision}, through the gateway`, () => {
-    let overHttp: RunningFixture;
-    let gateway: RunningGateway;
+    let stage: ConformanceStage;
     before(async () => {
-      overHttp = await startConformanceServer(era);
-      gateway = await RunningGateway.start({
-        config: {
-          mcpServers: {
-            http: { type: 'http', url: overHttp.url },
-            stdio: { command: process.execPath, args: [STDIO_FIXTURE, era] },
-          },
-        },
-      });
-      await gateway.ready();
+      stage = await startConformanceStage(era, 'both');
     });
-    after(async () => {
-      await gateway.dispose();
-      await overHttp.close();
-    });
+    after(() => stage.dispose());
 
     for (const wire of ['http', 'stdio'] as const) {
       test(`check:B13 check:D11 on /servers/{name}/mcp, with the server over ${wire}`, {
         timeout: 150_000,
       }, async () => {
-        const result = await runConformance(gateway.serverUrl(wire), revision);
+        const result = await runConformance(stage.gateway.serverUrl(wire), revision);
         assert.deepEqual(failing(result), [], result.output.slice(-8000));
         assert.equal(scored(result), SCORED[revision]);
         const owed = UNSCORED[revision].filter((name) => wire === 'http' || !HTTP_ONLY.includes(name));
@@ -60,11 +43,9 @@ for (const [era, revision] of [
   test(`the same on /mcp at ${revision}: everything but the scenario that lists a tool by its bare name`, {
     timeout: 150_000,
   }, async () => {
-    const server = await startConformanceServer(era);
-    const gateway = await RunningGateway.start({ config: { mcpServers: { http: { type: 'http', url: server.url } } } });
+    const stage = await startConformanceStage(era, 'http');
     try {
-      await gateway.ready();
-      const result = await runConformance(gateway.mcpUrl, revision);
+      const result = await runConformance(stage.gateway.mcpUrl, revision);
       assert.deepEqual(failing(result), [], result.output.slice(-8000));
       assert.equal(scored(result), SCORED[revision]);
       const owed = UNSCORED[revision].filter((name) => name !== 'json-schema-2020-12');
@@ -73,36 +54,22 @@ for (const [era, revision] of [
         [],
       );
     } finally {
-      await gateway.dispose();
-      await server.close();
+      await stage.dispose();
     }
   });
 }
 
 describe('servers of both eras, as SDK 2 makes them, through one gateway', { concurrency: true }, () => {
-  let overHttp: RunningFixture;
-  let gateway: RunningGateway;
+  let stage: ConformanceStage;
   before(async () => {
-    overHttp = await startConformanceServer('both');
-    gateway = await RunningGateway.start({
-      config: {
-        mcpServers: {
-          http: { type: 'http', url: overHttp.url },
-          stdio: { command: process.execPath, args: [STDIO_FIXTURE, 'both'] },
-        },
-      },
-    });
-    await gateway.ready();
+    stage = await startConformanceStage('both', 'both');
   });
-  after(async () => {
-    await gateway.dispose();
-    await overHttp.close();
-  });
+  after(() => stage.dispose());
 
   for (const wire of ['http', 'stdio'] as const) {
     for (const revision of ['2025-11-25', '2026-07-28'] as const) {
       test(`check:B13 check:D11 at ${revision}, with the server over ${wire}`, { timeout: 150_000 }, async () => {
-        const result = await runConformance(gateway.serverUrl(wire), revision);
+        const result = await runConformance(stage.gateway.serverUrl(wire), revision);
         assert.deepEqual(failing(result), [], result.output.slice(-8000));
         assert.equal(scored(result), SCORED[revision]);
       });

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
-import { resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type RunningFixture, startConformanceServer } from '../fixtures/conformance/http.ts';
+import { type ConformanceStage, startConformanceStage } from '../support/conformance-stage.ts';
 import { failing, failingChecks, runConformance, scored } from '../support/conformance-suite.ts';
-import { RunningGateway } from '../support/running-gateway.ts';
-
-const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
 
 /** What a server of the other era cannot do for the suite of 2026-07-28, and why it is neither the gateway's to mend. */
 const MISSES = {
@@ -23,30 +19,17 @@ for (const { era, suite, total, misses } of [
   { era: 'stateful', suite: '2026-07-28', total: 37, misses: Object.keys(MISSES).sort() },
 ] as const) {
   describe(`the official suite at ${suite} in front of a server that is ${era} only`, () => {
-    let http: RunningFixture;
-    let gateway: RunningGateway;
+    let stage: ConformanceStage;
     before(async () => {
-      http = await startConformanceServer(era);
-      gateway = await RunningGateway.start({
-        config: {
-          mcpServers: {
-            http: { type: 'http', url: http.url },
-            stdio: { command: process.execPath, args: [STDIO_FIXTURE, era] },
-          },
-        },
-      });
-      await gateway.ready();
+      stage = await startConformanceStage(era, 'both');
     });
-    after(async () => {
-      await gateway.dispose();
-      await http.close();
-    });
+    after(() => stage.dispose());
 
     for (const wire of ['http', 'stdio'] as const) {
       test(`check:B8 check:D4 ${total - misses.length} of ${total}, with the server over ${wire}`, {
         timeout: 150_000,
       }, async () => {
-        const result = await runConformance(gateway.serverUrl(wire), suite);
+        const result = await runConformance(stage.gateway.serverUrl(wire), suite);
         assert.equal(scored(result), total);
         assert.deepEqual(failing(result).sort(), misses, result.output.slice(-8000));
       });
@@ -54,7 +37,7 @@ for (const { era, suite, total, misses } of [
 
     for (const scenario of misses as readonly (keyof typeof MISSES)[]) {
       test(`of ${scenario} nothing fails but what no such server can do`, { timeout: 60_000 }, async () => {
-        assert.deepEqual(await failingChecks(gateway.serverUrl('http'), scenario, suite), MISSES[scenario]);
+        assert.deepEqual(await failingChecks(stage.gateway.serverUrl('http'), scenario, suite), MISSES[scenario]);
       });
     }
   });
@@ -62,16 +45,13 @@ for (const { era, suite, total, misses } of [
   test(`check:B8 the same on /mcp: the suite at ${suite} in front of a server that is ${era} only`, {
     timeout: 150_000,
   }, async () => {
-    const server = await startConformanceServer(era);
-    const gateway = await RunningGateway.start({ config: { mcpServers: { http: { type: 'http', url: server.url } } } });
+    const stage = await startConformanceStage(era, 'http');
     try {
-      await gateway.ready();
-      const result = await runConformance(gateway.mcpUrl, suite);
+      const result = await runConformance(stage.gateway.mcpUrl, suite);
       assert.equal(scored(result), total);
       assert.deepEqual(failing(result).sort(), misses, result.output.slice(-8000));
     } finally {
-      await gateway.dispose();
-      await server.close();
+      await stage.dispose();
     }
   });
 }
