@@ -47,6 +47,13 @@ interface ServerSsh {
   readonly controlMaster?: boolean | undefined;
 }
 
+interface ServerRunAs {
+  /** Name or number. The gateway has to run as root. */
+  readonly user: string | number;
+  /** Processes and threads that the user may have, of all servers together, so that a server that forks without end harms nobody else. Needs `prlimit` (Linux). */
+  readonly processes?: number | undefined;
+}
+
 interface ServerLimits {
   /** Longest message taken from the server. */
   readonly maxMessageBytes?: number | undefined;
@@ -149,6 +156,8 @@ export interface ServerInput {
   readonly ssh?: string | ServerSsh | undefined;
   /** Variables a local server inherits beyond the usual few: true for all, or a list of names. */
   readonly inheritEnv?: boolean | readonly string[] | undefined;
+  /** The user of this machine whose process a local server is, instead of the gateway's own. */
+  readonly runAs?: ServerRunAs | undefined;
   /** Limits of this server. */
   readonly limits?: ServerLimits | undefined;
   /** Certificates for a remote server, as files. */

@@ -17,9 +17,10 @@ export function connectionDigest({ transport, isolation, isolationHeader, maxMes
 function transportFacts(transport: TransportSpec): unknown {
   if (transport.type === 'memory') return ['memory', transport.key];
   if (transport.type === 'stdio') {
-    const { command, args, env, inheritEnv, cwd, ssh = null } = transport;
+    const { command, args, env, inheritEnv, cwd, ssh = null, runAs = null } = transport;
     const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
-    return ['stdio', command, args, sorted(revealed(env)), inherited, cwd, ...(ssh === null ? [] : [ssh])];
+    const elsewhere = [...(ssh === null ? [] : [ssh]), ...(runAs === null ? [] : [{ runAs }])];
+    return ['stdio', command, args, sorted(revealed(env)), inherited, cwd, ...elsewhere];
   }
   if (transport.type === 'docker')
     return ['docker', transport.target, sorted(revealed(transport.env)), transport.engine];

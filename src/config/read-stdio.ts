@@ -4,6 +4,7 @@ import { readEnvFile } from './env-file.ts';
 import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
 import { isString } from './node.ts';
 import { type PlaceContext, placed, placedCommand } from './placed.ts';
+import { readRunAs } from './read-run-as.ts';
 import { readSsh } from './read-ssh.ts';
 import { looksSecret, namesSecret, secretForms } from './secret-words.ts';
 
@@ -28,6 +29,7 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   const args = fields.has('args') ? fields.words('args') : [];
   const env = readEnv(fields, context);
   const ssh = readSsh(fields, context);
+  const runAs = readRunAs(fields);
   const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
   if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
   const all = [...program.slice(1), ...args];
@@ -46,6 +48,7 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
     inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv') ?? fields.names('env_vars') ?? false,
     cwd: ssh === null ? placed(cwd, context) : cwd,
     ...(ssh === null ? {} : { ssh }),
+    ...(runAs === null ? {} : { runAs }),
   };
 }
 

@@ -190,6 +190,19 @@ export const serverSchema = z
       .union([z.boolean(), names])
       .optional()
       .describe('Variables a local server inherits beyond the usual few: true for all, or a list of names.'),
+    runAs: z
+      .strictObject({
+        user: z.union([z.string().min(1), z.int().min(0)]).describe('Name or number. The gateway has to run as root.'),
+        processes: z
+          .int()
+          .min(1)
+          .optional()
+          .describe(
+            'Processes and threads that the user may have, of all servers together, so that a server that forks without end harms nobody else. Needs `prlimit` (Linux).',
+          ),
+      })
+      .optional()
+      .describe("The user of this machine whose process a local server is, instead of the gateway's own."),
     limits: z
       .strictObject({
         maxMessageBytes: z

@@ -35,6 +35,15 @@ export interface StdioSpec {
   readonly cwd: string;
   /** Where it runs; null or absent: here. */
   readonly ssh?: SshSpec | null;
+  /** Whose process it is; null or absent: the gateway's own user's. */
+  readonly runAs?: RunAs | null;
+}
+
+/** Another user of this machine, by name or number, and what that one may have of processes. */
+export interface RunAs {
+  readonly user: string;
+  /** Processes and threads of the user, all together; null: as the system has it. */
+  readonly processes: number | null;
 }
 
 /** What is run of an image, as `docker run -i --rm --init` would (S2.8). */

@@ -1,9 +1,11 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
+import { revealed } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 import type { ProcessGuard } from './process-guard.ts';
+import { type Disguise, disguised } from './run-as.ts';
 
 /** Both ends of three channels and of the one on which the system says that it could not be started. */
 const DESCRIPTORS = 8;
@@ -26,12 +28,23 @@ export type Child = ChildProcessWithoutNullStreams & { readonly pid: number };
 export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDeps): Promise<Child> {
   const env = childEnvironment(spec, deps.environment);
   const [file] = await Promise.all([resolveCommand(server, spec, env), deps.guard.ready()]);
+  const { runAs = null, env: declared } = spec;
+  const as: Disguise | null = runAs === null ? null : await disguised(server, runAs, { file, args: spec.args });
+  // What is declared wins, here too.
+  const whole = as === null ? env : { ...env, ...as.environment, ...revealed(declared) };
   if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
   if (fewDescriptorsLeft(DESCRIPTORS)) throw spawnFailure(server, file, Object.assign(new Error(), { code: 'EMFILE' }));
   let child: ChildProcessWithoutNullStreams;
   try {
     child = deps.guard.start((mark) =>
-      spawn(file, spec.args, { cwd: spec.cwd, env: { ...env, ...mark }, shell: false, detached: true, stdio: 'pipe' }),
+      spawn(as?.file ?? file, as?.args ?? spec.args, {
+        cwd: spec.cwd,
+        env: { ...whole, ...mark },
+        shell: false,
+        detached: true,
+        stdio: 'pipe',
+        ...as?.identity,
+      }),
     );
   } catch (cause) {
     throw spawnFailure(server, file, cause);

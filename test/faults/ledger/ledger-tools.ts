@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { writeSync } from 'node:fs';
 import type { Rpc } from '../../fixtures/http/rpc.ts';
 import type { LedgerFile } from './ledger-file.ts';
@@ -57,6 +58,7 @@ export const LEDGER_TOOLS: readonly Record<string, unknown>[] = [
     description: 'Reports progress so many times, in so many bytes, and answers.',
     inputSchema: input({ times: number, bytes: number }),
   },
+  { name: 'fork', description: 'Begets processes without end, and never answers.', inputSchema: input() },
   { name: 'stop_reading', description: 'Answers and never reads again.', inputSchema: input() },
   { name: 'environment', description: 'Answers with an environment variable.', inputSchema: input({ text }) },
 ];
@@ -84,6 +86,9 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
       setTimeout(done, args.ms);
       return;
     case 'hang':
+      return;
+    case 'fork':
+      spawn('sh', ['-c', "trap '' TERM; f() { f & f & sleep 1; }; while :; do f; done"], { stdio: 'ignore' });
       return;
     case 'crash_after':
       process.exit(9);
