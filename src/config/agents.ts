@@ -67,7 +67,7 @@ function readServers(
     if (!isString(item)) continue;
     const name = serverNames.has(item.text) ? item.text : serverNameOf(item.text);
     if (serverNames.has(name)) names.add(name);
-    else {
+    else if (!problems.isFull('errors')) {
       const known =
         serverNames.size === 0 ? 'configure a server first' : `there are ${[...serverNames].slice(0, 10).join(', ')}`;
       const fix = didYouMean(item.text, serverNames, known);

@@ -61,4 +61,5 @@ test('every name becomes one that fits', () => {
   }
   assert.notEqual(serverNameOf(`${'x'.repeat(100)}1`), serverNameOf(`${'x'.repeat(100)}2`));
   assert.notEqual(serverNameOf('日本'), serverNameOf('中国'));
+  assert.match(serverNameOf(`a${'_-'.repeat(500_000)}b`), /^a[_-]*-[0-9a-f]{8}$/);
 });

@@ -31,6 +31,10 @@ test('values plain, quoted, with comments, and with what only looks like one', (
     'LOOSE="say "hi" now"',
     'HASH="a # b"',
     'EMPTY=',
+    'BLANK=   ',
+    'SAID= # nothing but a comment',
+    'MARK=#no comment',
+    'LATE =  a # b # c',
     'URL=postgres://u:p@h/x?y=z',
   ].join('\n');
   assert.deepEqual(read(text), {
@@ -41,6 +45,10 @@ test('values plain, quoted, with comments, and with what only looks like one', (
     LOOSE: 'say "hi" now',
     HASH: 'a # b',
     EMPTY: '',
+    BLANK: '',
+    SAID: '',
+    MARK: '#no comment',
+    LATE: 'a',
     URL: 'postgres://u:p@h/x?y=z',
   });
 });

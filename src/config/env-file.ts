@@ -3,7 +3,7 @@ import { isReadFailure, readBytes } from './read-source.ts';
 import { Source, type Span } from './source.ts';
 
 /** Of a line without white space at its ends. Every part of it can match in one way only: linear on any line. */
-const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*)$/s;
+const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)$/s;
 const MAX_ENV_FILE_BYTES = 1024 * 1024;
 
 /**
@@ -42,13 +42,15 @@ const QUOTED = /^(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:#.*)?$/s;
 /** With quotes inside that nobody escaped. */
 const WRAPPED = /^(?:"(.*)"|'(.*)')$/s;
 
-function unquoted(written: string): string {
+/** `behind`: all that stands behind the equals sign. */
+function unquoted(behind: string): string {
+  const written = behind.trimStart();
   const [, double, single] = QUOTED.exec(written) ?? WRAPPED.exec(written) ?? [];
   if (single !== undefined) return single;
   if (double !== undefined) return double.replace(/\\(["\\nrt])/g, (_, letter: string) => ESCAPES[letter] ?? letter);
   // A comment begins with the first number sign that white space stands before.
-  const comment = /\s#/.exec(written);
-  return comment === null ? written : written.slice(0, comment.index).trimEnd();
+  const comment = /\s#/.exec(behind);
+  return comment === null ? written : behind.slice(0, comment.index).trim();
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t' };

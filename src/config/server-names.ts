@@ -62,10 +62,17 @@ export function serverNameOf(written: string): string {
     .replaceAll(/\p{M}/gu, '')
     .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
     .replaceAll(/_{2,}/g, '_')
-    .replace(/^[^A-Za-z0-9]+/, '')
-    .replace(/[-_]+$/, '');
-  const cut = plain.length <= 64 ? plain : `${plain.slice(0, 55).replace(/[-_]+$/, '')}-${hash(written)}`;
+    .replace(/^[^A-Za-z0-9]+/, '');
+  const whole = withoutEnd(plain);
+  const cut = whole.length <= 64 ? whole : `${withoutEnd(whole.slice(0, 55))}-${hash(written)}`;
   return SERVER_NAME_PATTERN.test(cut) ? cut : `server-${hash(written)}`;
+}
+
+/** By hand: a pattern that is tied to the end is tried at every place of a long name. */
+function withoutEnd(name: string): string {
+  let end = name.length;
+  while (end > 0 && (name[end - 1] === '-' || name[end - 1] === '_')) end--;
+  return name.slice(0, end);
 }
 
 function hash(text: string): string {
