@@ -38,6 +38,7 @@ const ENTRY_BYTES = 64;
  * and come back for what follows: one that is too slow loses entries, and is told so.
  */
 export class Journal {
+  readonly #run: string;
   readonly #limits: JournalLimits;
   /** The one that was written to last is the last. */
   readonly #topics = new Map<string, Topic>();
@@ -47,13 +48,27 @@ export class Journal {
   /** Of topics that are gone as a whole. */
   #lostUpTo = 0;
 
-  constructor(limits: JournalLimits) {
+  /** `run` is of this process alone: positions in the journal of an earlier one mean nothing here. */
+  constructor(run: string, limits: JournalLimits) {
+    this.#run = run;
     this.#limits = limits;
   }
 
   /** The position behind the last entry. */
   get end(): number {
     return this.#end;
+  }
+
+  /** A position as text, for others to keep. */
+  cursor(position: number): string {
+    return `${this.#run}-${position}`;
+  }
+
+  /** The position that the text names; null where it is of another run, or none. */
+  position(cursor: string): number | null {
+    const [, run, digits] = /^([0-9a-z]+)-(\d{1,15})$/.exec(cursor) ?? [];
+    const position = Number(digits);
+    return run === this.#run && position <= this.#end ? position : null;
   }
 
   push(topic: string, json: string): void {

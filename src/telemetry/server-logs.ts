@@ -19,11 +19,12 @@ interface FailedCalls {
  * level. One line of JSON each, in the form of the gateway's own log, redacted, control characters spelled out.
  */
 export class ServerLogs {
-  readonly journal = new Journal(LIMITS);
+  readonly journal: Journal;
   readonly #failedCalls = new Map<string, FailedCalls>();
   readonly #stop: () => void;
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, run: string) {
+    this.journal = new Journal(run, LIMITS);
     this.#stop = logger.keptBy((entry, scrub) => this.#keep(entry, scrub));
   }
 

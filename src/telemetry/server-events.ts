@@ -1,0 +1,40 @@
+import type { ServerNews } from '../model/ports.ts';
+import type { StateChange } from '../model/server-state.ts';
+import { Journal } from './journal.ts';
+
+const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
+
+/** What became of servers, one line of JSON for each step, in order. Reasons come redacted. */
+export class ServerEvents implements ServerNews {
+  readonly journal: Journal;
+  readonly #wall: () => number;
+
+  constructor(run: string, wall: () => number) {
+    this.journal = new Journal(run, LIMITS);
+    this.#wall = wall;
+  }
+
+  added(server: string): void {
+    this.#push(server, 'added', {});
+  }
+
+  moved(server: string, { from, to, reason, failure, at }: StateChange): void {
+    this.#push(server, 'state', { from, to, reason, failure }, at);
+  }
+
+  healthTurned(server: string, reason: string | null): void {
+    this.#push(server, 'health', { health: reason === null ? 'healthy' : 'unhealthy', reason });
+  }
+
+  replaced(server: string): void {
+    this.#push(server, 'replaced', {});
+  }
+
+  removed(server: string): void {
+    this.#push(server, 'removed', {});
+  }
+
+  #push(server: string, type: string, fields: Record<string, unknown>, at: number = this.#wall()): void {
+    this.journal.push(server, JSON.stringify({ time: new Date(at).toISOString(), type, server, ...fields }));
+  }
+}
