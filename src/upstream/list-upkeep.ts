@@ -55,6 +55,7 @@ export class ListUpkeep {
   }
 
   close(): void {
+    this.#deps.catalogs.close();
     this.#changes.close();
     this.#listener.close();
   }

@@ -152,9 +152,37 @@ test('a list that failed is not asked for again for 5 s', async () => {
   await bench.run([serverOf('a'), script]);
   for (let i = 0; i < 5; i++) assert.equal(await bench.set.catalog('a', client, 1000), null);
   assert.equal(lists, 1);
-  await bench.clock.advance(5000);
   script.handlers['tools/list'] = statefulServer()['tools/list']!;
+  await bench.clock.advance(5000);
   assert.deepEqual(names(await bench.set.catalog('a', client, 1000)), ['echo']);
+});
+
+test('a list that failed is tried again unasked, further and further apart, and told when it succeeds', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  const list = script.handlers['tools/list']!;
+  script.handlers['tools/list'] = (_params, link, id) => {
+    link.lose(id, 'UNKNOWN');
+    return SILENCE;
+  };
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  await settled();
+  const asked = () => script.last.count('tools/list');
+
+  assert.equal(asked(), 1);
+  await bench.clock.advance(4_999);
+  assert.equal(asked(), 1);
+  await bench.clock.advance(1);
+  assert.equal(asked(), 2);
+  await bench.clock.advance(9_999);
+  assert.equal(asked(), 2);
+  script.handlers['tools/list'] = list;
+  await bench.clock.advance(1);
+  assert.equal(asked(), 3);
+  assert.equal(names(bench.set.knownCatalog('a', client))?.length, 1);
+  await bench.clock.advance(600_000);
+  assert.equal(asked(), 3);
+  await bench.set.close('shutdown');
 });
 
 test('S2.11 a list that the server refuses later keeps what was known', async () => {

@@ -12,6 +12,8 @@ import { differingLists, listServer } from './listing.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
+/** Unasked it is tried again after that, and then further and further apart, up to so many times as long. */
+const MAX_PAUSES = 64;
 const MAX_COMPLAINTS = 10;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
@@ -22,6 +24,8 @@ export interface ServerCatalogsDeps {
   readonly knownCatalogs: KnownCatalogs;
   /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
   readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
+  /** A list was taken, and is not shown to anybody before this resolves. Never rejects. */
+  readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /** A list was taken; `lists` are those that differ from what was known before. */
   readonly listed: (fingerprint: string, lists: readonly ListKind[]) => void;
 }
@@ -37,6 +41,10 @@ interface Shelf {
   again: boolean;
   /** Monotonic; the list is not asked for before this. */
   pausedUntil: number;
+  /** In a row. */
+  failures: number;
+  /** Calls off the next attempt. */
+  disarm: () => void;
 }
 
 /**
@@ -115,6 +123,11 @@ export class ServerCatalogs {
     return shelf.catalog;
   }
 
+  /** Nothing is listed any more unasked. */
+  close(): void {
+    for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.disarm();
+  }
+
   /** Lists for this kind of client, unless that was done in this run of the server. */
   ensure(profile: ClientProfile, connection: Connection): void {
     const shelf = this.#shelf(profile, connection.era);
@@ -160,26 +173,41 @@ export class ServerCatalogs {
   async #list(shelf: Shelf, given: Connection | null): Promise<void> {
     const { clock, logger, knownCatalogs } = this.#deps;
     const server = this.#server;
+    let connection: Connection | null = null;
+    shelf.disarm();
     try {
-      const connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era);
+      connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era);
       const run = this.#run;
       const before = shelf.catalog;
       const wall = clock.wall();
       const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);
       const { catalog, complaints } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
+      const inspected = this.#deps.inspect?.(catalog);
+      if (inspected != null) await inspected;
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
       // Of the same lists the one that was taken last is kept: their time to live has begun again.
       shelf.catalog = unchanged && shelf.era === 'stateful' ? before : catalog;
       shelf.listedIn = run;
       shelf.pausedUntil = 0;
+      shelf.failures = 0;
       this.#latest = shelf;
       if (!unchanged) knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
     } catch (error) {
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
+      shelf.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
+      if (connection?.ready === true) this.#listLater(shelf, connection);
     }
+  }
+
+  /** Of a connection that ended meanwhile the next one lists. */
+  #listLater(shelf: Shelf, connection: Connection): void {
+    const pauseMs = FAILED_LIST_PAUSE_MS * Math.min(2 ** (shelf.failures - 1), MAX_PAUSES);
+    shelf.disarm = this.#deps.clock.after(pauseMs, () => {
+      if (connection.ready && shelf.failures > 0 && shelf.listing === null) void this.#refresh(shelf, connection);
+    });
   }
 
   #mayList(shelf: Shelf): boolean {
@@ -198,7 +226,17 @@ export class ServerCatalogs {
     const shelves = this.#shelves[era];
     let shelf = shelves.get(profile.fingerprint);
     if (shelf === undefined) {
-      shelf = { era, profile, catalog: null, listedIn: 0, listing: null, again: false, pausedUntil: 0 };
+      shelf = {
+        era,
+        profile,
+        catalog: null,
+        listedIn: 0,
+        listing: null,
+        again: false,
+        pausedUntil: 0,
+        failures: 0,
+        disarm: () => {},
+      };
       shelves.set(profile.fingerprint, shelf);
       if (shelves.size > MAX_SHELVES) this.#evict(shelf);
     }
@@ -209,6 +247,7 @@ export class ServerCatalogs {
     const shelves = this.#shelves[added.era];
     for (const [fingerprint, shelf] of shelves) {
       if (shelf === added || shelf === this.#latest || shelf.listing !== null) continue;
+      shelf.disarm();
       shelves.delete(fingerprint);
       return;
     }
