@@ -30,6 +30,7 @@ export function argvServer(words: readonly string[], cwd: string): Server | null
     cache: DEFAULTS.cache,
     start: DEFAULTS.start,
     probeMs: DEFAULTS.probeMs,
+    drift: DEFAULTS.drift,
     enabled: true,
     tools: { include: null, exclude: new Set() },
     limits: { maxMessageBytes, maxProcesses: DEFAULTS.maxProcessesPerServer },

@@ -8,6 +8,7 @@ export const DEFAULTS = {
   trusted: false,
   cache: true,
   start: 'eager',
+  drift: 'warn',
   probeMs: 30_000,
   maxMessageBytes: 16 * 1024 * 1024,
   maxProcessesPerServer: 16,

@@ -1,3 +1,4 @@
+import type { DriftPolicy } from '../model/drift.ts';
 import type { Server, ToolFilter } from '../model/server.ts';
 import { CLIENT_KEYS, type Client } from './client.ts';
 import { connectionDigest } from './connection-digest.ts';
@@ -80,6 +81,7 @@ export function readServer(definition: Definition, name: string, context: Server
       cache: fields.boolean('cache') ?? DEFAULTS.cache,
       start: (fields.literal('start') ?? DEFAULTS.start) as Server['start'],
       probeMs: fields.number('probeMs') ?? DEFAULTS.probeMs,
+      drift: (fields.literal('drift') ?? DEFAULTS.drift) as DriftPolicy,
       enabled,
       tools: readFilter(fields),
       limits: { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer },

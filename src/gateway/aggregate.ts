@@ -11,13 +11,15 @@ import { listMethod } from '../protocol/methods.ts';
 import type { AggregateLists } from './aggregate-lists.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
 import type { Catalogs } from './catalogs.ts';
+import type { Drift } from './drift/drift.ts';
 import type { LogLevels } from './log-levels.ts';
 import { noCompletion, ownAnswer } from './own-results.ts';
 import { type NamedParam, namedParam, withParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
+import type { ServerIndex } from './server-index.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
-import { unknownTool, unlistedServer } from './unknown-tool.ts';
+import { unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
 
 export interface AggregateDeps {
   readonly upstreams: Upstreams;
@@ -26,6 +28,8 @@ export interface AggregateDeps {
   readonly resources: AggregateResources;
   readonly tasks: Tasks;
   readonly logLevels: LogLevels;
+  readonly servers: ServerIndex;
+  readonly drift: Drift | null;
   readonly firstListWaitMs: () => number;
 }
 
@@ -109,6 +113,10 @@ export class Aggregate {
       // Still nothing known of the server: the call itself finds out, and says why if it cannot be made.
       const still = unlistedServer(name, catalog, client.principal);
       if (still !== null && !(still instanceof GatewayError)) {
+        // Nobody could say that the definition is an approved one.
+        if (this.#deps.drift?.guards.isClosed(still.server) === true) {
+          return failure(this.#deps.servers.unavailable(still.server));
+        }
         return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
       }
     }
@@ -144,6 +152,8 @@ export class Aggregate {
     }
     const target = catalog.prompt(name);
     if (target !== null) return use(target);
+    const withheld = withheldPrompt(name, catalog);
+    if (withheld !== null) return failure(withheld);
     const choices = catalog.choices('prompts', name);
     const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
     return failure(new GatewayError('INVALID_PARAMS', `Unknown prompt: ${name}${hint}`));

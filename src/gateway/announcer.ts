@@ -32,7 +32,7 @@ export interface AnnouncerDeps {
  */
 export class Announcer {
   readonly #deps: AnnouncerDeps;
-  readonly #changes = new Map<string, { server: string; fingerprint: string; kinds: Set<ListKind> }>();
+  readonly #changes = new Map<string, { server: string; fingerprint: string | null; kinds: Set<ListKind> }>();
   readonly #told = new Map<string, number>();
   #disarm: (() => void) | null = null;
   #stopForgetting: (() => void) | null = null;
@@ -47,7 +47,16 @@ export class Announcer {
 
   /** The catalogues must have been invalidated before. */
   changed(server: string, fingerprint: string, kinds: readonly ListKind[]): void {
-    const key = `${server} ${fingerprint}`;
+    this.#note(server, fingerprint, kinds);
+  }
+
+  /** Something else of the same server is offered now, to clients of any kind. As with `changed`. */
+  redefined(server: string, kinds: readonly ListKind[]): void {
+    this.#note(server, null, kinds);
+  }
+
+  #note(server: string, fingerprint: string | null, kinds: readonly ListKind[]): void {
+    const key = `${server} ${fingerprint ?? '*'}`;
     const change = this.#changes.get(key);
     if (change === undefined) this.#changes.set(key, { server, fingerprint, kinds: new Set(kinds) });
     else for (const kind of kinds) change.kinds.add(kind);

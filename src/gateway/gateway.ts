@@ -9,11 +9,12 @@ import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstre
 import type { Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
-import type { ListKind } from '../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { BoundUpstreams } from './bound-upstreams.ts';
+import type { Drift } from './drift/drift.ts';
 import { ExchangeLog } from './exchange-log.ts';
 import type { HelloView } from './hello-view.ts';
 import { InputStates } from './input-states.ts';
@@ -46,6 +47,16 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#serverInfo = JSON.stringify(deps.info);
     this.#log = new ExchangeLog(deps.logger);
     this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock);
+  }
+
+  /** What was approved of servers, and what differs from it; null where nothing is pinned. */
+  get drift(): Drift | null {
+    return this.#parts.drift;
+  }
+
+  /** A server was listed. Resolves when it may be shown; never rejects. */
+  async inspect(catalog: ServerCatalog): Promise<void> {
+    await this.#parts.drift?.inspect(catalog);
   }
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
@@ -117,6 +128,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     tasks.sessionEnded(sessionId);
     subscriptions.deleteSession(sessionId);
     upstreams.releaseSession(sessionId);
+    this.#deps.onSessionEnded?.(sessionId);
   }
 
   /**
@@ -124,8 +136,9 @@ export class Gateway implements Exchanges, UpstreamEvents {
    * that `current` gives, and whoever's lists are others is told. `filtered` names servers whose tool filter changed.
    */
   desiredChanged(current: (principalId: string) => Principal | null, filtered: Iterable<string> = []): void {
-    const { sessions, listens, announcer, catalogs, cache } = this.#parts;
+    const { sessions, listens, announcer, catalogs, cache, drift } = this.#parts;
     cache.clear();
+    drift?.desiredChanged();
     catalogs.invalidate();
     sessions.reauthorize(current);
     listens.reauthorize(current);

@@ -1,5 +1,6 @@
 import { CursorCodec } from '../catalog/cursor.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -10,6 +11,8 @@ import { AggregateResources } from './aggregate-resources.ts';
 import { Announcer } from './announcer.ts';
 import { AnswerCache } from './cache/answer-cache.ts';
 import { Catalogs } from './catalogs.ts';
+import { Drift, type DriftDeps } from './drift/drift.ts';
+import { GuardedUpstreams } from './drift/guarded-upstreams.ts';
 import { Feeds } from './feeds.ts';
 import { ListenMirror } from './listen-mirror.ts';
 import { ListenRelays } from './listen-relays.ts';
@@ -37,9 +40,13 @@ export interface GatewayDeps {
   readonly key: Buffer;
   /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
   readonly firstListWaitMs: () => number;
+  /** What was approved of servers. Without it nothing is pinned. */
+  readonly pins?: Pins;
   /** Where tasks outlive the process. Without it they do not. */
   readonly taskRecords?: TaskRecords;
   readonly random?: Random;
+  /** Told once for every session that ended. */
+  readonly onSessionEnded?: (sessionId: string) => void;
   /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
   readonly maxTimeoutMs?: () => number;
 }
@@ -61,10 +68,16 @@ export interface Parts {
   readonly events: ServerEvents;
   readonly aggregate: Aggregate;
   readonly single: ServerEndpoint;
+  readonly drift: Drift | null;
 }
 
-export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstreams, streams: ClientStreams): Parts {
+export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams, streams: ClientStreams): Parts {
   const { clock, key, firstListWaitMs } = deps;
+  const drift = driftOf(deps, bound, (server, lists) => {
+    catalogs.invalidate();
+    announcer.redefined(server, lists);
+  });
+  const upstreams = drift === null ? bound : new GuardedUpstreams(bound, drift.guards);
   const cursors = new CursorCodec(key);
   const sealer = new Sealer(key);
   const ids = new TaskIds(sealer);
@@ -123,8 +136,16 @@ export function assemble(deps: GatewayDeps, serverInfo: string, upstreams: Upstr
       resources,
       tasks,
       logLevels,
+      servers,
+      drift,
       firstListWaitMs,
     }),
-    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, tasks, logLevels, clock }),
+    single: new ServerEndpoint({ upstreams, cache, servers, subscriptions, tasks, logLevels, clock, drift }),
+    drift,
   };
+}
+
+function driftOf(deps: GatewayDeps, upstreams: Upstreams, redefined: DriftDeps['redefined']): Drift | null {
+  const { pins, clock, logger, metrics } = deps;
+  return pins === undefined ? null : new Drift({ pins, upstreams, clock, logger, metrics, redefined });
 }

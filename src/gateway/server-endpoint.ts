@@ -13,12 +13,14 @@ import { cacheHints } from '../protocol/cache-hints.ts';
 import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
+import type { Drift } from './drift/drift.ts';
 import type { HelloView } from './hello-view.ts';
 import type { LogLevels } from './log-levels.ts';
 import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
+import { refuseUnapproved } from './policy/withheld.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
@@ -34,6 +36,7 @@ export interface ServerEndpointDeps {
   readonly tasks: Tasks;
   readonly logLevels: LogLevels;
   readonly clock: Clock;
+  readonly drift: Drift | null;
 }
 
 /**
@@ -57,6 +60,8 @@ export class ServerEndpoint {
     switch (method) {
       case 'tools/call':
         return this.#callTool(exchange, server);
+      case 'prompts/get':
+        return this.#getPrompt(exchange, name);
       case 'resources/read':
         return this.#read(exchange, name);
       case 'resources/subscribe':
@@ -95,6 +100,17 @@ export class ServerEndpoint {
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
 
+  #getPrompt(exchange: Exchange, server: string): Promise<Outcome> {
+    const { upstreams } = this.#deps;
+    const known = upstreams.knownCatalog(server, exchange.client);
+    const refused = known?.withheld === undefined ? null : refuseNamed(known, 'prompts', exchange.request);
+    return refused === null ? upstreams.call(server, exchange.request, exchange) : Promise.resolve(failure(refused));
+  }
+
+  #isGuarded({ name }: Server): boolean {
+    return this.#deps.drift?.guards.isClosed(name) === true;
+  }
+
   async #read(exchange: Exchange, name: string): Promise<Outcome> {
     const outcome = await this.#deps.cache.call(name, exchange.request, exchange);
     return seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
@@ -115,21 +131,29 @@ export class ServerEndpoint {
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
     if (known !== null) {
+      const withheld = known.withheld === undefined ? null : refuseNamed(known, 'tools', request);
+      if (withheld !== null) return Promise.resolve(failure(withheld));
       const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
       return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
     }
-    const checked = (request.era === 'stateless' && exchange.paramHeaders != null) || mayBeTask(exchange);
+    const checked =
+      (request.era === 'stateless' && exchange.paramHeaders != null) || mayBeTask(exchange) || this.#isGuarded(server);
     return checked ? this.#callChecked(exchange, server) : upstreams.call(server.name, request, exchange);
   }
 
   /**
-   * A call whose headers could disagree with its body, or that may become a task, is not let through before the tool's
-   * declaration is known.
+   * A call whose headers could disagree with its body, that may become a task, or whose definition has to be an approved
+   * one is not let through before the tool's declaration is known.
    */
   async #callChecked(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
     const catalog = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
-    if (catalog === null) return upstreams.call(server.name, exchange.request, exchange);
+    if (catalog === null) {
+      if (this.#isGuarded(server)) return failure(this.#deps.servers.unavailable(server.name));
+      return upstreams.call(server.name, exchange.request, exchange);
+    }
+    const withheld = refuseNamed(catalog, 'tools', exchange.request);
+    if (withheld !== null) return failure(withheld);
     return this.#callKnown(exchange, server.name, catalog);
   }
 
@@ -160,15 +184,35 @@ export class ServerEndpoint {
     const { client, request } = exchange;
     const { name } = server;
     let known = upstreams.knownCatalog(name, client);
+    // Its first list has to be looked at before anybody is shown it.
+    if (known === null && this.#isGuarded(server)) known = await upstreams.catalog(name, client, server.timeoutMs);
+    if (known === null && this.#isGuarded(server)) return failure(servers.unavailable(name));
     if (this.#mayAskLive(server, known, client) && !(known !== null && isDown(upstreams, name))) {
       const outcome = await this.#deps.cache.call(name, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
-        return shown(outcome, server, list, known, exchange);
+        return this.#shown(outcome, server, list, known, exchange);
       }
     }
     known ??= await upstreams.catalog(name, client, server.timeoutMs);
     if (known === null) return failure(servers.unavailable(name));
-    return shown(knownPage(known, list, request), server, list, known, exchange);
+    return this.#shown(knownPage(known, list, request), server, list, known, exchange);
+  }
+
+  /** The page as the server wrote it, without what is kept back; the rest is the same for every caller of this kind. */
+  #shown(
+    outcome: Outcome,
+    server: Server,
+    list: ListMethod,
+    known: ServerCatalog | null,
+    exchange: Exchange,
+  ): Outcome | Promise<Outcome> {
+    const { drift } = this.#deps;
+    if (drift === null || drift.guards.policy(server.name) === 'off')
+      return shown(outcome, server, list, known, exchange);
+    const raw = known === null ? null : drift.guards.raw(known);
+    return drift.pages
+      .shown(outcome, list, raw, server.name, exchange)
+      .then((page) => shown(page, server, list, known, exchange));
   }
 
   /** A connection that is there anyway, or one that is no process. */
@@ -189,6 +233,11 @@ function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): Hel
     ttlMs: helloTtlMs(catalog, wall),
     cacheScope: hello.era === 'stateless' && seesLikeAll(principal) ? cacheScope : 'private',
   };
+}
+
+function refuseNamed(known: ServerCatalog, list: 'tools' | 'prompts', request: Message): GatewayError | null {
+  const name = namedParam(request, 'name');
+  return name instanceof GatewayError ? name : refuseUnapproved(known, list, name.value);
 }
 
 function refuseTool(server: Server, { request }: Exchange): GatewayError | null {

@@ -5,6 +5,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import type { Principal } from '../model/principal.ts';
 import { refuseAccess } from './policy/access.ts';
+import { refuseWithheld } from './policy/withheld.ts';
 
 /**
  * For a name in no table: the server and tool it spells, if that is a server of which nothing is known yet. An error
@@ -26,6 +27,8 @@ export function unlistedServer(
 
 /** What is wrong with a name that leads nowhere, in the seeds' words where they have some (S2.4, S2.31). */
 export function unknownTool(name: string, catalog: Catalog): GatewayError {
+  const withheld = withheldTool(name, catalog);
+  if (withheld !== null) return withheld;
   const choices = catalog.choices('tools', name);
   if (choices.length > 1) {
     return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (it could be ${choices.join(', ')})`);
@@ -39,6 +42,31 @@ export function unknownTool(name: string, catalog: Catalog): GatewayError {
     return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name} (unknown agent: ${spelled.server})`);
   }
   return new GatewayError('INVALID_PARAMS', `Unknown tool: ${name}`, { server: spelled.server });
+}
+
+/** The refusal of a name that a server has, and that nobody is offered; null for any other. */
+function withheldTool(name: string, catalog: Catalog): GatewayError | null {
+  const spelled = spelledTool(name, catalog);
+  for (const member of catalog.members) {
+    if (spelled !== null && spelled.server !== member.server) continue;
+    const own = spelled === null ? name : spelled.tool;
+    if (member.catalog !== null && filterAllows(member.tools, own)) {
+      const refused = refuseWithheld(member.catalog, 'tools', own);
+      if (refused !== null) return refused;
+    }
+  }
+  return null;
+}
+
+/** As for tools: `server__prompt`, or the prompt's own name. */
+export function withheldPrompt(name: string, catalog: Catalog): GatewayError | null {
+  const spelled = spelledTool(name, catalog);
+  for (const { server, catalog: known } of catalog.members) {
+    if (known === null || (spelled !== null && spelled.server !== server)) continue;
+    const refused = refuseWithheld(known, 'prompts', spelled === null ? name : spelled.tool);
+    if (refused !== null) return refused;
+  }
+  return null;
 }
 
 function spelledTool(name: string, catalog: Catalog): PrefixedTool | null {

@@ -47,4 +47,14 @@ export interface ServerCatalog {
   readonly lists: Readonly<Record<ListKind, CachedList>>;
   /** Wall clock of the listing. */
   readonly listedAt: number;
+  /** What of the server's lists nobody is offered; absent where nothing is kept back and nothing has to be looked up. */
+  readonly withheld?: Withheld;
+}
+
+/** Names that are not offered, with why in words for the caller (docs/drift.md). */
+export interface Withheld {
+  readonly tools: ReadonlyMap<string, string>;
+  readonly prompts: ReadonlyMap<string, string>;
+  /** All that may be used, where nothing else may be; null where names that the server does not list go to it as well. */
+  readonly only: { readonly tools: ReadonlySet<string>; readonly prompts: ReadonlySet<string> } | null;
 }

@@ -1,3 +1,4 @@
+import type { DriftPolicy } from './drift.ts';
 import type { Secret } from './secret.ts';
 
 /** Where a definition stands, for errors and status: `file:line:column`, 1-based. */
@@ -135,6 +136,8 @@ export interface Server {
   readonly isolation: Isolation | null;
   /** Processes that share the calls of a server that everybody shares; absent: one. */
   readonly replicas?: number;
+  /** Of a server that is a process: the whole cluster runs it once. Absent: on every node that has it. */
+  readonly singleton?: boolean;
   /** Request header whose value isolates stateless clients from each other; null without one. */
   readonly isolationHeader: string | null;
   /** Deadline of a call. Default 60 000. */
@@ -148,6 +151,8 @@ export interface Server {
   readonly start: 'eager' | 'lazy';
   /** A connection of which nothing was heard for so long is asked whether it is there; 0 for never. Default 30 000. */
   readonly probeMs: number;
+  /** What is done about definitions that nobody approved; absent is `off`. */
+  readonly drift?: DriftPolicy;
   readonly enabled: boolean;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;

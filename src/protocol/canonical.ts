@@ -12,6 +12,16 @@ export function canonical(json: Buffer | string): string {
   return new CanonicalWriter(bytes).value(0);
 }
 
+/**
+ * As `canonical`, with numbers that a double holds exactly in the one spelling of RFC 8785, so that only what says
+ * something else has another text. null for what readers could take differently: an object that names a member twice.
+ */
+export function canonicalExact(json: Buffer): string | null {
+  const writer = new CanonicalWriter(json, true);
+  const text = writer.value(0);
+  return writer.ambiguous ? null : text;
+}
+
 /** A short digest of a capabilities object; `{}` for the empty one, so that it can be read in logs. */
 export function fingerprint(capabilitiesJson: string): string {
   const text = canonical(capabilitiesJson === '' ? '{}' : capabilitiesJson);
@@ -23,11 +33,15 @@ const MAX_DEPTH = 512;
 
 /** One pass over the bytes: linear whatever the nesting. */
 class CanonicalWriter {
+  /** Some object named a member twice. */
+  ambiguous = false;
   readonly #bytes: Buffer;
+  readonly #exact: boolean;
   #at: number;
 
-  constructor(bytes: Buffer) {
+  constructor(bytes: Buffer, exact = false) {
     this.#bytes = bytes;
+    this.#exact = exact;
     this.#at = skipSpace(bytes, 0);
   }
 
@@ -39,7 +53,9 @@ class CanonicalWriter {
     const end = skipValue(this.#bytes, start, this.#bytes.length);
     this.#at = end < 0 ? this.#bytes.length : end;
     const decoded = first === 0x22 ? decodeString(this.#bytes, start, this.#at) : null;
-    return decoded === null ? this.#bytes.toString('utf8', start, this.#at) : JSON.stringify(decoded);
+    if (decoded !== null) return JSON.stringify(decoded);
+    const written = this.#bytes.toString('utf8', start, this.#at);
+    return this.#exact ? shortestNumber(written) : written;
   }
 
   #object(depth: number): string {
@@ -52,7 +68,9 @@ class CanonicalWriter {
       this.#at = skipSpace(this.#bytes, end);
       if (this.#bytes[this.#at] !== 0x3a) break;
       this.#step();
-      members.set(decodeString(this.#bytes, start, end) ?? '', this.value(depth + 1));
+      const key = decodeString(this.#bytes, start, end) ?? '';
+      if (members.has(key)) this.ambiguous = true;
+      members.set(key, this.value(depth + 1));
       this.#at = skipSpace(this.#bytes, this.#at);
       if (this.#bytes[this.#at] !== 0x2c) break;
       this.#step();
@@ -79,4 +97,21 @@ class CanonicalWriter {
   #step(): void {
     this.#at = skipSpace(this.#bytes, this.#at + 1);
   }
+}
+
+/** A digit string that a double holds exactly; longer ones stay as they are written. */
+const SAFE_DIGITS = 15;
+/** Longer lexemes are nobody's plain number. */
+const MAX_LEXEME = 64;
+
+/** The number in the spelling of RFC 8785 where that rounds nothing; anything else as it is written. */
+function shortestNumber(lexeme: string): string {
+  if (lexeme.length > MAX_LEXEME || !/^-?\d/.test(lexeme)) return lexeme;
+  const digits = lexeme
+    .replace(/[eE].*$/, '')
+    .replace(/[^0-9]/g, '')
+    .replace(/^0+/, '');
+  const value = Number(lexeme);
+  if (!Number.isFinite(value) || digits.length > SAFE_DIGITS) return lexeme;
+  return value === 0 ? '0' : String(value);
 }

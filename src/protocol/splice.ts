@@ -3,7 +3,7 @@
  * keep the commas right, whatever stands around the member.
  */
 import { type Era, Message } from '../model/message.ts';
-import { type Entry, entries, keyIs, type Range } from './fields.ts';
+import { entries, keyIs, type Range } from './fields.ts';
 import { scanMessage } from './scan.ts';
 import { skipSpace } from './skip.ts';
 
@@ -132,7 +132,12 @@ export function editMembers(
     });
     if (!found && json !== null) added.push(Buffer.from(`${JSON.stringify(key)}:`), toBuffer(json), COMMA);
   }
-  edits.push(...removals(members, removed));
+  edits.push(
+    ...cuts(
+      members.map(({ keyStart, valueEnd }) => ({ start: keyStart, end: valueEnd })),
+      removed,
+    ),
+  );
   if (added.length > 0) {
     if (removed.every(Boolean)) added.pop();
     edits.push({ start: object.start + 1, end: object.start + 1, insert: Buffer.concat(added) });
@@ -178,17 +183,20 @@ export function envelope(bytes: Buffer): Range {
 
 const COMMA = Buffer.from(',');
 
-/** Edits that cut out the marked members, runs together, each with exactly the comma that has to go. */
-function removals(members: readonly Entry[], removed: readonly boolean[]): Edit[] {
+/**
+ * Edits that cut the marked ones out of a list of members or elements, runs together, each with exactly the comma that has
+ * to go.
+ */
+export function cuts(items: readonly Range[], cut: readonly boolean[]): Edit[] {
   const edits: Edit[] = [];
-  for (let first = 0; first < members.length; first++) {
-    if (!removed[first]) continue;
+  for (let first = 0; first < items.length; first++) {
+    if (!cut[first]) continue;
     let last = first;
-    while (removed[last + 1]) last++;
-    const after = members[last + 1];
-    const before = members[first - 1];
-    const start = after === undefined && before !== undefined ? before.valueEnd : members[first]!.keyStart;
-    edits.push({ start, end: after === undefined ? members[last]!.valueEnd : after.keyStart, insert: '' });
+    while (cut[last + 1]) last++;
+    const after = items[last + 1];
+    const before = items[first - 1];
+    const start = after === undefined && before !== undefined ? before.end : items[first]!.start;
+    edits.push({ start, end: after === undefined ? items[last]!.end : after.start, insert: '' });
     first = last;
   }
   return edits;

@@ -66,7 +66,8 @@ function compareLists(list: ListKind, had: readonly Capability[], has: readonly 
   if (sameKeys && [...old.keys()].some((key, at) => key !== order[at])) drift.reordered.push(list);
 }
 
-function fieldChanges(before: string, after: string): readonly FieldChange[] {
+/** Every field in which two definitions differ, at the deepest object that both have. */
+export function fieldChanges(before: string, after: string): readonly FieldChange[] {
   const found: FieldChange[] = [];
   compare('', before, after, 0, found);
   return found;

@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto';
+import type { Capability } from '../../model/server-catalog.ts';
+import { canonicalExact } from '../../protocol/canonical.ts';
+import { editObject } from '../../protocol/edit-object.ts';
+
+/** Larger definitions are pinned byte for byte: nobody has tools like that, and canonical forms cost time. */
+const MAX_CANONICAL_BYTES = 256 * 1024;
+
+/**
+ * Left out of the pin: `_meta` is for programs and may differ from list to list, `execution` is written in one era and
+ * not in the other. Neither reaches a model. Everything else counts, members that nobody has heard of included.
+ */
+const UNPINNED = ['_meta', 'execution'] as const;
+
+const DIGESTS = new WeakMap<Capability, string>();
+
+/** Of a capability in a catalogue; computed once. */
+export function digestOf(item: Capability): string {
+  let digest = DIGESTS.get(item);
+  if (digest === undefined) {
+    digest = definitionDigest(item.bytes);
+    DIGESTS.set(item, digest);
+  }
+  return digest;
+}
+
+/** The item is a copy of the other, byte for byte: what is known of that one holds for it. */
+export function sharesDigest(item: Capability, other: Capability): void {
+  DIGESTS.set(item, digestOf(other));
+}
+
+/**
+ * SHA-256 over the canonical form (RFC 8785) of a definition: another order of members, white space or spelling of the
+ * same string is the same definition. One that parsers could read in two ways is taken as it is written.
+ */
+export function definitionDigest(bytes: Buffer): string {
+  const hash = createHash('sha256');
+  if (bytes.length > MAX_CANONICAL_BYTES) return hash.update('bytes\n').update(bytes).digest('hex');
+  const text = canonicalExact(pinned(bytes));
+  if (text === null) return hash.update('bytes\n').update(bytes).digest('hex');
+  return hash.update(text).digest('hex');
+}
+
+/** The definition without what is not pinned of it; the same buffer when there is nothing of the kind. */
+export function pinned(bytes: Buffer): Buffer {
+  if (bytes[0] !== 0x7b || !UNPINNED.some((key) => bytes.includes(`"${key}"`))) return bytes;
+  return editObject(
+    bytes,
+    { start: 0, end: bytes.length },
+    UNPINNED.map((key) => [key, null] as const),
+  );
+}

@@ -1,0 +1,133 @@
+import type { Finding, FindingKind } from '../../model/drift.ts';
+import { type DefinitionText, definitionTexts } from './definition-texts.ts';
+import { hiddenCharacters, printable } from './hidden-characters.ts';
+import type { OtherNames } from './other-names.ts';
+import { framesOf, suspiciousPhrases } from './suspicious-words.ts';
+
+/** Of one definition; a text beyond that says so, and is not looked at further. */
+const MAX_BYTES = 64 * 1024;
+const MAX_FINDINGS = 20;
+const MAX_POINTER = 400;
+/** A longer run of letters and digits is no word. */
+const MAX_WORD = 200;
+
+/** One word of a text: a run of letters, digits, `_` and `-`. */
+interface Word {
+  /** In lower case, without apostrophes. */
+  readonly word: string;
+  readonly at: number;
+}
+
+/**
+ * Looks in all texts of a definition, names included, for what is meant for a model rather than for people: hidden
+ * characters, instructions, prompt frames, places of secrets, names of other servers. Heuristic: it finds the known ways
+ * and not every way. Linear in the text, whatever it is, and bounded.
+ */
+export function scanDefinition(
+  name: Pick<Finding, 'list' | 'key'>,
+  bytes: Buffer,
+  others: OtherNames | null,
+): readonly Finding[] {
+  const scan = new Scan(name);
+  if (bytes.length > MAX_BYTES) {
+    scan.add('oversized', true, null, `${bytes.length} bytes, more than anybody reads`, 0);
+    bytes = bytes.subarray(0, MAX_BYTES);
+  }
+  for (const text of definitionTexts(bytes)) {
+    scan.look(text, others);
+    if (scan.findings.length >= MAX_FINDINGS) break;
+  }
+  if (others !== null && name.list === 'tools') {
+    const owner = others.ownerOf(name.key);
+    if (owner !== null) scan.add('same_name', false, null, `${owner} has a tool of this name`, 0);
+  }
+  return scan.findings;
+}
+
+class Scan {
+  readonly findings: Finding[] = [];
+  readonly #name: Pick<Finding, 'list' | 'key'>;
+
+  constructor(name: Pick<Finding, 'list' | 'key'>) {
+    this.#name = name;
+  }
+
+  look(source: DefinitionText, others: OtherNames | null): void {
+    const { text } = source;
+    const hidden = hiddenCharacters(text);
+    if (hidden !== null) {
+      const spelled = hidden.spelled === '' ? '' : ` (spells: ${hidden.spelled})`;
+      this.add('hidden', true, source, `${hidden.count} hidden: ${printable(text, hidden.at)}${spelled}`, null);
+    }
+    // What was hidden between letters must not hide the words.
+    const visible = hidden === null ? text : hidden.visible;
+    const lower = visible.toLowerCase();
+    const frame = framesOf(lower);
+    if (frame !== null) this.add('markup', frame.frame !== '<!--', source, visible, frame.at);
+    const words = wordsOf(lower);
+    if (words.length > 1) {
+      for (const { kind, grave, at } of suspiciousPhrases(words.map(({ word }) => word))) {
+        this.add(kind, grave, source, visible, words[at]!.at);
+      }
+    }
+    for (const { word, at } of words) {
+      if (word.length >= MAX_WORD) this.add('encoded', false, source, visible, at);
+      else if (isMixed(word)) this.add('lookalike', false, source, visible, at);
+    }
+    const mentioned = others === null ? null : others.mentionedIn(words);
+    if (mentioned !== null) this.add('other_server', mentioned.grave, source, visible, mentioned.at, mentioned.what);
+    if (hidden !== null && hidden.spelled !== '') this.look({ ...source, text: hidden.spelled }, others);
+  }
+
+  add(
+    kind: FindingKind,
+    grave: boolean,
+    source: DefinitionText | null,
+    text: string,
+    at: number | null,
+    note = '',
+  ): void {
+    const pointer = source === null ? '' : printable(source.pointer(), 0, MAX_POINTER);
+    if (this.findings.some((known) => known.kind === kind && known.grave === grave && known.pointer === pointer))
+      return;
+    const excerpt = `${note === '' ? '' : `${note}: `}${at === null ? text : printable(text, at)}`;
+    if (this.findings.length < MAX_FINDINGS)
+      this.findings.push({ list: this.#name.list, key: this.#name.key, kind, grave, pointer, excerpt });
+  }
+}
+
+function wordsOf(lower: string): readonly Word[] {
+  const words: Word[] = [];
+  let start = -1;
+  for (let at = 0; at <= lower.length; at++) {
+    const inside = at < lower.length && isWordPart(lower.charCodeAt(at));
+    if (inside && start < 0) start = at;
+    if (inside || start < 0) continue;
+    words.push({ word: lower.slice(start, at).replaceAll("'", '').replaceAll('’', ''), at: start });
+    start = -1;
+  }
+  return words;
+}
+
+function isWordPart(code: number): boolean {
+  if (code >= 0x61 && code <= 0x7a) return true;
+  if (code >= 0x30 && code <= 0x39) return true;
+  return (
+    code === 0x5f ||
+    code === 0x2d ||
+    code === 0x27 ||
+    code === 0x2019 ||
+    (code > 0xaa && code !== 0xd7 && code !== 0xf7 && code < 0x2000)
+  );
+}
+
+/** Latin letters and ones of Greek or Cyrillic, which can look the same. */
+function isMixed(word: string): boolean {
+  let [latin, other] = [false, false];
+  for (let at = 0; at < word.length; at++) {
+    const code = word.charCodeAt(at);
+    if (code >= 0x61 && code <= 0x7a) latin = true;
+    else if (code >= 0x370 && code <= 0x52f) other = true;
+  }
+  return latin && other;
+}

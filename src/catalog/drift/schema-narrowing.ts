@@ -1,0 +1,190 @@
+import { sameValue, valueText } from './same-value.ts';
+
+/** A parsed schema. */
+type Schema = boolean | Readonly<Record<string, unknown>>;
+
+/** Schemas nested deeper are taken to differ. */
+const MAX_DEPTH = 64;
+const MAX_REASONS = 20;
+
+/** Keywords that only describe. */
+const SILENT: ReadonlySet<string> = new Set([
+  'title',
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  '$comment',
+  '$schema',
+  '$id',
+]);
+/** Looked at one by one below. */
+const JUDGED: ReadonlySet<string> = new Set([
+  'type',
+  'enum',
+  'const',
+  'required',
+  'properties',
+  'additionalProperties',
+]);
+const FLOORS: ReadonlySet<string> = new Set(['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']);
+const CEILINGS: ReadonlySet<string> = new Set([
+  'maximum',
+  'exclusiveMaximum',
+  'maxLength',
+  'maxItems',
+  'maxProperties',
+]);
+/** Schemas in the place of which a wider one accepts more. */
+const SUBSCHEMAS: ReadonlySet<string> = new Set(['items', 'contains', 'propertyNames', 'unevaluatedProperties']);
+/** Schemas by name. */
+const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions']);
+/** Without them more is accepted, and nothing else is known of them. */
+const LIMITING: ReadonlySet<string> = new Set([
+  'pattern',
+  'format',
+  'multipleOf',
+  'uniqueItems',
+  'not',
+  'dependentRequired',
+]);
+
+/**
+ * Why something that the schema `before` accepts may not be accepted by `after`; empty when that cannot be. Errs on
+ * this side: what it does not understand and is not the same counts as narrower. `what` is what a member is called.
+ */
+export function narrowings(before: unknown, after: unknown, what = 'argument'): readonly string[] {
+  const comparison = new Comparison(what);
+  comparison.compare(before, after, '', 0);
+  return comparison.reasons;
+}
+
+class Comparison {
+  readonly reasons: string[] = [];
+  readonly #what: string;
+
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  compare(before: unknown, after: unknown, at: string, depth: number): void {
+    if (this.reasons.length >= MAX_REASONS || sameValue(before, after)) return;
+    const [old, now] = [schemaOf(before), schemaOf(after)];
+    if (now === true || old === false) return;
+    if (old === null || now === null || now === false || depth >= MAX_DEPTH) {
+      this.#say(at, 'has a schema that cannot be compared');
+      return;
+    }
+    const had = old === true ? {} : old;
+    this.#types(had, now, at);
+    this.#values(had, now, at);
+    this.#members(had, now, at, depth);
+    for (const key of new Set([...Object.keys(had), ...Object.keys(now)])) {
+      if (!SILENT.has(key) && !JUDGED.has(key)) this.#keyword(key, had[key], now[key], at, depth);
+    }
+  }
+
+  #types(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
+    const [had, has] = [typesOf(old['type']), typesOf(now['type'])];
+    if (has === null) return;
+    const lost =
+      had === null
+        ? ['any']
+        : had.filter((type) => !has.includes(type) && !(type === 'integer' && has.includes('number')));
+    if (lost.length > 0) this.#say(at, `takes ${has.join(' or ')} and no longer ${lost.join(' or ')}`);
+  }
+
+  #values(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
+    const [had, has] = [valuesOf(old), valuesOf(now)];
+    if (has === null) return;
+    if (had === null) {
+      this.#say(at, 'takes only some values now');
+      return;
+    }
+    const lost = [...had].filter(([value]) => !has.has(value)).map(([, written]) => written);
+    if (lost.length > 0) this.#say(at, `no longer takes ${lost.slice(0, 5).join(', ')}`);
+  }
+
+  #members(
+    old: Readonly<Record<string, unknown>>,
+    now: Readonly<Record<string, unknown>>,
+    at: string,
+    depth: number,
+  ): void {
+    const [had, has] = [mapOf(old['properties']), mapOf(now['properties'])];
+    const needed = new Set(namesOf(old['required']));
+    for (const name of namesOf(now['required'])) {
+      if (needed.has(name)) continue;
+      this.#say(join(at, name), had.has(name) ? 'became required' : 'is new and required');
+    }
+    const open = now['additionalProperties'] !== false;
+    for (const [name, schema] of had) {
+      if (has.has(name)) this.compare(schema, has.get(name), join(at, name), depth + 1);
+      else this.#say(join(at, name), 'is gone');
+    }
+    if (!open && old['additionalProperties'] !== false) this.#say(at, 'takes nothing beyond what is listed any more');
+    else if (open)
+      this.compare(old['additionalProperties'] ?? true, now['additionalProperties'] ?? true, join(at, '*'), depth + 1);
+  }
+
+  #keyword(key: string, old: unknown, now: unknown, at: string, depth: number): void {
+    if (sameValue(old, now)) return;
+    if (now === undefined && (LIMITING.has(key) || FLOORS.has(key) || CEILINGS.has(key) || SUBSCHEMAS.has(key))) return;
+    if (FLOORS.has(key) && typeof old === 'number' && typeof now === 'number' && now <= old) return;
+    if (CEILINGS.has(key) && typeof old === 'number' && typeof now === 'number' && now >= old) return;
+    if (SUBSCHEMAS.has(key)) this.compare(old ?? true, now, join(at, key === 'items' ? '[]' : key), depth + 1);
+    else if (DEFINITIONS.has(key)) this.#definitions(mapOf(old), mapOf(now), at, depth);
+    else if ((key !== 'anyOf' && key !== 'oneOf') || !this.#branches(old, now)) this.#say(at, `has another ${key}`);
+  }
+
+  /** What is not referred to any more does no harm; what is, is held against its definition of the same name. */
+  #definitions(old: ReadonlyMap<string, unknown>, now: ReadonlyMap<string, unknown>, at: string, depth: number): void {
+    for (const [name, schema] of old)
+      if (now.has(name)) this.compare(schema, now.get(name), join(at, `$${name}`), depth + 1);
+  }
+
+  /** Whether every alternative is still there, as it was. */
+  #branches(old: unknown, now: unknown): boolean {
+    if (!Array.isArray(old) || !Array.isArray(now)) return false;
+    const has = new Set(now.map((branch) => valueText(branch)));
+    return old.every((branch) => has.has(valueText(branch)));
+  }
+
+  #say(at: string, words: string): void {
+    if (this.reasons.length < MAX_REASONS)
+      this.reasons.push(at === '' ? `the whole ${words}` : `${this.#what} ${at} ${words}`);
+  }
+}
+
+function schemaOf(value: unknown): Schema | null {
+  if (typeof value === 'boolean') return value;
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : null;
+}
+
+function typesOf(type: unknown): readonly string[] | null {
+  if (typeof type === 'string') return [type];
+  return Array.isArray(type) ? type.map(String) : null;
+}
+
+/** The only values that are taken, by their comparable text; null for any. */
+function valuesOf(schema: Readonly<Record<string, unknown>>): ReadonlyMap<string, string> | null {
+  const values = 'const' in schema ? [schema['const']] : schema['enum'];
+  if (!Array.isArray(values)) return null;
+  return new Map(values.map((value) => [valueText(value), JSON.stringify(value).slice(0, 64)]));
+}
+
+function mapOf(value: unknown): ReadonlyMap<string, unknown> {
+  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return new Map(isMap ? Object.entries(value) : []);
+}
+
+function namesOf(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : [];
+}
+
+function join(at: string, name: string): string {
+  const shown = name.length > 64 ? `${name.slice(0, 64)}…` : name;
+  return at === '' ? shown : `${at}.${shown}`;
+}

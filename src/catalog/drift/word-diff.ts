@@ -1,0 +1,88 @@
+import type { WordRun } from '../../model/drift.ts';
+
+/** Words that are compared one by one on either side; what is longer is shown as replaced between what stayed. */
+const MAX_WORDS = 400;
+/** Characters of either text that are looked at; the rest is cut with a note. */
+const MAX_CHARACTERS = 16_384;
+
+/**
+ * What became of a text, word by word, for people. White space belongs to the word before it, so that the runs without
+ * the removed ones are the new text and those without the added ones the old one. Time and memory are bounded.
+ */
+export function wordDiff(before: string, after: string): readonly WordRun[] {
+  const [old, now] = [wordsOf(before), wordsOf(after)];
+  let head = 0;
+  while (head < old.length && head < now.length && old[head] === now[head]) head++;
+  let tail = 0;
+  while (tail < old.length - head && tail < now.length - head && old.at(-1 - tail) === now.at(-1 - tail)) tail++;
+  const runs = new Runs();
+  runs.add('same', old.slice(0, head));
+  compare(old.slice(head, old.length - tail), now.slice(head, now.length - tail), runs);
+  runs.add('same', old.slice(old.length - tail));
+  return runs.list;
+}
+
+class Runs {
+  readonly list: { kind: WordRun['kind']; text: string }[] = [];
+
+  add(kind: WordRun['kind'], words: readonly string[]): void {
+    if (words.length === 0) return;
+    const last = this.list.at(-1);
+    if (last?.kind === kind) last.text += words.join('');
+    else this.list.push({ kind, text: words.join('') });
+  }
+}
+
+/** By the longest common subsequence of words, where there are not too many of them. */
+function compare(old: readonly string[], now: readonly string[], runs: Runs): void {
+  if (old.length > MAX_WORDS || now.length > MAX_WORDS || old.length === 0 || now.length === 0) {
+    runs.add('removed', old);
+    runs.add('added', now);
+    return;
+  }
+  const width = now.length + 1;
+  const common = new Uint16Array((old.length + 1) * width);
+  for (let i = old.length - 1; i >= 0; i--) {
+    for (let j = now.length - 1; j >= 0; j--) {
+      const down = common[(i + 1) * width + j]!;
+      const right = common[i * width + j + 1]!;
+      common[i * width + j] = old[i] === now[j] ? common[(i + 1) * width + j + 1]! + 1 : Math.max(down, right);
+    }
+  }
+  let [i, j] = [0, 0];
+  while (i < old.length && j < now.length) {
+    if (old[i] === now[j]) {
+      runs.add('same', [old[i]!]);
+      i++;
+      j++;
+    } else if (common[(i + 1) * width + j]! >= common[i * width + j + 1]!) runs.add('removed', [old[i++]!]);
+    else runs.add('added', [now[j++]!]);
+  }
+  runs.add('removed', old.slice(i));
+  runs.add('added', now.slice(j));
+}
+
+function wordsOf(text: string): readonly string[] {
+  const words: string[] = [];
+  const end = Math.min(text.length, MAX_CHARACTERS);
+  let start = 0;
+  for (let at = 1; at < end; at++) {
+    if (isSpace(text.charCodeAt(at)) || !isSpace(text.charCodeAt(at - 1))) continue;
+    words.push(text.slice(start, at));
+    start = at;
+  }
+  if (start < end) words.push(text.slice(start, end));
+  if (end < text.length) words.push(` … (${text.length - end} more characters: ${fold(text, end)})`);
+  return words;
+}
+
+/** So that texts that differ only behind what is shown do not look the same. */
+function fold(text: string, from: number): string {
+  let sum = 0;
+  for (let at = from; at < text.length; at++) sum = (Math.imul(sum, 31) + text.charCodeAt(at)) | 0;
+  return (sum >>> 0).toString(16);
+}
+
+function isSpace(code: number): boolean {
+  return code <= 0x20 || code === 0xa0;
+}

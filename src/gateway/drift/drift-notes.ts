@@ -1,0 +1,185 @@
+import { printable } from '../../catalog/drift/hidden-characters.ts';
+import { judgeChange } from '../../catalog/drift/severity.ts';
+import { standingOf } from '../../catalog/drift/standing.ts';
+import type { Clock } from '../../model/clock.ts';
+import type {
+  Definition,
+  DefinitionName,
+  DriftEvent,
+  DriftEventKind,
+  DriftPolicy,
+  Finding,
+  Pins,
+} from '../../model/drift.ts';
+import { pinKey } from '../../model/drift.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metric, Series } from '../../telemetry/metrics.ts';
+import type { Pace } from './pace.ts';
+
+/** Changes told and kept per server and hour; a server that changes at every look shall not fill disk and log. */
+const MAX_EVENTS = 200;
+const HOUR_MS = 3_600_000;
+/** Lines of the log for one look at a server. */
+const MAX_LINES = 10;
+const MAX_KNOWN = 5_000;
+const MAX_TEXT = 500;
+const HISTORY = 500;
+
+const LINES = {
+  added: 'definition_added',
+  changed: 'definition_changed',
+  removed: 'definition_removed',
+  trusted: 'definitions_trusted',
+  approved: 'definition_approved',
+  blocked: 'definition_blocked',
+} as const satisfies Record<DriftEventKind, string>;
+
+export interface DriftNotesDeps {
+  readonly pins: Pins;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly changes: Metric<Series> | null;
+}
+
+interface OfServer {
+  /** What was told already, also by earlier processes. */
+  readonly told: Set<string>;
+  /** Names of which it was told that they are gone. */
+  readonly gone: Set<string>;
+  readonly suspected: Set<string>;
+  windowEnd: number;
+  left: number;
+}
+
+/** Tells of each change once: in the log, in the metrics and in the history. */
+export class DriftNotes {
+  readonly #deps: DriftNotesDeps;
+  readonly #servers = new Map<string, Promise<OfServer>>();
+
+  constructor(deps: DriftNotesDeps) {
+    this.#deps = deps;
+  }
+
+  /** `offered` is all that the server offers; `whole` says that what is not in it is gone. */
+  async look(
+    server: string,
+    policy: DriftPolicy,
+    offered: readonly Definition[],
+    whole: boolean,
+    pace: Pace,
+  ): Promise<void> {
+    const of = await this.#of(server);
+    const pins = this.#deps.pins.of(server);
+    const events: DriftEvent[] = [];
+    const at = this.#deps.clock.wall();
+    const names = new Set<string>();
+    for (const one of offered) {
+      names.add(pinKey(one));
+      of.gone.delete(pinKey(one));
+      const standing = standingOf(pins, one, one.digest);
+      if (standing !== 'new' && standing !== 'changed') continue;
+      if (!tell(of, `${pinKey(one)} ${one.digest}`)) continue;
+      const old = pins.pins.get(pinKey(one))?.approved.at(-1) ?? null;
+      const judged = old?.definition == null ? null : judgeChange(one.list, old.definition, one.bytes);
+      events.push({
+        at,
+        kind: standing === 'new' ? 'added' : 'changed',
+        name: short(one),
+        digest: one.digest,
+        before: old?.digest ?? null,
+        severity: judged?.severity ?? 'behaviour',
+        by: null,
+        text: printable(judged?.reasons.join('; ') ?? '', 0, MAX_TEXT),
+      });
+      await pace.step();
+    }
+    if (whole) {
+      for (const [key, pin] of pins.pins) {
+        if (names.has(key) || pin.approved.length === 0 || of.gone.has(key)) continue;
+        of.gone.add(key);
+        const before = pin.approved.at(-1)!.digest;
+        const what = { at, name: short(pin), digest: null, before, severity: 'breaking', by: null, text: '' } as const;
+        events.push({ ...what, kind: 'removed' });
+      }
+    }
+    await this.#tell(server, policy, of, events);
+  }
+
+  async suspect(server: string, findings: readonly Finding[]): Promise<void> {
+    const of = await this.#of(server);
+    let lines = 0;
+    for (const { list, key, kind, grave, pointer, excerpt } of findings) {
+      const id = `${list} ${key} ${kind} ${pointer} ${excerpt}`;
+      if (of.suspected.has(id) || of.suspected.size >= MAX_KNOWN) continue;
+      of.suspected.add(id);
+      if (++lines > MAX_LINES) continue;
+      const fields = { server, list, name: printable(key), kind, pointer, excerpt };
+      if (grave) this.#deps.logger.warn('definition_suspicious', fields);
+      else this.#deps.logger.info('definition_suspicious', fields);
+    }
+  }
+
+  forget(known: ReadonlySet<string>): void {
+    for (const name of this.#servers.keys()) if (!known.has(name)) this.#servers.delete(name);
+  }
+
+  async #tell(server: string, policy: DriftPolicy, of: OfServer, events: readonly DriftEvent[]): Promise<void> {
+    const { logger, pins, changes, clock } = this.#deps;
+    if (events.length === 0) return;
+    const now = clock.now();
+    if (now >= of.windowEnd) {
+      of.windowEnd = now + HOUR_MS;
+      of.left = MAX_EVENTS;
+    }
+    const told = events.slice(0, of.left);
+    of.left -= told.length;
+    for (const { kind, name, severity, text } of told.slice(0, MAX_LINES)) {
+      logger.warn(LINES[kind], {
+        server,
+        list: name!.list,
+        name: printable(name!.key),
+        severity,
+        policy,
+        change: text,
+      });
+    }
+    for (const { kind } of events) changes?.of(server, kind).add();
+    if (events.length > Math.min(told.length, MAX_LINES)) {
+      logger.warn('definitions_changed', { server, policy, changes: events.length, kept: told.length });
+    }
+    await pins.note(server, told);
+  }
+
+  #of(server: string): Promise<OfServer> {
+    let known = this.#servers.get(server);
+    if (known === undefined) this.#servers.set(server, (known = this.#remember(server)));
+    return known;
+  }
+
+  async #remember(server: string): Promise<OfServer> {
+    const of: OfServer = { told: new Set(), gone: new Set(), suspected: new Set(), windowEnd: 0, left: MAX_EVENTS };
+    const decided = new Set<string>();
+    try {
+      for (const { kind, name, digest } of await this.#deps.pins.history(server, { limit: HISTORY })) {
+        if (name === null) continue;
+        if (kind === 'removed' && !decided.has(pinKey(name))) of.gone.add(pinKey(name));
+        decided.add(pinKey(name));
+        if (kind === 'added' || kind === 'changed') of.told.add(`${pinKey(name)} ${digest}`);
+      }
+    } catch (error) {
+      this.#deps.logger.warn('drift_history_unread', { server, error });
+    }
+    return of;
+  }
+}
+
+function tell({ told }: OfServer, id: string): boolean {
+  if (told.has(id) || told.size >= MAX_KNOWN) return false;
+  told.add(id);
+  return true;
+}
+
+/** Events are for people, and bounded. */
+function short({ list, key }: DefinitionName): DefinitionName {
+  return { list, key: key.length > 1_024 ? key.slice(0, 1_024) : key };
+}

@@ -1,0 +1,169 @@
+import type { Clock } from '../../model/clock.ts';
+import type {
+  Definition,
+  DefinitionName,
+  DriftRecord,
+  DriftReport,
+  DriftSummary,
+  PinnedList,
+  Pins,
+} from '../../model/drift.ts';
+import type { Upstreams } from '../../model/ports.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import { DriftNotes } from './drift-notes.ts';
+import { DriftReports } from './drift-reports.ts';
+import { GuardedPages } from './guarded-pages.ts';
+import { Guards } from './guards.ts';
+import { Inspection } from './inspection.ts';
+import { OfferedDefinitions } from './offered-definitions.ts';
+import { Pace } from './pace.ts';
+
+export interface DriftDeps {
+  readonly pins: Pins;
+  readonly upstreams: Upstreams;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics | undefined;
+  /** What is offered of these lists of a server is another. */
+  readonly redefined: (server: string, lists: readonly ListKind[]) => void;
+}
+
+const PINNED_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resourceTemplates'];
+
+/** A definition that somebody approves, as it was shown to him; `digest` null approves that it is gone. */
+export interface Decision extends DefinitionName {
+  readonly digest: string | null;
+}
+
+/** The decision was about something that is not so any more; nothing was approved. */
+export class OutdatedDecision extends Error {}
+
+/**
+ * Pins of what servers offer, and what is done about what differs from them (docs/drift.md): the one way by which the rest
+ * of the gateway and the operator come to all of this folder.
+ */
+export class Drift {
+  readonly guards: Guards;
+  readonly pages: GuardedPages;
+  readonly #deps: DriftDeps;
+  readonly #offered = new OfferedDefinitions();
+  readonly #notes: DriftNotes;
+  readonly #inspection: Inspection;
+  readonly #reports: DriftReports;
+  readonly #inspected = new WeakSet<ServerCatalog>();
+
+  constructor(deps: DriftDeps) {
+    const { pins, upstreams, clock, logger, metrics } = deps;
+    this.#deps = deps;
+    const offered = this.#offered;
+    const now = () => clock.now();
+    const changes =
+      metrics?.counter('trunkline_definition_changes_total', 'Definitions that differ from what was approved.', [
+        'server',
+        'change',
+      ]) ?? null;
+    this.guards = new Guards(pins, () => upstreams.servers());
+    const { guards } = this;
+    this.#notes = new DriftNotes({ pins, clock, logger, changes });
+    this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, now });
+    this.#reports = new DriftReports({ pins, guards, offered, now });
+    this.pages = new GuardedPages({ guards, now, strayed: (server, strays) => void this.#strayed(server, strays) });
+  }
+
+  /** A server was listed; nobody is shown it before this resolves. Never rejects. */
+  async inspect(catalog: ServerCatalog): Promise<void> {
+    const policy = this.guards.policy(catalog.server);
+    if (policy === 'off') {
+      this.#offered.listed(catalog, []);
+      return;
+    }
+    this.#inspected.add(catalog);
+    try {
+      await this.#inspection.look(catalog, policy);
+    } catch (error) {
+      this.#deps.logger.error('inspection_failed', { server: catalog.server, error });
+    }
+  }
+
+  /** Servers or their policies are others. */
+  desiredChanged(): void {
+    const known = new Set(this.#deps.upstreams.servers().map(({ name }) => name));
+    this.#offered.forget(known);
+    this.#notes.forget(known);
+    this.guards.invalidate();
+    for (const server of known) this.#takeUp(server);
+  }
+
+  report(server: string): Promise<DriftReport> {
+    return this.#reports.report(server);
+  }
+
+  summary(server: string): DriftSummary {
+    return this.#reports.summary(server);
+  }
+
+  history(
+    server: string,
+    options: { readonly limit: number; readonly after?: string },
+  ): Promise<readonly DriftRecord[]> {
+    return this.#deps.pins.history(server, options);
+  }
+
+  /** All of them or none; rejects with OutdatedDecision when the server offers something else by now. */
+  async approve(server: string, decisions: readonly Decision[], by: string): Promise<void> {
+    const approved: Definition[] = [];
+    const gone: DefinitionName[] = [];
+    for (const { list, key, digest } of decisions) {
+      const present = digest === null ? null : this.#reports.present(server, list, key, digest);
+      if (present !== null) approved.push(present);
+      else if (digest === null) gone.push(this.#gone(server, { list, key }));
+      else
+        throw new OutdatedDecision(`${server} does not offer this definition of ${key === '' ? list : key} any more`);
+    }
+    await this.#deps.pins.approve(server, approved, gone, by);
+    this.#decided(server, decisions);
+  }
+
+  /** Nothing is offered under these names any more, and calls to them are refused, until one is approved. */
+  async block(server: string, names: readonly DefinitionName[], by: string): Promise<void> {
+    await this.#deps.pins.block(server, names, by);
+    this.#decided(server, names);
+  }
+
+  /** Its policy was `off` when it was listed. */
+  #takeUp(server: string): void {
+    if (this.guards.policy(server) === 'off') return;
+    for (const catalog of this.#offered.catalogs(server)) {
+      if (this.#inspected.has(catalog)) continue;
+      void this.inspect(catalog).then(() => this.#deps.redefined(server, PINNED_KINDS));
+    }
+  }
+
+  #gone(server: string, name: DefinitionName): DefinitionName {
+    for (const one of this.#offered.definitions(server)) {
+      if (one.list === name.list && one.key === name.key) {
+        throw new OutdatedDecision(`${server} offers ${name.key === '' ? name.list : name.key} again`);
+      }
+    }
+    return name;
+  }
+
+  #decided(server: string, names: readonly DefinitionName[]): void {
+    this.guards.invalidate();
+    this.#deps.redefined(server, [...new Set(names.flatMap(({ list }) => listsOf(list)))]);
+  }
+
+  /** Somebody was answered with definitions that were never listed: told, and there to be approved. */
+  async #strayed(server: string, strays: readonly Definition[]): Promise<void> {
+    for (const stray of strays) this.#offered.strayed(server, stray);
+    const pace = new Pace(() => this.#deps.clock.now());
+    await this.#notes.look(server, this.guards.policy(server), strays, false, pace);
+  }
+}
+
+/** Instructions are part of no list; who wants them anew says hello again. */
+function listsOf(list: PinnedList): readonly ListKind[] {
+  return list === 'instructions' ? [] : [list];
+}

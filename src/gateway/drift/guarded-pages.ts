@@ -1,0 +1,104 @@
+import { digestOf, sharesDigest } from '../../catalog/drift/definition-digest.ts';
+import { guardedPage, type PageItem, pageItems } from '../../catalog/drift/guarded-page.ts';
+import { type Guard, standingOf } from '../../catalog/drift/standing.ts';
+import type { Definition } from '../../model/drift.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import type { Capability, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import type { ListMethod } from '../../protocol/methods.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
+import { cursorParam } from '../params.ts';
+import type { Guards } from './guards.ts';
+import { Pace } from './pace.ts';
+
+/** Lists under way whose next page is shown under the guard of the first one; the oldest is forgotten. */
+const MAX_BEGUN = 1_024;
+
+type GuardedList = Exclude<ListKind, 'resources'>;
+
+export interface GuardedPagesDeps {
+  readonly guards: Guards;
+  /** Definitions in a server's answer that nobody has listed yet. */
+  readonly strayed: (server: string, definitions: readonly Definition[]) => void;
+  readonly now: () => number;
+}
+
+/**
+ * Pages of a server's own lists, as its endpoint shows them: byte for byte where nothing is withheld, else with that cut
+ * out and the rest untouched. A list that was begun is finished under the guard that it was begun under, whatever is
+ * decided meanwhile (check:G5).
+ */
+export class GuardedPages {
+  readonly #deps: GuardedPagesDeps;
+  readonly #begun = new Map<string, Guard>();
+
+  constructor(deps: GuardedPagesDeps) {
+    this.#deps = deps;
+  }
+
+  /** `raw` is what is known of the server, as it said it. */
+  async shown(
+    outcome: Outcome,
+    list: ListMethod,
+    raw: ServerCatalog | null,
+    server: string,
+    exchange: Exchange,
+  ): Promise<Outcome> {
+    if (list.kind === 'resources' || outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+    const { message } = outcome;
+    const { bytes, bodyStart, bodyEnd } = message;
+    const guard = this.#guardOf(server, list, exchange, bytes, bodyStart, bodyEnd);
+    const { pins } = guard.pins;
+    const known = raw?.lists[list.kind].pages.some((page) => page.equals(bytes.subarray(bodyStart, bodyEnd))) === true;
+    // What is known was looked at when it was listed, and most servers have nothing that is kept back.
+    if (known && guard.policy === 'warn' && !pins.values().some(({ blocked }) => blocked !== null)) return outcome;
+    const items = pageItems(list.kind, bytes, bodyStart, bodyEnd);
+    await this.#digest(items, raw === null ? null : raw.lists[list.kind].items);
+    const edits = guardedPage(list.kind, items, guard);
+    if (!known) this.#stray(server, list.kind, items, guard);
+    return edits.length === 0 ? outcome : answer(spliceMessage(message, edits));
+  }
+
+  #guardOf(server: string, { kind }: ListMethod, exchange: Exchange, bytes: Buffer, start: number, end: number): Guard {
+    const { client, request } = exchange;
+    const who = `${server} ${kind} ${client.principal.id} ${client.sessionId ?? `${client.fingerprint} ${client.handle}`}`;
+    const cursor = cursorParam(request);
+    const begun = cursor === null || cursor instanceof GatewayError ? undefined : this.#begun.get(`${who} ${cursor}`);
+    const guard = begun ?? this.#deps.guards.of(server);
+    const next = stringValue(bytes, field(bytes, start, end, 'nextCursor'));
+    if (next !== null) {
+      this.#begun.delete(`${who} ${next}`);
+      this.#begun.set(`${who} ${next}`, guard);
+      if (this.#begun.size > MAX_BEGUN) this.#begun.delete(this.#begun.keys().next().value!);
+    }
+    return guard;
+  }
+
+  /** Digests of all items, those of known ones without reading them again. */
+  async #digest(items: readonly PageItem[], known: readonly Capability[] | null): Promise<void> {
+    const byKey = new Map(known?.map((item) => [item.key, item]));
+    const pace = new Pace(this.#deps.now);
+    for (const item of items) {
+      const same = byKey.get(item.key);
+      if (same?.bytes.equals(item.bytes) === true) sharesDigest(item, same);
+      else digestOf(item);
+      const rest = pace.step();
+      if (rest !== null) await rest;
+    }
+  }
+
+  #stray(server: string, list: GuardedList, items: readonly PageItem[], { pins }: Guard): void {
+    const strays = items.filter((item) => {
+      const standing = standingOf(pins, { list, key: item.key }, digestOf(item));
+      return standing === 'new' || standing === 'changed';
+    });
+    if (strays.length === 0) return;
+    // Copies: the page is of one answer, and what is kept shall not keep all of it.
+    this.#deps.strayed(
+      server,
+      strays.map((item) => ({ list, key: item.key, digest: digestOf(item), bytes: Buffer.from(item.bytes) })),
+    );
+  }
+}

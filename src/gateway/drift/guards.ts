@@ -1,0 +1,80 @@
+import { guardedCatalog } from '../../catalog/drift/guarded-catalog.ts';
+import type { Guard } from '../../catalog/drift/standing.ts';
+import type { DriftPolicy, Pins } from '../../model/drift.ts';
+import type { Server } from '../../model/server.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+
+interface Seen {
+  readonly generation: number;
+  readonly guard: Guard;
+  readonly view: ServerCatalog;
+}
+
+/**
+ * The catalogues of servers as they are offered. Looked up on calls, so an unchanged one costs one look-up; made anew when
+ * somebody decided something, and the same object as before where that changed nothing.
+ */
+export class Guards {
+  readonly #pins: Pins;
+  readonly #servers: () => readonly Server[];
+  #policies: ReadonlyMap<string, DriftPolicy> = new Map();
+  #policiesOf: readonly Server[] | null = null;
+  #generation = 0;
+  readonly #views = new WeakMap<ServerCatalog, Seen>();
+  readonly #raw = new WeakMap<ServerCatalog, ServerCatalog>();
+
+  constructor(pins: Pins, servers: () => readonly Server[]) {
+    this.#pins = pins;
+    this.#servers = servers;
+  }
+
+  /** Something was approved, blocked or trusted, or a policy is another. */
+  invalidate(): void {
+    this.#generation++;
+  }
+
+  of(server: string): Guard {
+    return { policy: this.policy(server), pins: this.#pins.of(server) };
+  }
+
+  policy(server: string): DriftPolicy {
+    const servers = this.#servers();
+    if (servers !== this.#policiesOf) {
+      this.#policiesOf = servers;
+      this.#policies = new Map(servers.map(({ name, drift }) => [name, drift ?? 'off']));
+    }
+    return this.#policies.get(server) ?? 'off';
+  }
+
+  /** Whether only what was approved may be used. */
+  isClosed(server: string): boolean {
+    const policy = this.policy(server);
+    return policy === 'hold' || policy === 'block';
+  }
+
+  view(raw: ServerCatalog): ServerCatalog {
+    const seen = this.#views.get(raw);
+    if (seen !== undefined && seen.generation === this.#generation) return seen.view;
+    const guard = this.of(raw.server);
+    const generation = this.#generation;
+    const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;
+    const next = same ? seen.view : guardedCatalog(raw, guard);
+    // Whoever has the view before has this one too, where nothing is another.
+    const view = seen !== undefined && isSame(seen.view, next) ? seen.view : next;
+    this.#views.set(raw, { generation, guard, view });
+    if (view !== raw) this.#raw.set(view, raw);
+    return view;
+  }
+
+  /** What the server said, of what is offered of it. */
+  raw(view: ServerCatalog): ServerCatalog {
+    return this.#raw.get(view) ?? view;
+  }
+}
+
+function isSame(a: ServerCatalog, b: ServerCatalog): boolean {
+  if (a.digest !== b.digest || (a.withheld?.only == null) !== (b.withheld?.only == null)) return false;
+  const why = ({ withheld }: ServerCatalog) =>
+    JSON.stringify([...(withheld?.tools ?? []), ...(withheld?.prompts ?? [])]);
+  return why(a) === why(b);
+}

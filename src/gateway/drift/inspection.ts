@@ -1,0 +1,75 @@
+import { digestOf } from '../../catalog/drift/definition-digest.ts';
+import type { OtherNames } from '../../catalog/drift/other-names.ts';
+import { allPinned } from '../../catalog/drift/pinned-items.ts';
+import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
+import type { Definition, DriftPolicy, Finding, Pins } from '../../model/drift.ts';
+import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
+import type { DriftNotes } from './drift-notes.ts';
+import type { Guards } from './guards.ts';
+import type { OfferedDefinitions } from './offered-definitions.ts';
+import { Pace } from './pace.ts';
+
+/** Resources looked at per list: they are data, and there may be very many. */
+const MAX_RESOURCES = 1_000;
+const MAX_FINDINGS = 500;
+
+export interface InspectionDeps {
+  readonly pins: Pins;
+  readonly guards: Guards;
+  readonly offered: OfferedDefinitions;
+  readonly notes: DriftNotes;
+  /** Monotonic milliseconds. */
+  readonly now: () => number;
+}
+
+/**
+ * Looks at what a server has just listed, before any client sees it: what is seen for the first time is trusted and
+ * pinned, what differs from the pins is told, all of it is scanned. In slices, so that a large or hostile list holds up
+ * nobody but its own server.
+ */
+export class Inspection {
+  readonly #deps: InspectionDeps;
+
+  constructor(deps: InspectionDeps) {
+    this.#deps = deps;
+  }
+
+  async look(catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
+    const { pins, guards, offered, notes, now } = this.#deps;
+    const { server } = catalog;
+    const pace = new Pace(now);
+    const definitions: Definition[] = [];
+    for (const { list, item } of allPinned(catalog)) {
+      definitions.push({ list, key: item.key, digest: digestOf(item), bytes: item.bytes });
+      await pace.step();
+    }
+    const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
+    if (pins.of(server).trustedAt === null && definitions.length > 0) {
+      // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
+      const strict = policy === 'hold' || policy === 'block';
+      const doubted = new Set(
+        strict ? findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`) : [],
+      );
+      const lost = pins.isLost(server);
+      const trusted = strict && lost ? [] : definitions.filter(({ list, key }) => !doubted.has(`${list} ${key}`));
+      const when = lost ? 'after its pins were lost' : 'at first use';
+      await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
+      guards.invalidate();
+    }
+    offered.listed(catalog, findings);
+    await notes.look(server, policy, [...offered.definitions(server)], true, pace);
+    await notes.suspect(server, findings);
+  }
+}
+
+/** All that the scan finds in a catalogue, resources included. */
+export async function scanCatalog(catalog: ServerCatalog, others: OtherNames, pace: Pace): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const scan = (list: Finding['list'], item: Capability) => {
+    if (findings.length < MAX_FINDINGS) findings.push(...scanDefinition({ list, key: item.key }, item.bytes, others));
+    return pace.step();
+  };
+  for (const { list, item } of allPinned(catalog)) await scan(list, item);
+  for (const item of catalog.lists.resources.items.slice(0, MAX_RESOURCES)) await scan('resources', item);
+  return findings;
+}

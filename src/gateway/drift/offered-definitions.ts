@@ -1,0 +1,98 @@
+import { digestOf } from '../../catalog/drift/definition-digest.ts';
+import { OtherNames, type ServerNames } from '../../catalog/drift/other-names.ts';
+import { allPinned } from '../../catalog/drift/pinned-items.ts';
+import type { Definition, Finding } from '../../model/drift.ts';
+import { pinKey } from '../../model/drift.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+
+/** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */
+const MAX_KINDS = 16;
+const MAX_STRAYS = 256;
+
+interface OfServer {
+  /** The catalogue listed last for each kind of client. */
+  readonly kinds: Map<string, ServerCatalog>;
+  /** Seen in a list that a client was answered with, before the server was listed again; by digest. */
+  readonly strays: Map<string, Definition>;
+  findings: readonly Finding[];
+}
+
+/** What servers offer at present, to whatever kind of client, as they said it. */
+export class OfferedDefinitions {
+  readonly #servers = new Map<string, OfServer>();
+
+  listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
+    const server = this.#of(catalog.server);
+    const kind = `${catalog.hello.era} ${catalog.fingerprint}`;
+    server.kinds.delete(kind);
+    server.kinds.set(kind, catalog);
+    if (server.kinds.size > MAX_KINDS) server.kinds.delete(server.kinds.keys().next().value!);
+    server.strays.clear();
+    server.findings = findings;
+  }
+
+  strayed(server: string, definition: Definition): void {
+    const { strays } = this.#of(server);
+    if (strays.size < MAX_STRAYS) strays.set(`${pinKey(definition)} ${definition.digest}`, definition);
+  }
+
+  forget(known: ReadonlySet<string>): void {
+    for (const name of this.#servers.keys()) if (!known.has(name)) this.#servers.delete(name);
+  }
+
+  isListed(server: string): boolean {
+    return (this.#servers.get(server)?.kinds.size ?? 0) > 0;
+  }
+
+  catalogs(server: string): Iterable<ServerCatalog> {
+    return this.#servers.get(server)?.kinds.values() ?? [];
+  }
+
+  findings(server: string): readonly Finding[] {
+    return this.#servers.get(server)?.findings ?? [];
+  }
+
+  found(server: string, findings: readonly Finding[]): void {
+    const known = this.#servers.get(server);
+    if (known !== undefined) known.findings = findings;
+  }
+
+  /** Every definition that any kind of client is told of, once. */
+  *definitions(server: string): Generator<Definition, void, undefined> {
+    const seen = new Set<string>();
+    const known = this.#servers.get(server);
+    for (const catalog of known?.kinds.values() ?? []) {
+      for (const { list, item } of allPinned(catalog)) {
+        const definition = { list, key: item.key, digest: digestOf(item), bytes: item.bytes };
+        const id = `${pinKey(definition)} ${definition.digest}`;
+        if (seen.has(id)) continue;
+        seen.add(id);
+        yield definition;
+      }
+    }
+    for (const [id, stray] of known?.strays ?? []) if (!seen.has(id)) yield stray;
+  }
+
+  /** What the others are called, and their tools. */
+  others(server: string, present: ServerCatalog | null): OtherNames {
+    const names: ServerNames[] = [];
+    for (const [name, { kinds }] of this.#servers) {
+      for (const catalog of kinds.values()) names.push({ server: name, tools: toolsOf(catalog) });
+    }
+    const own = present === null ? [...this.catalogs(server)].flatMap(toolsOf) : toolsOf(present);
+    return new OtherNames({ server, tools: own }, names);
+  }
+
+  #of(name: string): OfServer {
+    let server = this.#servers.get(name);
+    if (server === undefined) {
+      server = { kinds: new Map(), strays: new Map(), findings: [] };
+      this.#servers.set(name, server);
+    }
+    return server;
+  }
+}
+
+function toolsOf(catalog: ServerCatalog): string[] {
+  return catalog.lists.tools.items.map(({ key }) => key);
+}

@@ -1,0 +1,22 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+
+/** A tool or prompt that the server has and nobody may use, because nobody approved its definition; null for any other. */
+export function refuseWithheld(catalog: ServerCatalog, list: 'tools' | 'prompts', name: string): GatewayError | null {
+  const why = catalog.withheld?.[list].get(name);
+  return why === undefined ? null : quarantined(catalog.server, list, name, why);
+}
+
+/** As `refuseWithheld`; where only what was approved may be used, also what the server has never listed. */
+export function refuseUnapproved(catalog: ServerCatalog, list: 'tools' | 'prompts', name: string): GatewayError | null {
+  const { withheld } = catalog;
+  if (withheld === undefined) return null;
+  const refused = refuseWithheld(catalog, list, name);
+  if (refused !== null || withheld.only === null || withheld.only[list].has(name)) return refused;
+  return quarantined(catalog.server, list, name, 'has no approved definition');
+}
+
+function quarantined(server: string, list: 'tools' | 'prompts', name: string, why: string): GatewayError {
+  const what = list === 'tools' ? 'tool' : 'prompt';
+  return new GatewayError('QUARANTINED', `The ${what} '${name}' of the server '${server}' ${why}`, { server });
+}

@@ -1,0 +1,241 @@
+import type { Clock } from '../model/clock.ts';
+import {
+  type ApprovedDefinition,
+  type Definition,
+  type DefinitionName,
+  type DriftEvent,
+  type DriftRecord,
+  noPins,
+  type Pin,
+  type PinRecords,
+  type Pins,
+  type PinsChange,
+  pinKey,
+  type ServerPins,
+} from '../model/drift.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Definitions that may be offered under one name; of more, the ones approved first are forgotten. */
+const MAX_APPROVED = 8;
+/** Names pinned per server; what a server offers beyond is new for ever. */
+const MAX_PINS = 10_000;
+/** Longer names are pinned by nobody: they are new for ever. */
+const MAX_KEY = 1_024;
+/** Somebody else changed the same pins: read anew and tried again so often. */
+const MAX_ATTEMPTS = 3;
+
+/** Remembers, apart from the pins, whom something was trusted of: so that lost pins are no first use. */
+export interface TrustMarks {
+  has(server: string): boolean;
+  add(server: string): void;
+}
+
+/** Somebody else goes on changing the same pins. */
+export class PinsContended extends Error {}
+
+/**
+ * What was approved and blocked, as it is now, and the one way to change it: one change after the other, each durable
+ * before it counts. Only what is trusted at first use counts even where it cannot be saved; it is saved with the next
+ * change then, and until that `problem` says so.
+ */
+export class PinBook implements Pins {
+  readonly #records: PinRecords;
+  readonly #marks: TrustMarks;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #servers = new Map<string, ServerPins>();
+  /** Trusted and not on the disk. */
+  readonly #unsaved = new Set<string>();
+  #changing: Promise<unknown> = Promise.resolve();
+  #problem: string | null = null;
+
+  /** Rejects when what was pinned cannot be read: then nothing may be trusted anew. */
+  static async open(records: PinRecords, marks: TrustMarks, clock: Clock, logger: Logger): Promise<PinBook> {
+    const book = new PinBook(records, marks, clock, logger);
+    await book.#load();
+    return book;
+  }
+
+  private constructor(records: PinRecords, marks: TrustMarks, clock: Clock, logger: Logger) {
+    this.#records = records;
+    this.#marks = marks;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  of(server: string): ServerPins {
+    return this.#servers.get(server) ?? noPins(server);
+  }
+
+  isLost(server: string): boolean {
+    return this.of(server).trustedAt === null && this.#marks.has(server);
+  }
+
+  async trust(server: string, definitions: readonly Definition[], text: string): Promise<void> {
+    await this.#alone(async () => {
+      const before = this.of(server);
+      if (before.trustedAt !== null) return;
+      if (this.isLost(server)) this.#logger.error('pins_lost', { server });
+      this.#marks.add(server);
+      const at = this.#clock.wall();
+      const pins = pinnable(definitions).map((one) => this.#approved(before, one, 'first use', at));
+      const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
+      const change = { trustedAt: at, pins, removed: [], events: [event] };
+      try {
+        if (await this.#saved(server, change)) this.#take(server, change);
+        // Another node has trusted what it saw first.
+        else await this.#load();
+      } catch (error) {
+        this.#take(server, change);
+        this.#unsaved.add(server);
+        this.#failed(error);
+      }
+    });
+  }
+
+  async note(server: string, events: readonly DriftEvent[]): Promise<void> {
+    if (events.length === 0) return;
+    await this.#alone(async () => {
+      await this.#saved(server, { pins: [], removed: [], events }).catch((error: unknown) => this.#failed(error));
+    });
+  }
+
+  approve(server: string, approved: readonly Definition[], gone: readonly DefinitionName[], by: string): Promise<void> {
+    return this.#changed(server, (before, at) => ({
+      ...(before.trustedAt === null ? { trustedAt: at } : {}),
+      pins: [...groups(pinnable(approved))].map((some) =>
+        some.reduce((pin, one) => this.#withOne(pin, one, by, at), pinIn(before, some[0]!)),
+      ),
+      removed: gone.filter((name) => before.pins.has(pinKey(name))),
+      events: [
+        ...approved.map(
+          (one): DriftEvent => ({ ...event(at, 'approved', one, by), digest: one.digest, before: latest(before, one) }),
+        ),
+        ...gone.map(
+          (name): DriftEvent => ({
+            ...event(at, 'approved', name, by),
+            before: latest(before, name),
+            text: 'its removal',
+          }),
+        ),
+      ],
+    }));
+  }
+
+  block(server: string, names: readonly DefinitionName[], by: string): Promise<void> {
+    return this.#changed(server, (before, at) => ({
+      pins: names.map((name) => ({ ...pinIn(before, name), blocked: { at, by } })),
+      removed: [],
+      events: names.map((name): DriftEvent => ({ ...event(at, 'blocked', name, by), before: latest(before, name) })),
+    }));
+  }
+
+  history(
+    server: string,
+    options: { readonly limit: number; readonly after?: string },
+  ): Promise<readonly DriftRecord[]> {
+    return this.#records.history(server, options);
+  }
+
+  #changed(server: string, change: (before: ServerPins, at: number) => PinsChange): Promise<void> {
+    return this.#alone(async () => {
+      for (let attempt = 1; ; attempt++) {
+        const next = change(this.of(server), this.#clock.wall());
+        if (await this.#saved(server, next)) {
+          this.#take(server, next);
+          return;
+        }
+        if (attempt === MAX_ATTEMPTS) throw new PinsContended(`the pins of ${server} are being changed elsewhere`);
+        await this.#load();
+      }
+    });
+  }
+
+  /** With what of this server was trusted and is not saved yet. */
+  async #saved(server: string, change: PinsChange): Promise<boolean> {
+    const { trustedAt, pins } = this.of(server);
+    const late = this.#unsaved.has(server)
+      ? [...pins.values()].filter((pin) => !change.pins.some((one) => pinKey(one) === pinKey(pin)))
+      : [];
+    const whole: PinsChange =
+      late.length === 0 && !this.#unsaved.has(server)
+        ? change
+        : {
+            ...change,
+            ...(trustedAt === null ? {} : { trustedAt }),
+            pins: [
+              ...change.pins,
+              ...late.filter((pin) => !change.removed.some((name) => pinKey(name) === pinKey(pin))),
+            ],
+          };
+    const saved = await this.#records.save(server, whole);
+    if (saved) {
+      this.#unsaved.delete(server);
+      if (this.#unsaved.size === 0) this.#problem = null;
+    }
+    return saved;
+  }
+
+  #take(server: string, change: PinsChange): void {
+    const before = this.of(server);
+    const pins = new Map(before.pins);
+    for (const name of change.removed) pins.delete(pinKey(name));
+    for (const pin of change.pins) pins.set(pinKey(pin), pin);
+    this.#servers.set(server, { server, trustedAt: change.trustedAt ?? before.trustedAt, pins });
+  }
+
+  #approved(before: ServerPins, one: Definition, by: string, at: number): Pin {
+    return this.#withOne(pinIn(before, one), one, by, at);
+  }
+
+  #withOne(pin: Pin, one: Definition, by: string, at: number): Pin {
+    // A copy: what a server sent is a view of something larger.
+    const approval: ApprovedDefinition = { digest: one.digest, definition: Buffer.from(one.bytes), at, by };
+    const others = pin.approved.filter(({ digest }) => digest !== one.digest);
+    return { list: pin.list, key: pin.key, approved: [...others, approval].slice(-MAX_APPROVED), blocked: null };
+  }
+
+  async #load(): Promise<void> {
+    const loaded = await this.#records.load();
+    for (const name of [...this.#servers.keys()]) if (!this.#unsaved.has(name)) this.#servers.delete(name);
+    for (const pins of loaded) if (!this.#unsaved.has(pins.server)) this.#servers.set(pins.server, pins);
+  }
+
+  #failed(error: unknown): void {
+    this.#problem = `pins are not saved: ${error instanceof Error ? error.message : String(error)}`;
+    this.#logger.error('pins_not_saved', { error });
+  }
+
+  #alone<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#changing.then(work);
+    this.#changing = done.catch(() => {});
+    return done;
+  }
+}
+
+const NOTHING = { name: null, digest: null, before: null, severity: null, by: null } as const;
+
+function event(at: number, kind: DriftEvent['kind'], { list, key }: DefinitionName, by: string): DriftEvent {
+  return { ...NOTHING, at, kind, name: { list, key }, by, text: '' };
+}
+
+function pinIn({ pins }: ServerPins, { list, key }: DefinitionName): Pin {
+  return pins.get(pinKey({ list, key })) ?? { list, key, approved: [], blocked: null };
+}
+
+function pinnable(definitions: readonly Definition[]): readonly Definition[] {
+  return definitions.filter(({ key }) => key.length <= MAX_KEY).slice(0, MAX_PINS);
+}
+
+function latest({ pins }: ServerPins, name: DefinitionName): string | null {
+  return pins.get(pinKey(name))?.approved.at(-1)?.digest ?? null;
+}
+
+/** By name: a server may offer another definition to each kind of client. */
+function groups(definitions: readonly Definition[]): Iterable<readonly Definition[]> {
+  return Map.groupBy(definitions, (one) => pinKey(one)).values();
+}
