@@ -7,6 +7,7 @@ import { isLoopbackHost } from '../model/host-address.ts';
 import { ANONYMOUS } from '../model/principal.ts';
 import type { Reload } from '../registry/config-follower.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
+import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { listenerSettings } from './listener-settings.ts';
@@ -34,9 +35,11 @@ export interface Addresses {
 export class App {
   readonly rooms: Rooms;
   readonly #follower: ConfigFollower;
+  readonly #reconciler: Reconciler;
   readonly #startedAt = new Date();
   #mcp: Listener | null = null;
   #control: Listener | null = null;
+  #api: ControlApi | null = null;
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
@@ -52,7 +55,18 @@ export class App {
       options: rooms.options.load,
       initial: rooms.loaded,
       onReload: (reload) => this.#reloaded(reload),
-      ...(rooms.options.overlay === undefined ? {} : { overlay: rooms.options.overlay }),
+      overlay: (state) => (rooms.options.overlay ?? same)(rooms.runTime.over(state)),
+    });
+    rooms.runTime.onChange(() => this.#follower.overlaid());
+    this.#reconciler = new Reconciler({
+      clock: rooms.clock,
+      logger: rooms.logger,
+      metrics: rooms.metrics,
+      sources: [
+        { name: 'files', read: () => this.#readFiles() },
+        { name: 'store', read: () => this.#readStore() },
+      ],
+      repair: () => rooms.upstreams.reconcile(),
     });
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
@@ -108,7 +122,13 @@ export class App {
       portFlag: '--control-port',
       usesReserve: true,
     });
-    new ControlApi({ plane: controlPlane(this.rooms, this), token: this.rooms.controlToken, logger }).register(control);
+    this.#api = new ControlApi({
+      plane: controlPlane(this.rooms, this),
+      token: this.rooms.controlToken,
+      execToken: this.rooms.execToken,
+      logger,
+    });
+    this.#api.register(control);
     this.#mcp = mcp;
     this.#control = control;
     try {
@@ -133,6 +153,7 @@ export class App {
     if (this.#stopping !== null) return;
     const { upstreams, downstream, logger } = this.rooms;
     upstreams.start();
+    this.#reconciler.start();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -145,6 +166,7 @@ export class App {
       ...this.#addresses,
       files: this.state.files,
       configVersion: this.rooms.registry.version,
+      desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
   }
@@ -198,11 +220,26 @@ export class App {
   async #close(how: CloseReason, graceMs: number): Promise<void> {
     this.failReadiness('stopping');
     this.#follower.close();
+    this.#reconciler.close();
     const { rooms } = this;
     rooms.gateway.close();
     rooms.downstream.close();
-    await Promise.all([this.#mcp?.close(graceMs), this.#control?.close(graceMs), rooms.upstreams.close(how)]);
+    const ended = rooms.upstreams.close(how);
+    this.#api?.close();
+    await Promise.all([this.#mcp?.close(graceMs), this.#control?.close(graceMs), ended]);
     await rooms.close();
+  }
+
+  /** Throws where they cannot be put in force; what was in force stays then. */
+  async #readFiles(): Promise<void> {
+    if (!this.rooms.options.follow) return;
+    const reload = await this.#follower.reload();
+    if (reload.kind !== 'refused') return;
+    throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
+  }
+
+  async #readStore(): Promise<void> {
+    if (await this.rooms.runTime.refresh()) this.#follower.overlaid();
   }
 
   #reloaded(reload: Reload): void {
@@ -244,6 +281,10 @@ export class App {
     // The new set stands already; what `apply` resolves with is the end of what it replaced.
     gateway.desiredChanged(current, updated);
   }
+}
+
+function same(state: DesiredState): DesiredState {
+  return state;
 }
 
 function authority(host: string, port: number): string {

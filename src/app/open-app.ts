@@ -4,11 +4,14 @@ import { loadConfig } from '../config/load-config.ts';
 import { bindProblem } from '../http/bind-problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import { TruthError } from '../store/truth/truth.ts';
 import { TruthUnusable } from '../store/truth/truth-file.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
+
+const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 
 export type OpenResult =
   | { readonly ok: true; readonly app: App }
@@ -31,6 +34,10 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: true, app: new App(await buildRooms(options, loaded, folder)) };
   } catch (error) {
     folder?.release();
+    if (folder !== null && error instanceof TruthError) {
+      const file = folder.file('truth.db');
+      return { ok: false, problem: { kind: 'truth', file, message: `${file}: ${error.message}`, remedy: RESTORE } };
+    }
     if (!(error instanceof TruthUnusable)) throw error;
     const { file, message, remedy } = error;
     return { ok: false, problem: { kind: 'truth', file, message, remedy } };

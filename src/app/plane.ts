@@ -1,4 +1,4 @@
-import type { ControlPlane, SessionView } from '../control/control-plane.ts';
+import type { ControlPlane, DesiredView, SessionView } from '../control/control-plane.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
@@ -7,10 +7,16 @@ import type { Rooms } from './rooms.ts';
 
 /** What the control API works on, of this gateway. */
 export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
-  const { upstreams, metrics, downstream, gateway, operator, records } = rooms;
+  const { upstreams, metrics, serverEvents, serverLogs, downstream, gateway, operator, records } = rooms;
   return {
     upstreams,
     metrics,
+    events: serverEvents.journal,
+    logs: serverLogs.journal,
+    runTime: rooms.runTime,
+    desired: (server) => desiredView(rooms, server),
+    sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
+    wall: () => rooms.clock.wall(),
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     sessions: async () => (await records.all()).map(sessionView),
@@ -39,6 +45,21 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
       const params = `{"name":${JSON.stringify(tool)},"arguments":${argumentsJson.toString()}}`;
       return outcomeJson(await operator.send(serverEndpoint(server), 'tools/call', params).outcome);
     },
+  };
+}
+
+function desiredView({ runTime, registry }: Rooms, name: string): DesiredView | null {
+  const found = runTime.provenance(name);
+  if (found === null) return null;
+  const { source, suspended, revision, expiresAt, sessionId } = found;
+  const origin = source === 'file' ? registry.state.servers.get(name)?.origin : undefined;
+  return {
+    source,
+    suspended,
+    origin: origin === undefined ? null : origin.line > 0 ? `${origin.file}:${origin.line}` : origin.file,
+    revision,
+    expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString(),
+    session: sessionId === null ? null : sessionLabel(sessionId),
   };
 }
 

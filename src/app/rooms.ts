@@ -7,7 +7,10 @@ import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
+import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
 import { Registry } from '../registry/registry.ts';
+import { RunTimeServers } from '../registry/run-time-servers.ts';
+import { StoredServers } from '../registry/stored-servers.ts';
 import type { DataFolder } from '../store/data-folder.ts';
 import { SqliteEventLog } from '../store/event-log.ts';
 import { SqliteKnownCatalogs } from '../store/known-catalogs.ts';
@@ -17,15 +20,18 @@ import { StateFile } from '../store/state-file.ts';
 import { SqliteTaskRecords } from '../store/task-records.ts';
 import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import type { Truth } from '../store/truth/truth.ts';
+import { TruthPins } from '../store/truth/truth-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import { ServerEvents } from '../telemetry/server-events.ts';
+import { ServerLogs } from '../telemetry/server-logs.ts';
 import { insideContainer } from '../upstream/process/inside-container.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
-import { MemoryWatch } from './memory-watch.ts';
 import { registerGauges } from './gauges.ts';
+import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
 import { transports } from './transports.ts';
@@ -41,16 +47,20 @@ export interface Rooms {
   readonly metrics: Metrics;
   readonly folder: DataFolder | null;
   readonly controlToken: string;
+  readonly execToken: string;
   /** The desired state in force. */
   readonly registry: Registry;
   readonly authenticator: KeyAuthenticator;
   readonly records: SessionRecords;
   /** What was decided at run time. */
   readonly truth: Truth;
+  readonly runTime: RunTimeServers;
   readonly upstreams: UpstreamSet;
   readonly gateway: Gateway;
   readonly downstream: Downstream;
   readonly operator: Operator;
+  readonly serverEvents: ServerEvents;
+  readonly serverLogs: ServerLogs;
   readonly memory: MemoryWatch;
   /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
   close(): Promise<void>;
@@ -68,11 +78,20 @@ export async function buildRooms(
   const clock = systemClock;
   const random = systemRandom;
   const metrics = new Metrics();
-  const registry = new Registry(loaded.state);
-  const env = options.load.env;
 
   // First of all: damaged, it stops the start, and nothing else was begun.
   const truth = new SqliteTruth({ path: folder?.file('truth.db') ?? ':memory:', clock, logger });
+  const env = options.load.env;
+  const runTime = new RunTimeServers({
+    stored: new StoredServers(truth),
+    clock,
+    logger,
+    env,
+    folder: options.load.cwd,
+    current: () => registry.state,
+  });
+  await runTime.refresh();
+  const registry: Registry = new Registry(runTime.over(loaded.state));
   const stateFile = new StateFile({ path: folder?.file('state.db') ?? ':memory:', clock, logger });
   const events = new SqliteEventLog(stateFile, clock);
   const processFile = folder?.file('processes.json') ?? null;
@@ -85,23 +104,31 @@ export async function buildRooms(
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const key = installationKey(stateFile, random);
+  const pins = await PinBook.open(new TruthPins(truth), trustMarks(stateFile), clock, logger);
   const gateway = new Gateway({
     clock,
     logger,
     metrics,
+    pins,
     info,
     key,
     firstListWaitMs: () => registry.state.firstListWaitMs,
     random,
     taskRecords: new SqliteTaskRecords(stateFile),
     maxTimeoutMs: () => registry.state.maxTimeoutMs,
+    onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
   });
+  const run = random.hex(4);
+  const serverEvents = new ServerEvents(run, () => clock.wall());
+  const serverLogs = new ServerLogs(logger, run);
   const upstreams = new UpstreamSet({
     clock,
     random,
     logger,
     metrics,
     events: options.observer === undefined ? gateway : observed(gateway, options.observer),
+    news: serverEvents,
+    inspect: (catalog) => gateway.inspect(catalog),
     knownCatalogs: new SqliteKnownCatalogs(stateFile),
     eraVerdicts: new SqliteEraVerdicts(stateFile),
     upstreamSessions: new SqliteUpstreamSessions(stateFile),
@@ -143,7 +170,7 @@ export async function buildRooms(
   });
   gateway.attach(upstreams, downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
-  await upstreams.apply(loaded.state.servers);
+  await upstreams.apply(registry.state.servers);
 
   return {
     options,
@@ -154,25 +181,39 @@ export async function buildRooms(
     metrics,
     folder,
     controlToken: folder?.controlToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
+    execToken: folder?.execToken(() => random.hex(KEY_BYTES)) ?? random.hex(KEY_BYTES),
     registry,
     authenticator,
     records,
     truth,
+    runTime,
     upstreams,
     gateway,
     downstream,
+    serverEvents,
+    serverLogs,
     operator: new Operator(gateway, random, JSON.stringify(info)),
     memory,
     async close() {
       gauges.close();
+      serverLogs.close();
       memory.close();
       await reaper.close();
+      runTime.close();
       await truth.close();
       events.close();
       stateFile.close();
       record?.close();
       folder?.release();
     },
+  };
+}
+
+/** In the other file of the two: only who loses both of them starts from nothing unnoticed. */
+function trustMarks(state: StateFile): TrustMarks {
+  return {
+    has: (server) => state.get('trusted', server) !== null,
+    add: (server) => state.put('trusted', server, Buffer.from('1')),
   };
 }
 

@@ -1,12 +1,18 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Listener } from '../http/listener.ts';
 import type { RequestContext } from '../http/request-context.ts';
+import type { Handler } from '../http/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
+import { type JournalReading, JournalStream } from './journal-stream.ts';
 import type { Operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
+/** Carries the exec token. */
+const EXEC_HEADER = 'trunkline-exec';
 const NO_BODY = Buffer.alloc(0);
+/** Readers at once, of logs and events. */
+const MAX_STREAMS = 64;
 /** Tool arguments are the largest thing anybody sends here. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** Answers show the inside of the gateway: not for caches, not for pages of other origins. */
@@ -22,6 +28,8 @@ const HEADERS = [
 export interface ControlApiDeps {
   readonly plane: ControlPlane;
   readonly token: string;
+  /** Proves the right `servers:exec`, beside the token (decision 019). */
+  readonly execToken: string;
   readonly logger: Logger;
 }
 
@@ -32,20 +40,35 @@ export interface ControlApiDeps {
 export class ControlApi {
   readonly #deps: ControlApiDeps;
   readonly #tokenDigest: Buffer;
+  readonly #execDigest: Buffer;
+  readonly #streams = new Set<JournalStream>();
 
   constructor(deps: ControlApiDeps) {
     this.#deps = deps;
     this.#tokenDigest = digest(deps.token);
+    this.#execDigest = digest(deps.execToken);
   }
 
   register(listener: Listener): void {
     listener.answerHeaders = HEADERS;
-    for (const operation of OPERATIONS) {
-      const handler = (context: RequestContext) => this.#serve(context, operation);
-      listener.routes.add(operation.path, { [operation.method]: handler }, { maxBodyBytes: MAX_BODY_BYTES });
+    for (const path of new Set(OPERATIONS.map((operation) => operation.path))) {
+      const handlers: Partial<Record<Operation['method'], Handler>> = {};
+      let maxBodyBytes = 0;
+      for (const operation of OPERATIONS) {
+        if (operation.path !== path) continue;
+        handlers[operation.method] = (context) => this.#serve(context, operation);
+        if (operation.takesBody === true) maxBodyBytes = operation.maxBodyBytes ?? MAX_BODY_BYTES;
+      }
+      listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
     }
     listener.routes.add('/metrics', { GET: (context) => this.#metrics(context) });
     listener.routes.add('/livez', { GET: (context) => context.json(200, '{"status":"live"}') });
+  }
+
+  /** Ends what is still streaming, so that nothing waits for it. */
+  close(): void {
+    for (const stream of this.#streams) stream.close();
+    this.#streams.clear();
   }
 
   #metrics(context: RequestContext): void {
@@ -55,7 +78,7 @@ export class ControlApi {
   }
 
   #serve(context: RequestContext, operation: Operation): void {
-    if (!this.#authorized(context)) return;
+    if (!this.#authorized(context) || this.#exec(context) === null) return;
     if (operation.takesBody === true) context.readJson((body) => void this.#run(context, operation, body));
     else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
     else void this.#run(context, operation, NO_BODY);
@@ -64,8 +87,14 @@ export class ControlApi {
   async #run(context: RequestContext, operation: Operation, body: Buffer): Promise<void> {
     const { plane, logger } = this.#deps;
     try {
-      const request = { name: context.param, query: new URLSearchParams(context.query), body };
+      const caller = { exec: this.#exec(context) === true };
+      const lastEventId = context.header('last-event-id') ?? null;
+      const request = { name: context.param, query: new URLSearchParams(context.query), body, caller, lastEventId };
       const answer = await operation.run(request, plane);
+      if ('stream' in answer) {
+        this.#stream(context, answer.stream);
+        return;
+      }
       if (operation.method !== 'GET')
         logger.info('control', { operation: operation.id, name: context.param, status: answer.status });
       context.answer(
@@ -77,6 +106,25 @@ export class ControlApi {
       logger.error('control_failed', { operation: operation.id, error });
       context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
     }
+  }
+
+  #stream(context: RequestContext, reading: JournalReading): void {
+    if (this.#streams.size >= MAX_STREAMS) {
+      context.refuse({ status: 503, code: 'too_many_streams', message: `no more than ${MAX_STREAMS} streams at once` });
+      return;
+    }
+    const stream = new JournalStream(context.openSse(), reading, () => this.#streams.delete(stream));
+    this.#streams.add(stream);
+  }
+
+  /** Whether the exec token was sent too; null when what was sent is not it, and that was answered. */
+  #exec(context: RequestContext): boolean | null {
+    const token = context.header(EXEC_HEADER);
+    if (token === undefined) return false;
+    if (timingSafeEqual(digest(token), this.#execDigest)) return true;
+    const message = `${EXEC_HEADER} is not the token of the file exec.token in the data folder`;
+    context.refuse({ status: 401, code: 'exec_token_wrong', message });
+    return null;
   }
 
   #authorized(context: RequestContext): boolean {

@@ -1,4 +1,6 @@
 import type { Upstreams } from '../model/ports.ts';
+import type { RunTimeServers } from '../registry/run-time-servers.ts';
+import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** A client session as people see it; the id itself is a secret and is shown nowhere. */
@@ -34,6 +36,22 @@ export interface GatewayFacts {
   readonly configVersion: number;
   /** What was wrong with the last reading of the configuration, rendered; null while it is in effect. */
   readonly configProblem: string | null;
+  /** What should run and does not, or could not be read: of the files, of the store. Empty while all is well. */
+  readonly desiredProblems: readonly string[];
+}
+
+/** What was decided about a server, and where. */
+export interface DesiredView {
+  readonly source: 'file' | 'store' | 'temporary' | 'program';
+  readonly suspended: boolean;
+  /** `file:line` for servers of files. */
+  readonly origin: string | null;
+  /** Of stored servers: what `changeServer` and `removeServer` may demand. */
+  readonly revision: number | null;
+  /** ISO 8601; null for what has no such end. */
+  readonly expiresAt: string | null;
+  /** Label of the session it ends with. */
+  readonly session: string | null;
 }
 
 /** Whether calls can be accepted; independent of single servers. */
@@ -47,6 +65,17 @@ export interface Readiness {
 export interface ControlPlane {
   readonly upstreams: Upstreams;
   readonly metrics: Metrics;
+  /** What becomes of servers. Topics are their names. */
+  readonly events: Journal;
+  /** The log of each server. Topics are their names. */
+  readonly logs: Journal;
+  readonly runTime: RunTimeServers;
+  /** null for a server that is no longer desired. */
+  desired(server: string): DesiredView | null;
+  /** The id of the open session with this label. */
+  sessionId(label: string): Promise<string | null>;
+  /** Wall clock. */
+  wall(): number;
   facts(): GatewayFacts;
   readiness(): Readiness;
   sessions(): Promise<readonly SessionView[]>;

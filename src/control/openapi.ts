@@ -41,7 +41,10 @@ function describe(operation: Operation): object {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(operation.takesBody === true ? { requestBody: { required: true, content: json({ type: 'object' }) } } : {}),
     responses: {
-      200: { description: 'Done.', content: json(operation.schema) },
+      [operation.status ?? 200]:
+        operation.streams === true
+          ? { description: 'An event stream.', content: { 'text/event-stream': { schema: operation.schema } } }
+          : { description: 'Done.', content: json(operation.schema) },
       ...Object.fromEntries(
         Object.entries(errors).map(([status, description]) => [status, { description, content: json(ERROR) }]),
       ),

@@ -1,4 +1,6 @@
+import type { Caller } from '../registry/may-add.ts';
 import type { ControlPlane } from './control-plane.ts';
+import type { JournalReading } from './journal-stream.ts';
 
 /** What an operation was asked, already authenticated. */
 export interface ControlRequest {
@@ -7,12 +9,21 @@ export interface ControlRequest {
   readonly query: URLSearchParams;
   /** The body as it came; empty for GET and DELETE. */
   readonly body: Buffer;
+  /** What whoever asks may do beyond what the control token allows. */
+  readonly caller: Caller;
+  /** `Last-Event-ID`; null without one. */
+  readonly lastEventId: string | null;
 }
 
 export interface ControlAnswer {
   readonly status: number;
   /** JSON text, or bytes that are JSON already. */
   readonly body: string | Buffer;
+}
+
+/** Goes on as an event stream until the client has enough. */
+export interface StreamAnswer {
+  readonly stream: JournalReading;
 }
 
 /** A JSON Schema, as it stands in the OpenAPI document. */
@@ -24,17 +35,23 @@ export type Schema = Readonly<Record<string, unknown>>;
  */
 export interface Operation {
   readonly id: string;
-  readonly method: 'GET' | 'POST' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With at most one `{name}` segment. */
   readonly path: string;
   readonly summary: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly takesBody?: boolean;
-  /** Of the answer with status 200. */
+  /** Longest body; that of tool arguments where it is missing. */
+  readonly maxBodyBytes?: number;
+  /** Of the good answer; 200 where it is missing. */
+  readonly status?: 201;
+  /** Answers with an event stream, of which each event is what `schema` says. */
+  readonly streams?: boolean;
+  /** Of the good answer. */
   readonly schema: Schema;
   /** Further statuses, with their meaning. */
   readonly errors?: Readonly<Record<number, string>>;
-  run(request: ControlRequest, plane: ControlPlane): ControlAnswer | Promise<ControlAnswer>;
+  run(request: ControlRequest, plane: ControlPlane): ControlAnswer | StreamAnswer | Promise<ControlAnswer>;
 }
 
 export function ok(value: unknown): ControlAnswer {

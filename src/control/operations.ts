@@ -1,8 +1,24 @@
+import type { Journal } from '../telemetry/journal.ts';
+import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
-import { type Operation, ok, problem } from './operation.ts';
-import { GATEWAY, LIST_OF_SERVERS, LIST_OF_SESSIONS, LIST_OF_TOOLS, OUTCOME, SERVER } from './schemas.ts';
-import { statusView } from './status-view.ts';
+import { type ControlRequest, type Operation, ok, problem } from './operation.ts';
+import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
+import {
+  EVENT,
+  GATEWAY,
+  LIST_OF_SERVERS,
+  LIST_OF_SESSIONS,
+  LIST_OF_TOOLS,
+  LOG_ENTRY,
+  LOGS,
+  OUTCOME,
+  SERVER,
+} from './schemas.ts';
+import { serverView } from './server-view.ts';
 
+const OF_SERVER = { server: 'Only of this server.' };
+const AFTER = 'A cursor, or the id of the last event that is known, as `Last-Event-ID`: what followed it comes first.';
+const LINES = 'How many entries that are there already; 100 by default.';
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 /** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
@@ -21,7 +37,11 @@ export const OPERATIONS: readonly Operation[] = [
     path: '/api/v1/servers',
     summary: 'All servers with their status.',
     schema: LIST_OF_SERVERS,
-    run: (_request, plane) => ok({ servers: plane.upstreams.statuses().map(statusView) }),
+    run: (_request, plane) =>
+      ok({
+        servers: plane.upstreams.statuses().map((status) => serverView(status, plane)),
+        cursor: plane.events.cursor(plane.events.end),
+      }),
   },
   {
     id: 'getServer',
@@ -32,7 +52,7 @@ export const OPERATIONS: readonly Operation[] = [
     errors: NO_SUCH_SERVER,
     run({ name }, plane) {
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name) : ok(statusView(status));
+      return status === null ? noSuchServer(name) : ok(serverView(status, plane));
     },
   },
   {
@@ -46,7 +66,7 @@ export const OPERATIONS: readonly Operation[] = [
       if (plane.upstreams.status(name) === null) return noSuchServer(name);
       await plane.upstreams.restart(name);
       const status = plane.upstreams.status(name);
-      return status === null ? noSuchServer(name) : ok(statusView(status));
+      return status === null ? noSuchServer(name) : ok(serverView(status, plane));
     },
   },
   {
@@ -84,6 +104,47 @@ export const OPERATIONS: readonly Operation[] = [
     },
   },
   {
+    id: 'streamEvents',
+    method: 'GET',
+    path: '/api/v1/events',
+    summary: 'What becomes of servers, as it happens and in order: states with their reasons, health, definitions.',
+    query: { ...OF_SERVER, after: AFTER },
+    streams: true,
+    schema: EVENT,
+    run: (request, { events }) => ({ stream: reading(request, events, events.end) }),
+  },
+  {
+    id: 'getLogs',
+    method: 'GET',
+    path: '/api/v1/logs',
+    summary: 'The last of what servers wrote to their standard error and of what the gateway logged of them.',
+    query: { ...OF_SERVER, lines: LINES },
+    schema: LOGS,
+    errors: { 400: 'The number of lines is none.' },
+    run({ query }, { logs }) {
+      const lines = linesOf(query);
+      if (lines === null) return problem(400, 'lines_malformed', 'lines has to be a whole number');
+      const entries = logs.last(query.get('server'), lines).map(({ json }) => json);
+      return { status: 200, body: `{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}` };
+    },
+  },
+  {
+    id: 'streamLogs',
+    method: 'GET',
+    path: '/api/v1/logs/stream',
+    summary: 'The same, and then what follows, as it comes; through restarts of the servers.',
+    query: { ...OF_SERVER, lines: LINES, after: AFTER },
+    streams: true,
+    schema: LOG_ENTRY,
+    errors: { 400: 'The number of lines is none.' },
+    run(request, { logs }) {
+      const lines = linesOf(request.query);
+      if (lines === null) return problem(400, 'lines_malformed', 'lines has to be a whole number');
+      const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
+      return { stream: reading(request, logs, first === undefined ? logs.end : first.seq - 1) };
+    },
+  },
+  {
     id: 'listSessions',
     method: 'GET',
     path: '/api/v1/sessions',
@@ -103,7 +164,19 @@ export const OPERATIONS: readonly Operation[] = [
       return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
     },
   },
+  ...RUN_TIME_OPERATIONS,
 ];
+
+/** From where the client was last, if it was there before; else from here. */
+function reading({ query, lastEventId }: ControlRequest, journal: Journal, from: number): JournalReading {
+  const after = lastEventId ?? query.get('after');
+  return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after) };
+}
+
+function linesOf(query: URLSearchParams): number | null {
+  const text = query.get('lines') ?? '100';
+  return /^\d{1,6}$/.test(text) ? Number(text) : null;
+}
 
 function noSuchServer(name: string) {
   return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);

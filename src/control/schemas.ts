@@ -65,6 +65,29 @@ const LAUNCH_FAILURE = object({
   stderrTail: text,
 });
 
+const CHANGE = {
+  from: { enum: STATES },
+  to: { enum: STATES },
+  reason: nullable(text),
+  failure: nullable({ enum: ['configuration', 'tls', 'auth', 'transient', 'abort'] }),
+};
+
+const milliseconds: Schema = { type: 'number', minimum: 0 };
+
+const PHASE = nullable(object({ lastMs: milliseconds, p50Ms: milliseconds, p95Ms: milliseconds, count }));
+
+const PHASES = object(
+  {
+    dns: PHASE,
+    tcp: PHASE,
+    tls: PHASE,
+    firstByte: PHASE,
+    slowest: { enum: ['dns', 'tcp', 'tls', 'firstByte'] },
+    summary: { type: 'string', description: 'What is slow, in a sentence.' },
+  },
+  'Where the time of requests to a remote server goes, over the last 128 times of each phase.',
+);
+
 export const SERVER = object(
   {
     name: text,
@@ -89,7 +112,23 @@ export const SERVER = object(
     stderrTail: text,
     lastLaunchFailure: nullable(LAUNCH_FAILURE),
     connections: list(CONNECTION),
+    pool: object({ active: count, idle: count, closed: count }, 'Connections by state.'),
+    history: {
+      ...list(object({ ...CHANGE, at: { type: 'number', description: 'Milliseconds since 1970.' } })),
+      description: 'The last 50 steps from state to state, oldest first; each begins where the one before ended.',
+    },
+    phases: nullable(PHASES),
     catalogFromStore: { type: 'boolean' },
+    desired: nullable(
+      object({
+        source: { enum: ['file', 'store', 'temporary', 'program'] },
+        suspended: { type: 'boolean' },
+        origin: nullable(text),
+        revision: nullable(count),
+        expiresAt: nullable({ type: 'string', format: 'date-time' }),
+        session: nullable(text),
+      }),
+    ),
     external: { type: 'boolean', description: 'Reached by URL: nothing of ours to start.' },
     localProcess: { type: 'boolean' },
     ssh: { type: 'boolean' },
@@ -112,7 +151,37 @@ export const SERVER = object(
   'A server as observed on this node.',
 );
 
-export const LIST_OF_SERVERS = object({ servers: list(SERVER) });
+export const LIST_OF_SERVERS = object({
+  servers: list(SERVER),
+  cursor: { type: 'string', description: 'Where the event stream stands: what comes after it is not in this list.' },
+});
+
+const time: Schema = { type: 'string', format: 'date-time' };
+const GAP = object({ type: { const: 'gap' }, reason: text }, 'Something is missing here.');
+
+export const EVENT: Schema = {
+  oneOf: [
+    object({ time, type: { const: 'state' }, server: text, ...CHANGE }),
+    object({
+      time,
+      type: { const: 'health' },
+      server: text,
+      health: { enum: ['healthy', 'unhealthy'] },
+      reason: nullable(text),
+    }),
+    object({ time, type: { enum: ['added', 'replaced', 'removed'] }, server: text }),
+    GAP,
+  ],
+};
+
+const LINE = object(
+  { time, level: { enum: ['info', 'warn', 'error'] }, event: text, server: text },
+  'As in the log of the gateway; further fields belong to the event. `line` of `server_stderr` is what the server wrote.',
+);
+
+export const LOG_ENTRY: Schema = { oneOf: [LINE, GAP] };
+
+export const LOGS = object({ entries: list(LINE), cursor: text });
 
 export const LIST_OF_SESSIONS = object({
   sessions: list(
@@ -141,6 +210,10 @@ export const GATEWAY = object({
   files: list(text),
   configVersion: count,
   configProblem: nullable(text),
+  desiredProblems: {
+    ...list(text),
+    description: 'What should run and does not, or could not be read: of the files, of the store.',
+  },
   ready: { type: 'boolean' },
   reason: text,
 });
@@ -155,4 +228,19 @@ export const OUTCOME: Schema = {
   required: ['outcome'],
 };
 
-export const ERROR = object({ error: object({ code: text, message: text }) });
+const PROBLEM = object(
+  { code: text, line: count, column: count, message: text, frame: text, fix: text },
+  'Something wrong in a definition, as `trunkline check` tells it; the file is the body.',
+);
+
+export const ERROR: Schema = {
+  type: 'object',
+  properties: {
+    error: {
+      type: 'object',
+      properties: { code: text, message: text, problems: list(PROBLEM) },
+      required: ['code', 'message'],
+    },
+  },
+  required: ['error'],
+};

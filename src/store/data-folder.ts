@@ -84,7 +84,16 @@ export class DataFolder {
 
   /** The key of the control API, readable by the user only; the same over restarts unless the file is removed. */
   controlToken(create: () => string): string {
-    const path = this.file('control.token');
+    return this.#token('control.token', create);
+  }
+
+  /** What proves the right to run programs by the control API, as the other. */
+  execToken(create: () => string): string {
+    return this.#token('exec.token', create);
+  }
+
+  #token(name: string, create: () => string): string {
+    const path = this.file(name);
     try {
       const token = readFileSync(path, 'utf8').trim();
       if (token.length >= 32) {

@@ -77,6 +77,25 @@ export class UpstreamSet implements Upstreams {
     const plan = planChanges(this.#desired, servers);
     this.#desired = servers;
     this.#sorted = [...servers.values()].filter((server) => server.enabled).sort(byName);
+    await this.#carryOut(plan);
+  }
+
+  /**
+   * Compares what is desired with what is there, whatever was told or done before, and makes it equal. Returns the
+   * servers where it was not; what has to end for that may go on for a while.
+   */
+  reconcile(): readonly string[] {
+    if (this.#closing !== null) return [];
+    const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, asItRuns(upstream)]));
+    // What is about to take over counts as there.
+    for (const { server } of this.#coming) actual.set(server.name, server);
+    const plan = planChanges(actual, this.#desired);
+    const lists = [plan.start, plan.stop, plan.suspend, plan.replace, plan.update];
+    void this.#carryOut(plan);
+    return lists.flat().map(({ name }) => name);
+  }
+
+  async #carryOut(plan: Plan): Promise<void> {
     const known = this.#knownCatalogs(plan);
     const left: Promise<void>[] = [];
     for (const server of plan.stop) left.push(this.#remove(server.name));
@@ -254,6 +273,15 @@ export class UpstreamSet implements Upstreams {
       this.#sweepLater();
     });
   }
+}
+
+/** One that is suspended is disabled in fact, and the other way round; of one not started yet nothing can be said. */
+function asItRuns(upstream: Upstream): Server {
+  const { server } = upstream;
+  const { state } = upstream.status();
+  if (state === 'unknown' || state === 'stopping') return server;
+  const enabled = state !== 'suspended';
+  return server.enabled === enabled ? server : { ...server, enabled };
 }
 
 function byName(a: Server, b: Server): number {

@@ -183,6 +183,7 @@ function desiredState(options: RigOptions): DesiredState {
       maxConnections: 10_000,
     },
     control: { host: '127.0.0.1', port: 0 },
+    allowedCommands: [],
     sessions: { idleMs: 60_000, max: 1_000, maxPerPrincipal: 1_000, ...options.sessions },
     firstListWaitMs: 100,
     maxTimeoutMs: 600_000,

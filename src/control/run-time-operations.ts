@@ -1,0 +1,213 @@
+import type { ConfigProblem } from '../config/problem.ts';
+import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
+import type { Lifetime } from '../registry/temporary-servers.ts';
+import type { ControlPlane } from './control-plane.ts';
+import { isJsonObject } from './json-object.ts';
+import { type ControlAnswer, type ControlRequest, type Operation, ok, problem } from './operation.ts';
+import { SERVER } from './schemas.ts';
+import { serverView } from './server-view.ts';
+
+/** A definition is far smaller. */
+const MAX_BODY_BYTES = 256 * 1024;
+const SHORTEST_TTL_MS = 1_000;
+const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
+
+const STATUS: Readonly<Record<RunTimeCode, number>> = {
+  definition_invalid: 422,
+  name_taken: 409,
+  no_such_server: 404,
+  not_added_here: 409,
+  exec_required: 403,
+  revision_changed: 409,
+  too_many: 429,
+  no_such_session: 404,
+  disabled_by_definition: 409,
+  store_full: 507,
+  store_unavailable: 503,
+};
+
+const WRITE_ERRORS = {
+  403: 'The definition does more than the control token alone allows (servers:exec).',
+  409: 'The name is taken, the server is not one added at run time, or somebody else has changed it meanwhile.',
+  413: 'The definition is too large.',
+  415: 'The body is not application/json.',
+  422: 'The definition is not good; `problems` says everything that is wrong, as of a file.',
+  429: 'There are too many already.',
+  503: 'The store of run-time changes cannot be used; nothing was changed.',
+  507: 'The disk takes nothing; nothing was changed.',
+};
+
+const REVISION = { revision: 'Refused with 409 unless this is the revision of the server (`desired.revision`).' };
+
+/** Servers added, changed, suspended and removed at run time. Answered when durable and in force; starting goes on. */
+export const RUN_TIME_OPERATIONS: readonly Operation[] = [
+  {
+    id: 'addServer',
+    method: 'POST',
+    path: '/api/v1/servers',
+    summary:
+      'Adds a server. The body is its definition as in a file, with its `name`. It outlives restarts, unless it is for a session or a while.',
+    query: {
+      ttlMs: 'The server is gone after so many milliseconds, 1000 to 604800000, and with the process.',
+      session: 'The server is gone with the client session of this label, and with the process.',
+      folder: 'Folder that relative paths of the definition start from; that of the gateway by default.',
+    },
+    takesBody: true,
+    maxBodyBytes: MAX_BODY_BYTES,
+    status: 201,
+    schema: SERVER,
+    errors: {
+      400: 'The body is not one JSON object, or a parameter is not good.',
+      404: 'There is no such session.',
+      ...WRITE_ERRORS,
+    },
+    run: (request, plane) =>
+      refusable(async () => {
+        const definition = definitionOf(request, null);
+        const lifetime = await lifetimeOf(request.query, plane);
+        const { server } = await plane.runTime.add(definition, request.caller, lifetime);
+        return created(plane, server.name);
+      }),
+  },
+  {
+    id: 'changeServer',
+    method: 'PUT',
+    path: '/api/v1/servers/{name}',
+    summary:
+      'Replaces the definition of a server that was added at run time. What the change does not concern goes on.',
+    query: { ...REVISION, folder: 'As with addServer.' },
+    takesBody: true,
+    maxBodyBytes: MAX_BODY_BYTES,
+    schema: SERVER,
+    errors: {
+      400: 'The body is not one JSON object, or a parameter is not good.',
+      404: 'There is no server of that name.',
+      ...WRITE_ERRORS,
+    },
+    run: (request, plane) =>
+      refusable(async () => {
+        const definition = definitionOf(request, request.name);
+        await plane.runTime.change(request.name, definition, request.caller, revisionOf(request.query));
+        return shown(plane, request.name);
+      }),
+  },
+  {
+    id: 'removeServer',
+    method: 'DELETE',
+    path: '/api/v1/servers/{name}',
+    summary: 'Removes a server that was added at run time. What is in flight may finish; then its processes end.',
+    query: REVISION,
+    schema: { type: 'object', properties: { removed: { type: 'boolean' } }, required: ['removed'] },
+    errors: pick(400, 404, 409, 503, 507),
+    run: ({ name, query }, plane) =>
+      refusable(async () => {
+        await plane.runTime.remove(name, revisionOf(query));
+        return ok({ removed: true });
+      }),
+  },
+  {
+    id: 'suspendServer',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/suspend',
+    summary: 'Ends the server and keeps it so, over restarts, until it is resumed. Servers of files too.',
+    schema: SERVER,
+    errors: pick(404, 429, 503, 507),
+    run: ({ name }, plane) =>
+      refusable(async () => {
+        await plane.runTime.suspend(name);
+        return shown(plane, name);
+      }),
+  },
+  {
+    id: 'resumeServer',
+    method: 'POST',
+    path: '/api/v1/servers/{name}/resume',
+    summary: 'Lets a suspended server run again.',
+    schema: SERVER,
+    errors: { ...pick(404, 503, 507), 409: 'The server is disabled by its own definition.' },
+    run: ({ name }, plane) =>
+      refusable(async () => {
+        await plane.runTime.resume(name);
+        return shown(plane, name);
+      }),
+  },
+];
+
+function pick(...statuses: readonly number[]): Readonly<Record<number, string>> {
+  const all: Readonly<Record<number, string>> = {
+    400: 'A parameter is not good.',
+    404: 'There is no server of that name.',
+    ...WRITE_ERRORS,
+  };
+  return Object.fromEntries(statuses.map((status) => [status, all[status]!]));
+}
+
+/** What is wrong with the request itself. */
+class BadRequest extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+async function refusable(run: () => Promise<ControlAnswer>): Promise<ControlAnswer> {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof BadRequest) return problem(400, error.code, error.message);
+    if (!(error instanceof RunTimeProblem)) throw error;
+    const { code, message, problems } = error;
+    if (problems.length === 0) return problem(STATUS[code], code, message);
+    return { status: STATUS[code], body: JSON.stringify({ error: { code, message, problems: problems.map(told) } }) };
+  }
+}
+
+/** As `check` prints it; the file is the body. */
+function told({ code, line, column, message, frame, fix }: ConfigProblem) {
+  return { code, line, column, message, frame, fix };
+}
+
+function definitionOf({ body, query }: ControlRequest, name: string | null) {
+  if (!isJsonObject(body)) throw new BadRequest('body_malformed', 'the body has to be one JSON object: the definition');
+  const folder = query.get('folder');
+  if (folder !== null && (!folder.startsWith('/') || folder.includes('\0') || folder.length > 4096)) {
+    throw new BadRequest('parameter_malformed', 'folder has to be an absolute path');
+  }
+  return { text: body.toString(), name, folder };
+}
+
+function revisionOf(query: URLSearchParams): number | null {
+  return wholeNumber(query, 'revision', 1, Number.MAX_SAFE_INTEGER);
+}
+
+async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<Lifetime | null> {
+  const ttlMs = wholeNumber(query, 'ttlMs', SHORTEST_TTL_MS, LONGEST_TTL_MS);
+  const label = query.get('session');
+  if (ttlMs === null && label === null) return null;
+  const sessionId = label === null ? null : await plane.sessionId(label);
+  if (label !== null && sessionId === null) {
+    throw new RunTimeProblem('no_such_session', 'there is no open session with this label');
+  }
+  return { expiresAt: ttlMs === null ? null : plane.wall() + ttlMs, sessionId };
+}
+
+function wholeNumber(query: URLSearchParams, key: string, least: number, most: number): number | null {
+  const text = query.get(key);
+  if (text === null) return null;
+  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new BadRequest('parameter_malformed', `${key} has to be a whole number from ${least} to ${most}`);
+}
+
+function created(plane: ControlPlane, name: string): ControlAnswer {
+  return { ...shown(plane, name), status: 201 };
+}
+
+/** It may be gone again by now, if it was for a while. */
+function shown(plane: ControlPlane, name: string): ControlAnswer {
+  const status = plane.upstreams.status(name);
+  if (status === null) return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it');
+  return ok(serverView(status, plane));
+}

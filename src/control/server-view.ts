@@ -1,0 +1,11 @@
+import type { ServerStatus } from '../model/server-state.ts';
+import type { ControlPlane, DesiredView } from './control-plane.ts';
+import { type StatusView, statusView } from './status-view.ts';
+
+/** A server as the control API shows it: what is observed, and what is desired. */
+export function serverView(
+  status: ServerStatus,
+  plane: Pick<ControlPlane, 'desired'>,
+): StatusView & { readonly desired: DesiredView | null } {
+  return { ...statusView(status), desired: plane.desired(status.name) };
+}

@@ -1,0 +1,118 @@
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics, Series } from '../telemetry/metrics.ts';
+
+/** One place that says what should run. Throws where it cannot be read; what it said before holds then. */
+export interface DesiredSource {
+  readonly name: 'files' | 'store';
+  read(): Promise<void>;
+}
+
+export interface ReconcilerDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+  readonly sources: readonly DesiredSource[];
+  /** Makes what runs equal to what is desired; returns the servers where it was not. */
+  readonly repair: () => readonly string[];
+  readonly everyMs?: number;
+}
+
+/** A lost event costs so much time and nothing else. */
+const EVERY_MS = 30_000;
+
+/**
+ * Truth is level, events are hints: every 30 s what is desired is read anew, from everywhere, and compared with what
+ * runs, whatever anybody was told or missed. A reading that fails changes nothing, and is an alarm until one succeeds.
+ */
+export class Reconciler {
+  readonly #deps: ReconcilerDeps;
+  readonly #alarms = new Map<string, string>();
+  readonly #unread: (source: string) => Series;
+  readonly #repaired: Series;
+  #cancel: () => void = () => {};
+  #running: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(deps: ReconcilerDeps) {
+    this.#deps = deps;
+    const unread = deps.metrics.gauge(
+      'trunkline_desired_state_unread',
+      'Whether the last reading of what should run failed, by where it stands.',
+      ['source'],
+    );
+    this.#unread = (source) => unread.of(source);
+    for (const { name } of deps.sources) this.#unread(name).set(0);
+    this.#repaired = deps.metrics
+      .counter('trunkline_servers_repaired_total', 'Servers found to run otherwise than desired, and put right.')
+      .of();
+  }
+
+  /** Why what should run could not be read, by source; empty while it can. */
+  get alarms(): readonly string[] {
+    return [...this.#alarms].map(
+      ([source, reason]) => `what should run could not be read from the ${source}: ${reason}`,
+    );
+  }
+
+  start(): void {
+    this.#later();
+  }
+
+  /** Once, now. A second one during the first is the same. Never rejects. */
+  run(): Promise<void> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  #later(): void {
+    if (this.#closed) return;
+    this.#cancel = this.#deps.clock.after(
+      this.#deps.everyMs ?? EVERY_MS,
+      () => void this.run().then(() => this.#later()),
+    );
+  }
+
+  async #run(): Promise<void> {
+    const { sources, logger } = this.#deps;
+    for (const source of sources) {
+      try {
+        await source.read();
+        this.#read(source.name);
+      } catch (error) {
+        this.#failed(source.name, error);
+      }
+    }
+    if (this.#closed) return;
+    try {
+      const repaired = this.#deps.repair();
+      if (repaired.length === 0) return;
+      this.#repaired.add(repaired.length);
+      logger.warn('servers_repaired', { servers: repaired, reason: 'what ran was not what is desired' });
+    } catch (error) {
+      logger.error('repair_failed', { error });
+    }
+  }
+
+  #failed(source: string, error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    // Once per spell: it may last for hours.
+    if (this.#alarms.get(source) !== reason) {
+      this.#deps.logger.error('desired_state_unread', { source, reason, effect: 'what was desired before holds' });
+    }
+    this.#alarms.set(source, reason);
+    this.#unread(source).set(1);
+  }
+
+  #read(source: string): void {
+    this.#unread(source).set(0);
+    if (this.#alarms.delete(source)) this.#deps.logger.info('desired_state_read_again', { source });
+  }
+}

@@ -1,0 +1,44 @@
+import type { ConfigProblem } from '../config/problem.ts';
+import { TruthError } from '../store/truth/truth.ts';
+
+/** Why a change of servers at run time was refused. Nothing of it was done. */
+export type RunTimeCode =
+  /** Not good: `problems` says everything that is wrong, as of a file. */
+  | 'definition_invalid'
+  | 'name_taken'
+  | 'no_such_server'
+  /** It stands in a file, or in the program: only there it can be changed. */
+  | 'not_added_here'
+  /** It does what takes the right `servers:exec`. */
+  | 'exec_required'
+  /** Somebody else has changed it meanwhile. */
+  | 'revision_changed'
+  | 'too_many'
+  | 'no_such_session'
+  | 'disabled_by_definition'
+  /** The disk takes nothing. */
+  | 'store_full'
+  /** The store cannot be read or written for another reason. */
+  | 'store_unavailable';
+
+export class RunTimeProblem extends Error {
+  readonly code: RunTimeCode;
+  readonly problems: readonly ConfigProblem[];
+
+  constructor(
+    code: RunTimeCode,
+    message: string,
+    options: ErrorOptions & { problems?: readonly ConfigProblem[] } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.problems = options.problems ?? [];
+  }
+}
+
+/** What the store throws, as a refusal of the change; anything else as it is. */
+export function storeProblem(error: unknown): unknown {
+  if (!(error instanceof TruthError)) return error;
+  const code = error.fault === 'full' ? 'store_full' : 'store_unavailable';
+  return new RunTimeProblem(code, `nothing was changed: ${error.message}`, { cause: error });
+}
