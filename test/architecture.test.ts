@@ -15,6 +15,7 @@ const BELOW_APP: readonly string[] = [
   'http',
   'catalog',
   'store',
+  'bus',
   'upstream',
   'registry',
   'gateway',
@@ -31,6 +32,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   http: ['model', 'telemetry'],
   catalog: ['model', 'protocol'],
   store: ['model', 'telemetry'],
+  bus: ['model', 'telemetry'],
   upstream: ['model', 'telemetry', 'protocol', 'http'],
   registry: ['model', 'telemetry', 'store', 'config'],
   gateway: ['model', 'telemetry', 'protocol', 'catalog'],
@@ -44,8 +46,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** Implementations that only the composition root may name. */
 const DRIVERS =
-  /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile)\b/;
-const DRIVER_HOMES = /^src\/(app|store|upstream\/transport)\//;
+  /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile|Nats[A-Z]\w+)\b/;
+const DRIVER_HOMES = /^src\/(app|store|bus|upstream\/transport)\//;
 
 interface Source {
   readonly path: string;

@@ -1,0 +1,57 @@
+import { CATALOGUE, type ErrorCode, type FailureOutcome } from '../model/error-catalogue.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+
+interface FailureJson {
+  readonly code: string;
+  readonly message: string;
+  readonly outcome: FailureOutcome;
+  readonly retryable: boolean;
+  readonly retryAfterMs?: number;
+  readonly server?: string;
+  readonly attempts?: number;
+  readonly forCallers?: string;
+}
+
+/** A failure as it goes from node to node. */
+export function failureJson(error: GatewayError): Buffer {
+  const { outcome, retryable, retryAfterMs, server, attempts } = error.data;
+  const { forCallers } = error;
+  const json: FailureJson = {
+    code: error.code,
+    message: error.message,
+    outcome,
+    retryable,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(server === undefined ? {} : { server }),
+    ...(attempts === undefined ? {} : { attempts }),
+    ...(forCallers === error.message ? {} : { forCallers }),
+  };
+  return Buffer.from(JSON.stringify(json));
+}
+
+const OUTCOMES: readonly string[] = ['NOT_SENT', 'UNKNOWN', 'REFUSED'] satisfies readonly FailureOutcome[];
+
+/** The same again. A code that this version does not know becomes the word it ended with; nonsense is UNKNOWN. */
+export function readFailure(bytes: Buffer): GatewayError {
+  let json: FailureJson;
+  try {
+    json = JSON.parse(bytes.toString()) as FailureJson;
+  } catch (cause) {
+    return new GatewayError('UNKNOWN', 'another node ended the call with words nobody can read', { cause });
+  }
+  const outcome = OUTCOMES.includes(json.outcome) ? json.outcome : 'UNKNOWN';
+  const { message, retryable, retryAfterMs, server, attempts, forCallers } = json;
+  return new GatewayError(codeOf(json.code, outcome), String(message), {
+    outcome,
+    retryable: retryable === true,
+    ...(typeof retryAfterMs === 'number' ? { retryAfterMs } : {}),
+    ...(typeof server === 'string' ? { server } : {}),
+    ...(typeof attempts === 'number' ? { attempts } : {}),
+    ...(typeof forCallers === 'string' ? { forCallers } : {}),
+  });
+}
+
+function codeOf(code: string, outcome: FailureOutcome): ErrorCode {
+  if (typeof code === 'string' && Object.hasOwn(CATALOGUE, code)) return code as ErrorCode;
+  return outcome === 'REFUSED' ? 'OVERLOADED' : outcome;
+}

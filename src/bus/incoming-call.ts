@@ -1,0 +1,237 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { BusServing, Payload } from './bus.ts';
+import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
+import { Channel } from './channel.ts';
+import { failureJson, readFailure } from './failure-json.ts';
+import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame, type RequestFrame } from './frames.ts';
+import { callSubject } from './subjects.ts';
+
+/** A call that is answered sooner than this costs two messages; of others the caller hears that they were taken. */
+const QUIET_MS = 20;
+/** So long a caller that was offered help may think about it. */
+const OFFER_MS = 5_000;
+/** So long an answer is kept for a caller that does not acknowledge it. */
+const KEEP_MS = 30_000;
+
+export interface IncomingEnds {
+  /** The whole request is here, and it is ours to serve. */
+  begin(call: IncomingCall): void;
+  /** It has ended and nothing more is owed to the caller. */
+  ended(call: IncomingCall): void;
+}
+
+/** The serving end of a call: the request while it comes, the call while it runs, its answer until the caller has it. */
+export class IncomingCall implements BusServing {
+  readonly id: string;
+  readonly subject: string;
+  readonly from: string;
+  readonly deadlineMs: number;
+  payload: Buffer;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  onDrain: (() => void) | null = null;
+  readonly #ground: CallGround;
+  readonly #ends: IncomingEnds;
+  readonly #channel: Channel;
+  readonly #replyTo: string;
+  readonly #asks = new Map<number, { resolve(answer: Buffer): void; reject(error: GatewayError): void }>();
+  readonly #total: number;
+  #lastAsk = 0;
+  #stopTimer: () => void;
+  #stopDeadline: () => void;
+  /** The caller knows who we are. */
+  #acceptedIt = false;
+  #needsWord: boolean;
+  #whole: boolean;
+  #began = false;
+  /** The last word was said. */
+  #answered = false;
+  #over = false;
+
+  /** `handshake`: the caller has to say that we may begin. */
+  constructor(
+    ground: CallGround,
+    subject: string,
+    from: string,
+    request: RequestFrame,
+    handshake: boolean,
+    ends: IncomingEnds,
+  ) {
+    this.id = request.call;
+    this.subject = subject;
+    this.from = from;
+    this.deadlineMs = request.deadlineMs;
+    this.payload = request.first;
+    this.#ground = ground;
+    this.#ends = ends;
+    this.#replyTo = callSubject(from, 'c', request.call);
+    this.#total = request.total;
+    this.#channel = new Channel(
+      {
+        transmit: (frame) => ground.transmit(this.#replyTo, frame),
+        received: (part, ref, payload) => this.#received(part, ref, payload),
+        drained: () => this.onDrain?.(),
+        broken: (reason, slow) => this.#broken(reason, slow),
+      },
+      ground.chunkBytes,
+      ground.maxBytes,
+    );
+    this.#stopDeadline = ground.clock.after(Math.min(request.deadlineMs, MAX_DEADLINE_MS), () =>
+      this.cancel('the deadline ran out'),
+    );
+    const whole = request.first.length >= request.total;
+    if (handshake || !whole) {
+      this.#accept();
+      this.#stopTimer = ground.clock.after(OFFER_MS, () => this.#notGiven());
+    } else this.#stopTimer = ground.clock.after(QUIET_MS, () => this.#accept());
+    this.#needsWord = handshake;
+    this.#whole = whole;
+  }
+
+  /** To be called once, after it can be found by its id. */
+  start(): void {
+    this.#tryBegin();
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  emit(payload: Payload): boolean {
+    if (this.#answered || this.cancelled !== null) return true;
+    this.#accept();
+    return this.#channel.send(PART.emit, 0, payload);
+  }
+
+  ask(payload: Payload): Promise<Buffer> {
+    if (this.#answered || this.cancelled !== null) {
+      return Promise.reject(
+        new GatewayError('CANCELLED', this.cancelled ?? 'the call has ended', { outcome: 'NOT_SENT' }),
+      );
+    }
+    this.#accept();
+    const ref = ++this.#lastAsk;
+    return new Promise((resolve, reject) => {
+      this.#asks.set(ref, { resolve, reject });
+      this.#channel.send(PART.ask, ref, payload);
+    });
+  }
+
+  answer(payload: Payload): void {
+    this.#last(PART.result, payload);
+  }
+
+  fail(error: GatewayError): void {
+    this.#last(PART.failure, failureJson(error));
+  }
+
+  data(frame: DataFrame): void {
+    this.#channel.data(frame);
+  }
+
+  ack(frame: AckFrame): void {
+    // The caller's first word after ours: it is ours to serve.
+    this.#needsWord = false;
+    this.#channel.ack(frame);
+    if (this.#answered && this.#channel.settled) this.#end();
+    else this.#tryBegin();
+  }
+
+  /** Nobody waits for the answer any more. */
+  cancel(reason: string): void {
+    if (this.#over || this.cancelled !== null) return;
+    this.cancelled = reason;
+    this.#failAsks(reason);
+    const begun = this.#began && !this.#answered;
+    this.#end();
+    if (begun) this.onCancel?.(reason);
+  }
+
+  /** This node goes: the caller is told so, not left to wait. */
+  leave(reason: string): void {
+    if (this.#over) return;
+    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.gone, Buffer.from(reason)));
+    this.cancel(reason);
+  }
+
+  /** The connection is back. */
+  resync(): void {
+    if (this.#over) return;
+    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.accept));
+    if (this.#acceptedIt) {
+      this.#channel.acknowledge(true);
+      this.#channel.repeat();
+    }
+    this.#acceptedIt = true;
+    this.#channel.open();
+  }
+
+  tick(): void {
+    this.#channel.tick();
+  }
+
+  #accept(): void {
+    if (this.#acceptedIt || this.#over) return;
+    this.#acceptedIt = true;
+    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.accept));
+    this.#channel.open();
+  }
+
+  #tryBegin(): void {
+    if (this.#began || this.#needsWord || !this.#whole || this.#over) return;
+    this.#began = true;
+    // An accepted call needs no timer; of the others the caller hears when they take long.
+    if (this.#acceptedIt) this.#stopTimer();
+    this.#ends.begin(this);
+  }
+
+  #received(part: Part, ref: number, payload: Buffer): void {
+    if (part === PART.request) {
+      this.payload = Buffer.concat([this.payload, payload]);
+      this.#whole = this.payload.length === this.#total;
+      if (this.#whole) this.#tryBegin();
+      else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
+    } else if (part === PART.answer || part === PART.askFailure) {
+      const asked = this.#asks.get(ref);
+      this.#asks.delete(ref);
+      if (part === PART.answer) asked?.resolve(payload);
+      else asked?.reject(readFailure(payload));
+    }
+  }
+
+  #last(part: Part, payload: Payload): void {
+    if (this.#answered || this.#over) return;
+    this.#failAsks('the call has ended');
+    this.#channel.send(part, 0, payload);
+    this.#answered = true;
+    this.#stopTimer();
+    const short = !this.#acceptedIt && this.#channel.size === 1 && this.#ground.connected;
+    if (!short) this.#accept();
+    this.#channel.open();
+    // Whoever was not told that we took it has it in this one message, or never asks for it again.
+    if (short) this.#end();
+    else this.#stopTimer = this.#ground.clock.after(KEEP_MS, () => this.#end());
+  }
+
+  #notGiven(): void {
+    if (!this.#began) this.cancel('the caller did not hand it over');
+  }
+
+  #broken(reason: string, slow: boolean): void {
+    if (slow) this.#ground.slow(this.subject);
+    this.leave(reason);
+  }
+
+  #failAsks(reason: string): void {
+    for (const { reject } of this.#asks.values()) reject(new GatewayError('CANCELLED', reason));
+    this.#asks.clear();
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#stopTimer();
+    this.#stopDeadline();
+    this.#ends.ended(this);
+  }
+}

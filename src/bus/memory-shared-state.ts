@@ -1,0 +1,110 @@
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from './shared-state.ts';
+import { subjectMatches } from './subjects.ts';
+
+const MAX_VALUE_BYTES = 64 * 1024;
+
+interface Kept extends StateRecord {
+  readonly expires: () => void;
+}
+
+/** Shared records in the memory of one process: tests, and nodes that share it. */
+export class MemorySharedState implements SharedState {
+  readonly #clock: Clock;
+  readonly #buckets = new Map<string, MemoryBucket>();
+  #made = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  async bucket(name: string, options: BucketOptions): Promise<Bucket> {
+    let bucket = this.#buckets.get(name);
+    if (bucket === undefined) {
+      bucket = new MemoryBucket(name, `${++this.#made}`, this.#clock);
+      this.#buckets.set(name, bucket);
+    }
+    bucket.options = options;
+    return bucket;
+  }
+}
+
+class MemoryBucket implements Bucket {
+  readonly name: string;
+  readonly incarnation: string;
+  options: BucketOptions = { ttlMs: 0 };
+  readonly #clock: Clock;
+  readonly #records = new Map<string, Kept>();
+  readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
+  #revision = 0;
+
+  constructor(name: string, incarnation: string, clock: Clock) {
+    this.name = name;
+    this.incarnation = incarnation;
+    this.#clock = clock;
+  }
+
+  async get(key: string): Promise<StateRecord | null> {
+    const kept = this.#records.get(key);
+    return kept === undefined ? null : { key, value: Buffer.from(kept.value), revision: kept.revision };
+  }
+
+  async create(key: string, value: Buffer): Promise<number | null> {
+    return this.#records.has(key) ? null : this.#put(key, value);
+  }
+
+  async update(key: string, value: Buffer, revision: number): Promise<number | null> {
+    return this.#records.get(key)?.revision === revision ? this.#put(key, value) : null;
+  }
+
+  async delete(key: string, revision?: number): Promise<boolean> {
+    const kept = this.#records.get(key);
+    if (revision !== undefined && kept?.revision !== revision) return false;
+    if (kept !== undefined) this.#remove(kept);
+    return true;
+  }
+
+  async keys(pattern = '>'): Promise<readonly string[]> {
+    return [...this.#records.keys()].filter((key) => subjectMatches(pattern, key));
+  }
+
+  async watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
+    for (const { key, value, revision } of this.#records.values())
+      if (subjectMatches(pattern, key)) watcher.put({ key, value, revision });
+    watcher.onReady?.();
+    const watch = { pattern, watcher };
+    this.#watches.add(watch);
+    return { close: () => void this.#watches.delete(watch) };
+  }
+
+  #put(key: string, bytes: Buffer): number {
+    const most = this.options.maxValueBytes ?? MAX_VALUE_BYTES;
+    if (bytes.length > most) {
+      throw new GatewayError('TOO_LARGE', `a record of ${bytes.length} bytes`, { outcome: 'NOT_SENT' });
+    }
+    this.#records.get(key)?.expires();
+    const { ttlMs } = this.options;
+    const revision = ++this.#revision;
+    const kept: Kept = {
+      key,
+      value: Buffer.from(bytes),
+      revision,
+      expires: ttlMs === 0 ? () => {} : this.#clock.after(ttlMs, () => this.#records.delete(key)),
+    };
+    this.#records.set(key, kept);
+    this.#tell(key, (watcher) => watcher.put({ key, value: kept.value, revision }));
+    return revision;
+  }
+
+  #remove(kept: Kept): void {
+    kept.expires();
+    this.#records.delete(kept.key);
+    const revision = ++this.#revision;
+    this.#tell(kept.key, (watcher) => watcher.gone(kept.key, revision));
+  }
+
+  #tell(key: string, tell: (watcher: StateWatcher) => void): void {
+    for (const { pattern, watcher } of this.#watches) if (subjectMatches(pattern, key)) tell(watcher);
+  }
+}

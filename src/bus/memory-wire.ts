@@ -1,0 +1,141 @@
+import { subjectMatches } from './subjects.ts';
+import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from './wire.ts';
+
+interface MemorySubscription {
+  readonly wire: MemoryWire;
+  readonly subject: string;
+  readonly queue: string | null;
+  readonly deliver: (message: WireMessage) => void;
+  open: boolean;
+}
+
+const MAX_PAYLOAD = 1024 * 1024;
+
+/** A messaging system in the memory of one process, for nodes that share it: tests, and embedded clusters. */
+export class MemoryHub {
+  readonly maxPayload: number;
+  readonly #subscriptions = new Set<MemorySubscription>();
+  #turn = 0;
+
+  constructor(maxPayload = MAX_PAYLOAD) {
+    this.maxPayload = maxPayload;
+  }
+
+  open(): MemoryWire {
+    return new MemoryWire(this);
+  }
+
+  add(subscription: MemorySubscription): void {
+    this.#subscriptions.add(subscription);
+  }
+
+  remove(subscription: MemorySubscription): void {
+    subscription.open = false;
+    this.#subscriptions.delete(subscription);
+  }
+
+  /** Whoever has subscribed at this moment gets it, soon and in order. */
+  publish(from: MemoryWire, subject: string, payload: Buffer, options: WirePublishOptions): void {
+    const groups = new Map<string, MemorySubscription[]>();
+    let heard = false;
+    const message = memoryMessage(subject, payload, options);
+    for (const subscription of this.#subscriptions) {
+      if (!subscription.wire.connected || !subjectMatches(subscription.subject, subject)) continue;
+      heard = true;
+      if (subscription.queue === null) deliverSoon(subscription, message);
+      else {
+        const group = `${subscription.subject} ${subscription.queue}`;
+        const members = groups.get(group);
+        if (members === undefined) groups.set(group, [subscription]);
+        else members.push(subscription);
+      }
+    }
+    for (const members of groups.values()) deliverSoon(members[this.#turn++ % members.length]!, message);
+    if (heard || options.reply === undefined) return;
+    const nobody = { ...memoryMessage(options.reply, Buffer.alloc(0), {}), noResponders: true };
+    for (const subscription of this.#subscriptions) {
+      if (subscription.wire === from && subjectMatches(subscription.subject, options.reply))
+        deliverSoon(subscription, nobody);
+    }
+  }
+}
+
+/** One node's connection to a hub. It can be cut and restored, as a network would. */
+export class MemoryWire implements Wire {
+  readonly #hub: MemoryHub;
+  readonly #own = new Set<MemorySubscription>();
+  readonly #listeners: ((change: WireChange) => void)[] = [];
+  #state: WireStatus['state'] = 'connected';
+  #reconnects = 0;
+
+  constructor(hub: MemoryHub) {
+    this.#hub = hub;
+  }
+
+  get connected(): boolean {
+    return this.#state === 'connected';
+  }
+
+  get maxPayload(): number {
+    return this.#hub.maxPayload;
+  }
+
+  get status(): WireStatus {
+    const lastError = this.#state === 'disconnected' ? 'cut' : '';
+    return { state: this.#state, server: '', version: '', lacks: [], lastError, reconnects: this.#reconnects };
+  }
+
+  publish(subject: string, payload: Buffer, options: WirePublishOptions = {}): void {
+    if (this.connected) this.#hub.publish(this, subject, payload, options);
+  }
+
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void } {
+    const subscription: MemorySubscription = { wire: this, subject, queue: queue ?? null, deliver, open: true };
+    this.#own.add(subscription);
+    this.#hub.add(subscription);
+    return {
+      close: () => {
+        this.#own.delete(subscription);
+        this.#hub.remove(subscription);
+      },
+    };
+  }
+
+  onChange(listener: (change: WireChange) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** From now on nothing goes in or out, and what was on its way is lost. */
+  cut(): void {
+    if (this.#state !== 'connected') return;
+    this.#state = 'disconnected';
+    this.#tell({ type: 'disconnected', reason: 'cut' });
+  }
+
+  restore(): void {
+    if (this.#state !== 'disconnected') return;
+    this.#state = 'connected';
+    this.#reconnects++;
+    this.#tell({ type: 'connected', resync: true });
+  }
+
+  async close(): Promise<void> {
+    this.#state = 'closed';
+    for (const subscription of this.#own) this.#hub.remove(subscription);
+    this.#own.clear();
+  }
+
+  #tell(change: WireChange): void {
+    for (const listener of this.#listeners) listener(change);
+  }
+}
+
+function deliverSoon(subscription: MemorySubscription, message: WireMessage): void {
+  setImmediate(() => {
+    if (subscription.open && subscription.wire.connected) subscription.deliver(message);
+  });
+}
+
+function memoryMessage(subject: string, payload: Buffer, { reply, headers }: WirePublishOptions): WireMessage {
+  return { subject, payload, reply: reply ?? '', noResponders: false, header: (name) => headers?.[name] ?? null };
+}

@@ -1,0 +1,235 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { BusCall, BusOutcome, CallOptions, Payload } from './bus.ts';
+import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
+import { Channel } from './channel.ts';
+import { failureJson, readFailure } from './failure-json.ts';
+import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame, requestFrame } from './frames.ts';
+import { callSubject } from './subjects.ts';
+
+/** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
+const TAKE_MS = 1_500;
+
+/** The caller's end of a call, until its outcome. */
+export class OutgoingCall implements BusCall {
+  readonly id: string;
+  readonly outcome: Promise<BusOutcome>;
+  /** The peer it is addressed to; null: whoever comes forward. */
+  readonly to: string | null;
+  takenBy: string | null = null;
+  readonly #ground: CallGround;
+  readonly #subject: string;
+  readonly #options: CallOptions;
+  readonly #channel: Channel;
+  readonly #deadlineMs: number;
+  readonly #ended: (call: OutgoingCall) => void;
+  #settle: ((outcome: BusOutcome) => void) | null = null;
+  #stopDeadline: () => void;
+  #stopTaking: () => void;
+  /** A peer that comes forward is given the call; before that none can have begun. */
+  #given: boolean;
+  #rest: Pieces | null = null;
+  #restSent = false;
+  /** The serving side has said something that only a call under way says. */
+  #begun = false;
+
+  constructor(ground: CallGround, subject: string, options: CallOptions, ended: (call: OutgoingCall) => void) {
+    this.id = ground.random.hex(8);
+    this.to = options.to;
+    this.#ground = ground;
+    this.#subject = subject;
+    this.#options = options;
+    this.#ended = ended;
+    this.#given = options.to !== null;
+    this.outcome = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    this.#channel = new Channel(
+      {
+        transmit: (frame) => this.#transmit(frame),
+        received: (part, ref, bytes) => this.#received(part, ref, bytes),
+        drained: () => {},
+        broken: (reason, slow) => this.#broken(reason, slow),
+      },
+      ground.chunkBytes,
+      ground.maxBytes,
+    );
+    this.#deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
+    this.#stopDeadline = ground.clock.after(this.#deadlineMs, () => this.#expired());
+    this.#stopTaking = ground.clock.after(TAKE_MS, () => this.#nobodyTookIt());
+  }
+
+  /** Sends the request, or as much of it as goes before somebody has taken it. */
+  start(payload: Payload): void {
+    const pieces = new Pieces(payload);
+    const { chunkBytes, maxBytes, peer, connected } = this.#ground;
+    const total = pieces.left;
+    if (!connected || total > maxBytes) {
+      if (!connected) this.notSent('the bus is not connected');
+      else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
+      return;
+    }
+    const head = { call: this.id, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
+    const frame = requestFrame(head, pieces, Math.min(total, chunkBytes));
+    this.#rest = pieces.left > 0 ? copied(pieces) : null;
+    this.#ground.transmit(this.#subject, frame, callSubject(peer, 'c', this.id));
+  }
+
+  get over(): boolean {
+    return this.#settle === null;
+  }
+
+  cancel(reason: string): void {
+    if (this.over) return;
+    this.#tell(reason);
+    this.#end(new GatewayError('CANCELLED', reason, { outcome: this.#word }));
+  }
+
+  pause(): void {
+    this.#channel.pause();
+  }
+
+  resume(): void {
+    this.#channel.resume();
+  }
+
+  /** A peer has come forward, or has begun. */
+  accepted(by: string): void {
+    if (this.takenBy !== null) {
+      // Two of them: the first has it. The other one is not given it and forgets it by itself.
+      if (this.takenBy === by) this.#channel.acknowledge(true);
+      return;
+    }
+    this.takenBy = by;
+    this.#stopTaking();
+    this.#channel.acknowledge(false);
+    this.#given = true;
+    if (this.#rest !== null) this.#channel.send(PART.request, 0, this.#rest);
+    this.#rest = null;
+    this.#restSent = true;
+    this.#channel.open();
+  }
+
+  data(frame: DataFrame, from: string): void {
+    // Short answers come without a word before.
+    if (this.takenBy !== null && this.takenBy !== from) return;
+    this.#channel.data(frame);
+  }
+
+  ack(frame: AckFrame, from: string): void {
+    if (this.takenBy === from) this.#channel.ack(frame);
+  }
+
+  /** It cannot have reached anybody: nobody serves the subject, there is no connection. */
+  notSent(reason: string, retryable = true): void {
+    if (this.takenBy === null) this.#end(new GatewayError('NOT_SENT', reason, { retryable }));
+  }
+
+  /** Its server knows nothing of it, or has given it up. */
+  gone(reason: string): void {
+    this.lost(reason === '' ? 'the node that served the call does not know it any more' : reason);
+  }
+
+  /** The connection is lost. A call that somebody has taken may go on when it is back. */
+  disconnected(): void {
+    if (this.takenBy === null) this.lost('the bus lost its connection before the call was taken');
+  }
+
+  /** The connection is back: what was lost meanwhile is asked for and sent again. */
+  resync(): void {
+    if (this.takenBy === null) return;
+    this.#channel.acknowledge(true);
+    this.#channel.repeat();
+  }
+
+  lost(reason: string): void {
+    if (this.over) return;
+    this.#tell(reason);
+    this.#end(this.#failure(reason));
+  }
+
+  tick(): void {
+    this.#channel.tick();
+  }
+
+  /** Whether the serving side may have begun, in one word. */
+  get #word(): 'NOT_SENT' | 'UNKNOWN' {
+    const complete = this.#begun || (this.#given && this.#rest === null && (!this.#restSent || this.#channel.sent));
+    return complete ? 'UNKNOWN' : 'NOT_SENT';
+  }
+
+  #failure(reason: string): GatewayError {
+    return new GatewayError(this.#word, reason);
+  }
+
+  #transmit(frame: Buffer): void {
+    if (this.takenBy !== null) this.#ground.transmit(callSubject(this.takenBy, 's', this.id), frame);
+  }
+
+  /** Tells the serving side that nobody waits any more; to where it is not known yet, there is no way. */
+  #tell(reason: string): void {
+    const at = this.takenBy ?? this.to;
+    if (at === null) return;
+    this.#ground.transmit(callSubject(at, 's', this.id), plainFrame(FRAME.cancel, Buffer.from(reason)));
+  }
+
+  #received(part: Part, ref: number, payload: Buffer): void {
+    this.#begun = true;
+    if (part === PART.emit) this.#options.onEmit?.(payload);
+    else if (part === PART.ask) this.#asked(ref, payload);
+    else if (part === PART.result || part === PART.failure) {
+      if (this.takenBy !== null) this.#channel.acknowledge(false);
+      if (part === PART.result) this.#finish({ kind: 'result', payload });
+      else this.#end(readFailure(payload));
+    }
+  }
+
+  #asked(ref: number, payload: Buffer): void {
+    const { onAsk } = this.#options;
+    const answered = (answer: Payload): void => {
+      if (!this.over) this.#channel.send(PART.answer, ref, answer);
+    };
+    const failed = (error: unknown): void => {
+      if (this.over) return;
+      const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', String(error));
+      this.#channel.send(PART.askFailure, ref, failureJson(known));
+    };
+    if (onAsk === undefined) failed(new GatewayError('METHOD_NOT_FOUND', 'this caller cannot be asked'));
+    else onAsk(payload).then(answered, failed);
+  }
+
+  #expired(): void {
+    if (this.over) return;
+    this.#tell('the deadline ran out');
+    this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
+  }
+
+  #nobodyTookIt(): void {
+    if (this.takenBy === null) this.lost(`nobody took the call within ${TAKE_MS} ms`);
+  }
+
+  #broken(reason: string, slow: boolean): void {
+    if (slow) this.#ground.slow(this.#subject);
+    this.lost(reason);
+  }
+
+  #end(error: GatewayError): void {
+    this.#finish({ kind: 'failure', error });
+  }
+
+  #finish(outcome: BusOutcome): void {
+    const settle = this.#settle;
+    if (settle === null) return;
+    this.#settle = null;
+    this.#stopDeadline();
+    this.#stopTaking();
+    this.#ended(this);
+    settle(outcome);
+  }
+}
+
+/** What is left of a payload, in memory of our own: the caller's is free again when `call` returns. */
+function copied(pieces: Pieces): Pieces {
+  const rest = Buffer.allocUnsafe(pieces.left);
+  pieces.copy(rest, 0, rest.length);
+  return new Pieces(rest);
+}

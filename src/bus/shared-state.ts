@@ -1,0 +1,59 @@
+/**
+ * Port: small records that all nodes see, with a revision each, so that of several who change one of them at once only one
+ * succeeds. Leases and session records stand on it. Not for truth that must survive a power cut: that is SQL.
+ * `shared-state.contract.ts` holds for every implementation.
+ */
+export interface SharedState {
+  /** Opens a bucket, made on first use. The settings of one that exists are brought in line with these. */
+  bucket(name: string, options: BucketOptions): Promise<Bucket>;
+}
+
+export interface BucketOptions {
+  /** A record that nobody wrote for this long is gone. 0: it stays. All records of a bucket have the same. */
+  readonly ttlMs: number;
+  /** Longest value. Default 64 KiB. */
+  readonly maxValueBytes?: number;
+}
+
+/**
+ * Keys are words of `[A-Za-z0-9_=-]` with dots between them. Every operation rejects with GatewayError NOT_SENT when it
+ * certainly has not happened, UNKNOWN when nobody knows (no answer, lost connection): then read again.
+ */
+export interface Bucket {
+  readonly name: string;
+  /**
+   * Which making of the bucket this is; it changes when the bucket was lost and made anew, with revisions that may begin
+   * again. A fencing token is this and a revision together.
+   */
+  readonly incarnation: string;
+  get(key: string): Promise<StateRecord | null>;
+  /** The revision, or null when there is such a record already. */
+  create(key: string, value: Buffer): Promise<number | null>;
+  /** The new revision, or null when the record has another revision by now, or is gone. */
+  update(key: string, value: Buffer, revision: number): Promise<number | null>;
+  /** False when the record has another revision by now. Without a revision: whatever it is. */
+  delete(key: string, revision?: number): Promise<boolean>;
+  /** Keys that match a pattern (`*`, `>`) and are not gone. */
+  keys(pattern?: string): Promise<readonly string[]>;
+  /**
+   * Everything there is that matches, as `put`s, then `onReady`, then every change in order. After an outage it begins
+   * anew: everything again and `onReady`, whatever went missing before that is not there any more. Records that ran out of
+   * time are not told of by every implementation: whoever needs to know, watches the time.
+   */
+  watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }>;
+}
+
+export interface StateRecord {
+  readonly key: string;
+  readonly value: Buffer;
+  /** Grows with every change of any record of the bucket. */
+  readonly revision: number;
+}
+
+/** Handlers neither block nor throw. */
+export interface StateWatcher {
+  put(record: StateRecord): void;
+  gone(key: string, revision: number): void;
+  /** Everything that there was has been told. */
+  onReady?(): void;
+}

@@ -1,0 +1,46 @@
+/** Everything between nodes is below this, and signed. */
+export const INTERNAL = 'trunkline';
+
+/** Where the frames of calls go: to the caller's end (`c`) or to the serving end (`s`) at a peer. */
+export function callSubject(peer: string, end: 'c' | 's', call: string): string {
+  return `${INTERNAL}.call.${peer}.${end}.${call}`;
+}
+
+/** All of them at a peer. */
+export function callSubjects(peer: string): string {
+  return `${INTERNAL}.call.${peer}.*.*`;
+}
+
+/** Any text as one word of a subject: bytes outside `[A-Za-z0-9_-]` as `=XX` of their UTF-8. Reversible. */
+export function subjectWord(text: string): string {
+  if (PLAIN.test(text)) return text;
+  let word = '';
+  for (const byte of Buffer.from(text)) {
+    const char = String.fromCharCode(byte);
+    word += PLAIN.test(char) ? char : `=${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+  }
+  return word;
+}
+
+/** The text of such a word; null for what is none. */
+export function wordText(word: string): string | null {
+  if (!/^(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+$/.test(word)) return null;
+  const bytes = Buffer.from(
+    word.replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    'latin1',
+  );
+  return bytes.toString();
+}
+
+const PLAIN = /^[A-Za-z0-9_-]+$/;
+
+/** Whether a subject that was subscribed to takes in this one. */
+export function subjectMatches(pattern: string, subject: string): boolean {
+  const wanted = pattern.split('.');
+  const words = subject.split('.');
+  for (let at = 0; at < wanted.length; at++) {
+    if (wanted[at] === '>') return words.length > at;
+    if (at >= words.length || (wanted[at] !== '*' && wanted[at] !== words[at])) return false;
+  }
+  return words.length === wanted.length;
+}

@@ -1,0 +1,47 @@
+/**
+ * Inner port: what a messaging system must do so that a `Bus` can stand on it. Delivery is at most once, in the order of
+ * publication per publisher and subject; whatever is lost is noticed above. `memory-wire.ts` and `nats/nats-wire.ts`.
+ */
+export interface Wire {
+  readonly status: WireStatus;
+  /** The longest payload it takes. */
+  readonly maxPayload: number;
+  /** Never blocks and never throws; dropped while there is no connection. */
+  publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
+  /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. */
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void };
+  onChange(listener: (change: WireChange) => void): void;
+  /** What was published is sent, then the connection ends. Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface WirePublishOptions {
+  /** Where an answer goes; when nobody hears the subject, a message without responders comes there at once. */
+  readonly reply?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export interface WireMessage {
+  readonly subject: string;
+  readonly payload: Buffer;
+  /** Empty when no answer is wanted. */
+  readonly reply: string;
+  /** Not a message of anybody's: nobody heard what this subject was named as reply for. */
+  readonly noResponders: boolean;
+  /** The value of a header; null without it. */
+  header(name: string): string | null;
+}
+
+export interface WireStatus {
+  readonly state: 'connecting' | 'connected' | 'disconnected' | 'closed';
+  readonly server: string;
+  readonly version: string;
+  readonly lacks: readonly string[];
+  readonly lastError: string;
+  readonly reconnects: number;
+}
+
+export type WireChange =
+  | { readonly type: 'connected'; readonly resync: boolean }
+  | { readonly type: 'disconnected'; readonly reason: string }
+  | { readonly type: 'slow_consumer'; readonly subject: string };
