@@ -17,15 +17,39 @@ export class ControlClient {
     return this.#send('POST', path, body);
   }
 
+  /** Tells the data of each event, until the stream ends or is called off. */
+  async stream(path: string, signal: AbortSignal, tell: (data: string) => void): Promise<void> {
+    try {
+      const response = await this.#fetch('GET', path, null, signal);
+      if (!response.ok) throw await refused(response);
+      const reading = new EventLines(tell);
+      const decoder = new TextDecoder();
+      for await (const chunk of response.body ?? []) reading.push(decoder.decode(chunk, { stream: true }));
+    } catch (error) {
+      // However it broke off, the gateway is not there any more.
+      if (error instanceof CommandError && !signal.aborted) throw error;
+    }
+  }
+
   async #send(method: string, path: string, body: string | null): Promise<string> {
+    const response = await this.#fetch(method, path, body);
+    if (!response.ok) throw await refused(response);
+    return response.text();
+  }
+
+  async #fetch(
+    method: string,
+    path: string,
+    body: string | null,
+    signal: AbortSignal | null = null,
+  ): Promise<Response> {
     const { instance, token } = this.#gateway;
     const headers = {
       authorization: `Bearer ${token}`,
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
-    let response: Response;
     try {
-      response = await fetch(new URL(path, instance.controlUrl), { method, headers, body });
+      return await fetch(new URL(path, instance.controlUrl), { method, headers, body, signal });
     } catch (error) {
       throw new CommandError(
         EXIT.unreachable,
@@ -35,13 +59,28 @@ export class ControlClient {
         },
       );
     }
-    const text = await response.text();
-    if (response.ok) return text;
-    throw new CommandError(
-      response.status === 401 ? EXIT.authRequired : EXIT.usage,
-      messageOf(text) ?? `HTTP ${response.status}`,
-    );
   }
+}
+
+/** Events of the control API: each is one line of data. */
+class EventLines {
+  readonly #tell: (data: string) => void;
+  #rest = '';
+
+  constructor(tell: (data: string) => void) {
+    this.#tell = tell;
+  }
+
+  push(text: string): void {
+    const lines = (this.#rest + text).split('\n');
+    this.#rest = lines.pop() ?? '';
+    for (const line of lines) if (line.startsWith('data: ')) this.#tell(line.slice('data: '.length));
+  }
+}
+
+async function refused(response: Response): Promise<CommandError> {
+  const code = response.status === 401 ? EXIT.authRequired : EXIT.usage;
+  return new CommandError(code, messageOf(await response.text()) ?? `HTTP ${response.status}`);
 }
 
 function messageOf(text: string): string | null {

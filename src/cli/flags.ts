@@ -42,6 +42,11 @@ export const CONFIG_OPTION = new Option('--config <file>', 'configuration file (
 
 export const JSON_OPTION = new Option('--json', 'print JSON instead of text').env('TRUNKLINE_JSON');
 
+export function lines(text: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw new InvalidArgumentError('The number of lines is a whole number.');
+  return Number(text);
+}
+
 function port(text: string): number {
   const value = Number(text);
   if (!/^\d+$/.test(text) || value > 65535) throw new InvalidArgumentError('A port is a whole number from 0 to 65535.');

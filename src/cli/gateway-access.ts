@@ -1,13 +1,12 @@
-import { resolve } from 'node:path';
 import type { App } from '../app/app.ts';
 import { openApp } from '../app/open-app.ts';
 import { controlPlane } from '../app/plane.ts';
 import { processLogger } from '../app/process-logger.ts';
-import { runningGateway } from '../app/running.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { CommandInput } from './command-input.ts';
 import { ControlClient } from './control-client.ts';
 import { CommandError, EXIT } from './exit-code.ts';
+import { findRunning } from './find-running.ts';
 import { openProblemText } from './open-problem-text.ts';
 import { loadOptions } from './sources.ts';
 import { isSettled } from './start-screen.ts';
@@ -39,9 +38,8 @@ const POLL_MS = 25;
  * our own for as long as the command takes.
  */
 export async function accessGateway(input: CommandInput): Promise<GatewayAccess> {
-  const { file, flags, terminal, serverCommand } = input;
-  const named = file === undefined ? null : [resolve(terminal.cwd, file)];
-  const running = serverCommand.length > 0 ? null : runningGateway(flags.dataDir, terminal.env, named);
+  const { flags, terminal } = input;
+  const running = await findRunning(input);
   if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load: loadOptions(input), logger, state: 'none', follow: false });

@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
+import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -70,12 +70,30 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await check({ file, serverCommand, flags: merged(flags), terminal }));
     });
 
-  addOptions(program.command('status').description('show the servers of the running gateway'))
-    .argument('[file]', 'configuration file (default: the nearest one)')
-    .action(async (file: string | undefined, flags: GatewayFlags) => {
+  addOptions(program.command('status').description('show the servers of the running gateway, or all about one'))
+    .addOption(CONFIG_OPTION)
+    .argument('[server]', 'only this server, with all that is known of it; or a configuration file')
+    .action(async (word: string | undefined, flags: GatewayFlags) => {
       const { status } = await import('./status.ts');
-      done(await status({ file, serverCommand, flags: merged(flags), terminal }));
+      done(await status({ file: flags.config, serverCommand, flags: merged(flags), terminal, word }));
     });
+
+  addOptions(program.command('logs').description('show what servers wrote to standard error, and what became of them'))
+    .addOption(CONFIG_OPTION)
+    .addOption(new Option('-f, --follow', 'go on with what comes, through restarts; Ctrl-C ends it'))
+    .addOption(new Option('-n, --lines <number>', 'so many that are there already').default(100).argParser(lines))
+    .argument('[server]', 'only of this server')
+    .action(
+      async (
+        server: string | undefined,
+        flags: GatewayFlags & { readonly follow?: boolean; readonly lines: number },
+      ) => {
+        const { logs } = await import('./logs.ts');
+        const { follow = false, lines: count } = flags;
+        const input = { file: flags.config, serverCommand, flags: merged(flags), terminal };
+        done(await logs({ ...input, server, follow, lines: count }));
+      },
+    );
 
   addOptions(program.command('tools').description('list tools as TypeScript-like signatures'))
     .addOption(CONFIG_OPTION)

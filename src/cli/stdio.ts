@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
-import { runningGateway } from '../app/running.ts';
 import { bridgeStdio } from '../app/stdio-bridge.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { findRunning } from './find-running.ts';
 import { openProblemText } from './open-problem-text.ts';
 import { untilStopped } from './signals.ts';
 import { loadOptions } from './sources.ts';
@@ -20,8 +20,8 @@ export async function stdio(input: CommandInput): Promise<ExitCode> {
   const load = loadOptions({ ...input, terminal: { ...terminal, ask: null } });
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const streams = { input: process.stdin, output: process.stdout };
-  const wanted = (load.files ?? []).map((file) => resolve(load.cwd, file));
-  const running = wanted.length === 0 ? null : runningGateway(flags.dataDir, terminal.env, wanted);
+  const [wanted] = load.files ?? [];
+  const running = wanted === undefined ? null : await findRunning({ ...input, file: resolve(load.cwd, wanted) });
   if (running !== null) {
     logger.info('bridging', { to: running.instance.mcpUrl, pid: running.instance.pid });
     const bridge = bridgeStdio(streams, { url: running.instance.mcpUrl, env: terminal.env, key: flags.key, logger });

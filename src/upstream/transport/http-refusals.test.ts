@@ -10,7 +10,9 @@ import {
 } from '../../../test/fixtures/http/bench.ts';
 import { errorOf } from '../../../test/fixtures/http/rpc.ts';
 import { type StatefulOptions, StatefulServer } from '../../../test/fixtures/http/stateful.ts';
-import { parseRetryAfter, refusalOf } from './http-refusal.ts';
+import { ResponseHeaders } from '../../http/response-headers.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { parseRetryAfter, refusalError, refusalOf } from './http-refusal.ts';
 
 const LIMIT = { timeout: 20_000 };
 
@@ -227,6 +229,18 @@ describe('statuses instead of answers', LIMIT, () => {
       },
       { headers: secrets },
     );
+  });
+
+  test('fault:F20 callers are told the status of a 401 or 403, and nothing of its page; the operator reads it', () => {
+    const context = { server: 'a', secrets: [], wallMs: 0 };
+    for (const status of [401, 403]) {
+      const error = refusalError(context, status, new ResponseHeaders([]), Buffer.from('the page behind the login'));
+      assert.match(error.message, /the page behind the login/);
+      for (const told of [error, new GatewayError('AUTH_REQUIRED', error.message, { cause: error })]) {
+        assert.match(told.forCallers, new RegExp(`mcp http status ${status}`));
+        assert.doesNotMatch(told.forCallers, /page/);
+      }
+    }
   });
 
   test('Retry-After: seconds and dates', () => {

@@ -1,0 +1,59 @@
+import { suggest } from '../config/suggest.ts';
+import type { CommandInput } from './command-input.ts';
+import { ControlClient } from './control-client.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { findRunning } from './find-running.ts';
+import { type LogEntry, logLine } from './log-line.ts';
+
+export interface LogsInput extends CommandInput {
+  readonly server: string | undefined;
+  readonly follow: boolean;
+  readonly lines: number;
+  /** Calls off following; Ctrl-C where there is none. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * `trunkline logs [server] [-f]`: what servers wrote to their standard error and what became of them. Following ends with
+ * Ctrl-C, which is how it is meant to end (exit code 0), or with the gateway (4).
+ */
+export async function logs(input: LogsInput): Promise<ExitCode> {
+  const { terminal, flags, server, follow, lines } = input;
+  const running = await findRunning(input);
+  if (running === null) throw new CommandError(EXIT.unreachable, 'no gateway runs here, and none keeps a log of it');
+  const client = new ControlClient(running);
+  if (server !== undefined) await isThere(client, server);
+  const tell = (json: string): void =>
+    terminal.out(flags.json === true ? `${json}\n` : `${logLine(JSON.parse(json) as LogEntry)}\n`);
+  const query = new URLSearchParams({ lines: String(lines), ...(server === undefined ? {} : { server }) });
+  if (!follow) {
+    const { entries } = JSON.parse(await client.get(`/api/v1/logs?${query}`)) as { entries: LogEntry[] };
+    for (const entry of entries) tell(JSON.stringify(entry));
+    return EXIT.ok;
+  }
+  const stop = new AbortController();
+  const interrupted = (): void => stop.abort();
+  input.signal?.addEventListener('abort', interrupted, { once: true });
+  process.once('SIGINT', interrupted);
+  process.once('SIGTERM', interrupted);
+  // Whoever read our words has gone, as `head` does.
+  process.stdout.once('error', interrupted);
+  try {
+    await client.stream(`/api/v1/logs/stream?${query}`, stop.signal, tell);
+  } finally {
+    process.removeListener('SIGINT', interrupted);
+    process.removeListener('SIGTERM', interrupted);
+    process.stdout.removeListener('error', interrupted);
+  }
+  if (stop.signal.aborted) return EXIT.ok;
+  throw new CommandError(EXIT.unreachable, `the gateway (pid ${running.instance.pid}) has ended`);
+}
+
+async function isThere(client: ControlClient, server: string): Promise<void> {
+  const { servers } = JSON.parse(await client.get('/api/v1/servers')) as { servers: { name: string }[] };
+  const names = servers.map(({ name }) => name);
+  if (names.includes(server)) return;
+  const close = suggest(server, names);
+  const hint = close === null ? '' : `; did you mean "${close}"?`;
+  throw new CommandError(EXIT.usage, `there is no server "${server}"${hint}`);
+}
