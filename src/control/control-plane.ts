@@ -2,6 +2,7 @@ import type { Upstreams } from '../model/ports.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { DriftPlane } from './drift-plane.ts';
 
 /** A client session as people see it; the id itself is a secret and is shown nowhere. */
 export interface SessionView {
@@ -65,6 +66,7 @@ export interface Readiness {
 export interface ControlPlane {
   readonly upstreams: Upstreams;
   readonly metrics: Metrics;
+  readonly drift: DriftPlane;
   /** What becomes of servers. Topics are their names. */
   readonly events: Journal;
   /** The log of each server. Topics are their names. */

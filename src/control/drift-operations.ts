@@ -92,7 +92,10 @@ export const DRIFT_OPERATIONS: readonly Operation[] = [
     method: 'GET',
     path: '/api/v1/servers/{name}/drift/history',
     summary: 'What was seen of the server and decided about it, the newest first.',
-    query: { limit: `How many; 100 by default, ${MAX_HISTORY} at most.`, after: 'The id of the last event of the page before.' },
+    query: {
+      limit: `How many; 100 by default, ${MAX_HISTORY} at most.`,
+      after: 'The id of the last event of the page before.',
+    },
     schema: DRIFT_HISTORY,
     errors: { ...NO_SUCH_SERVER, 400: 'The limit is no number.' },
     run: (request, plane) =>
@@ -132,10 +135,20 @@ function namedIn(body: Buffer): readonly NamedDefinition[] | null {
 
 function malformed(): ControlAnswer {
   const example = '{"definitions":[{"list":"tools","key":"name","digest":"…"}]}';
-  return problem(400, 'definitions_malformed', `the body has to be like ${example}, with up to ${MAX_DECISIONS} definitions`);
+  return problem(
+    400,
+    'definitions_malformed',
+    `the body has to be like ${example}, with up to ${MAX_DECISIONS} definitions`,
+  );
 }
 
-function refused({ code, message }: { readonly code: 'outdated' | 'not_stored'; readonly message: string }): ControlAnswer {
+function refused({
+  code,
+  message,
+}: {
+  readonly code: 'outdated' | 'not_stored';
+  readonly message: string;
+}): ControlAnswer {
   return code === 'outdated'
     ? problem(409, 'definition_outdated', message)
     : problem(503, 'decision_not_stored', message);

@@ -1,5 +1,5 @@
 import type { Schema } from './operation.ts';
-import { count, list, nullable, object, text } from './schemas.ts';
+import { count, list, nullable, object, text } from './schema-parts.ts';
 
 const LIST: Schema = { enum: ['tools', 'prompts', 'resourceTemplates', 'instructions'] };
 const POLICY: Schema = { enum: ['off', 'warn', 'hold', 'block'] };

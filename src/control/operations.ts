@@ -1,4 +1,5 @@
 import type { Journal } from '../telemetry/journal.ts';
+import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
 import { type ControlRequest, type Operation, ok, problem } from './operation.ts';
@@ -164,6 +165,7 @@ export const OPERATIONS: readonly Operation[] = [
       return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
     },
   },
+  ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];
 

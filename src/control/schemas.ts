@@ -1,19 +1,6 @@
+import { DRIFT_SUMMARY } from './drift-schemas.ts';
 import type { Schema } from './operation.ts';
-
-const text: Schema = { type: 'string' };
-const count: Schema = { type: 'integer', minimum: 0 };
-const nullable = (schema: Schema): Schema => ({ anyOf: [schema, { type: 'null' }] });
-const list = (items: Schema): Schema => ({ type: 'array', items });
-
-/** Every property is required: an answer that lacks one would be a defect. */
-function object(properties: Readonly<Record<string, Schema>>, description?: string): Schema {
-  return {
-    type: 'object',
-    ...(description === undefined ? {} : { description }),
-    properties,
-    required: Object.keys(properties),
-  };
-}
+import { count, list, nullable, object, text } from './schema-parts.ts';
 
 const STATES = [
   'unknown',
@@ -119,6 +106,7 @@ export const SERVER = object(
     },
     phases: nullable(PHASES),
     catalogFromStore: { type: 'boolean' },
+    drift: DRIFT_SUMMARY,
     desired: nullable(
       object({
         source: { enum: ['file', 'store', 'temporary', 'program'] },

@@ -3,6 +3,7 @@ import type { PoolSettings } from '../model/pool-settings.ts';
 import type { EraVerdicts, KnownCatalogs, ServerNews, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AuthChallenge } from './auth-challenge.ts';
@@ -30,6 +31,8 @@ export interface UpstreamSetDeps {
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
+  /** A server was listed; what it said is shown to nobody before this resolves. Never rejects. Default: at once. */
+  readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /** For reports of starts that failed. Default: nothing is known of them. */
   readonly surroundings?: LaunchSurroundings;
   /**

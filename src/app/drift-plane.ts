@@ -1,0 +1,28 @@
+import type { Decided, DriftPlane } from '../control/drift-plane.ts';
+import { OutdatedDecision } from '../gateway/drift/drift.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import { PinsContended } from '../registry/pin-book.ts';
+import { TruthError } from '../store/truth/truth.ts';
+
+/** Pins and drift of this gateway, for its operator. */
+export function driftPlane(gateway: Gateway): DriftPlane {
+  const drift = () => gateway.drift!;
+  return {
+    report: (server) => drift().report(server),
+    summary: (server) => drift().summary(server),
+    history: (server, options) => drift().history(server, options),
+    approve: (server, decisions, by) => decided(drift().approve(server, decisions, by)),
+    block: (server, names, by) => decided(drift().block(server, names, by)),
+  };
+}
+
+async function decided(decision: Promise<void>): Promise<Decided> {
+  try {
+    await decision;
+    return { ok: true };
+  } catch (error) {
+    if (error instanceof OutdatedDecision) return { ok: false, code: 'outdated', message: error.message };
+    if (!(error instanceof TruthError) && !(error instanceof PinsContended)) throw error;
+    return { ok: false, code: 'not_stored', message: `nothing was decided: ${error.message}` };
+  }
+}
