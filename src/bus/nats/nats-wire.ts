@@ -1,0 +1,244 @@
+import type { Msg, MsgHdrs, NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
+import type { Clock } from '../../model/clock.ts';
+import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
+import type { NatsCore } from './load-nats.ts';
+import type { NatsCredentials, NatsOptions } from './nats-options.ts';
+import { serverLacks } from './server-lacks.ts';
+
+/** Of a server that does not say. */
+const MAX_PAYLOAD = 1024 * 1024;
+const CONNECT_MS = 5_000;
+const RETRY_MS = 250;
+const MAX_RETRY_MS = 5_000;
+/** A connection that is dead without saying so is found out by two of these without an answer. */
+const PING_MS = 2_000;
+
+interface Registered {
+  readonly subject: string;
+  readonly deliver: (message: WireMessage) => void;
+  readonly queue: string | null;
+  live: Subscription | null;
+}
+
+/** A connection to NATS that is looked for until it is there and again whenever it is lost, for as long as it is open. */
+export class NatsWire implements Wire {
+  readonly #core: NatsCore;
+  readonly #options: NatsOptions;
+  readonly #clock: Clock;
+  readonly #registered = new Set<Registered>();
+  readonly #listeners: ((change: WireChange) => void)[] = [];
+  /** Resolves when the first attempt has succeeded or failed: `status` tells. */
+  readonly firstAttempt: Promise<void>;
+  #connection: NatsConnection | null = null;
+  #state: WireStatus['state'] = 'connecting';
+  #lastError = '';
+  #reconnects = 0;
+  #stopRetry: (() => void) | null = null;
+  #closed: Promise<void> | null = null;
+
+  constructor(core: NatsCore, options: NatsOptions, clock: Clock) {
+    this.#core = core;
+    this.#options = options;
+    this.#clock = clock;
+    this.firstAttempt = this.#connect(RETRY_MS);
+  }
+
+  get maxPayload(): number {
+    return this.#connection?.info?.max_payload ?? MAX_PAYLOAD;
+  }
+
+  /** The client's own connection, for what stands on it beside the bus; null before the first. */
+  get connection(): NatsConnection | null {
+    return this.#connection;
+  }
+
+  get status(): WireStatus {
+    const info = this.#connection?.info;
+    return {
+      state: this.#state,
+      server: this.#state === 'connected' ? (this.#connection?.getServer() ?? '') : '',
+      version: info?.version ?? '',
+      lacks: info === undefined ? [] : serverLacks(info),
+      lastError: this.#lastError,
+      reconnects: this.#reconnects,
+    };
+  }
+
+  publish(subject: string, payload: Buffer, { reply, headers }: WirePublishOptions = {}): void {
+    if (this.#state !== 'connected') return;
+    try {
+      if (headers === undefined) this.#connection?.publish(subject, payload, reply === undefined ? {} : { reply });
+      else {
+        const lines = this.#core.headers();
+        for (const [name, value] of Object.entries(headers)) lines.set(name, value);
+        this.#connection?.publish(subject, payload, { headers: lines, ...(reply === undefined ? {} : { reply }) });
+      }
+    } catch (error) {
+      this.#lastError = String(error);
+    }
+  }
+
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void } {
+    const registered: Registered = { subject, deliver, queue: queue ?? null, live: null };
+    this.#registered.add(registered);
+    if (this.#connection !== null && !this.#connection.isClosed()) this.#listen(this.#connection, registered);
+    return {
+      close: () => {
+        this.#registered.delete(registered);
+        if (this.#connection?.isClosed() === false) registered.live?.unsubscribe();
+      },
+    };
+  }
+
+  onChange(listener: (change: WireChange) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    const connected = this.#state === 'connected';
+    this.#state = 'closed';
+    this.#stopRetry?.();
+    this.#registered.clear();
+    const connection = this.#connection;
+    if (connection === null || connection.isClosed()) return;
+    // What was published leaves, if it leaves soon.
+    if (connected)
+      await Promise.race([connection.flush().catch(() => {}), new Promise((go) => setTimeout(go, 500).unref())]);
+    await connection.close();
+  }
+
+  async #connect(retryMs: number): Promise<void> {
+    try {
+      const connection = await this.#core.connect(this.#clientOptions());
+      if (this.#state === 'closed') {
+        await connection.close();
+        return;
+      }
+      const again = this.#connection !== null;
+      this.#connection = connection;
+      for (const registered of this.#registered) this.#listen(connection, registered);
+      await connection.flush().catch(() => {});
+      this.#up(again);
+      this.#follow(connection);
+    } catch (error) {
+      this.#lastError = reasonOf(error);
+      this.#retry(retryMs);
+    }
+  }
+
+  #retry(afterMs: number): void {
+    if (this.#state === 'closed') return;
+    this.#stopRetry = this.#clock.after(afterMs, () => void this.#connect(Math.min(afterMs * 2, MAX_RETRY_MS)));
+  }
+
+  #listen(connection: NatsConnection, registered: Registered): void {
+    registered.live = connection.subscribe(registered.subject, {
+      ...(registered.queue === null ? {} : { queue: registered.queue }),
+      callback: (error, message) => {
+        if (error === null) registered.deliver(wireMessage(message));
+        else this.#lastError = reasonOf(error);
+      },
+    });
+  }
+
+  async #follow(connection: NatsConnection): Promise<void> {
+    for await (const status of connection.status()) {
+      if (status.type === 'disconnect') this.#down('the connection to NATS was lost');
+      else if (status.type === 'reconnect') this.#up(true);
+      else if (status.type === 'error') {
+        this.#lastError = reasonOf(status.error);
+        if (/slow consumer/i.test(this.#lastError)) this.#tell({ type: 'slow_consumer', subject: '>' });
+      }
+    }
+    // The client gives up by itself, for instance when its credentials are refused all of a sudden.
+    if (this.#connection !== connection || this.#state === 'closed') return;
+    const error = await connection.closed();
+    if (error instanceof Error) this.#lastError = reasonOf(error);
+    this.#down('the connection to NATS was closed');
+    this.#retry(RETRY_MS);
+  }
+
+  #up(resync: boolean): void {
+    if (this.#state === 'connected' || this.#state === 'closed') return;
+    this.#state = 'connected';
+    this.#lastError = '';
+    if (resync) this.#reconnects++;
+    this.#tell({ type: 'connected', resync });
+  }
+
+  #down(reason: string): void {
+    if (this.#state !== 'connected') return;
+    this.#state = 'disconnected';
+    this.#lastError = reason;
+    this.#tell({ type: 'disconnected', reason });
+  }
+
+  #tell(change: WireChange): void {
+    for (const listener of this.#listeners) listener(change);
+  }
+
+  #clientOptions(): NodeConnectionOptions {
+    const { servers, name, credentials, tls } = this.#options;
+    const files = tls === null ? {} : present({ caFile: tls.caFile, certFile: tls.certFile, keyFile: tls.keyFile });
+    const encrypted = tls !== null || servers.some((server) => server.startsWith('tls:'));
+    return {
+      servers: [...servers],
+      name,
+      timeout: CONNECT_MS,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RETRY_MS,
+      reconnectJitter: RETRY_MS / 2,
+      pingInterval: PING_MS,
+      maxPingOut: 2,
+      ignoreAuthErrorAbort: true,
+      ...(encrypted ? { tls: files } : {}),
+      ...this.#credentials(credentials),
+    };
+  }
+
+  #credentials(credentials: NatsCredentials | null): NodeConnectionOptions {
+    const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+    switch (credentials?.kind) {
+      case undefined:
+        return {};
+      case 'user':
+        return { user: credentials.user, pass: credentials.password.reveal() };
+      case 'token':
+        return { token: credentials.token.reveal() };
+      case 'nkey':
+        return { authenticator: this.#core.nkeyAuthenticator(bytes(credentials.seed.reveal().trim())) };
+      case 'creds':
+        return { authenticator: this.#core.credsAuthenticator(bytes(credentials.creds.reveal())) };
+    }
+  }
+}
+
+function wireMessage(message: Msg): WireMessage {
+  const { data } = message;
+  const headers: MsgHdrs | undefined = message.headers;
+  return {
+    subject: message.subject,
+    payload: Buffer.from(data.buffer, data.byteOffset, data.byteLength),
+    reply: message.reply ?? '',
+    noResponders: data.length === 0 && headers?.code === 503,
+    header: (name) => (headers?.has(name) === true ? headers.get(name) : null),
+  };
+}
+
+function present(files: Readonly<Record<string, string | null>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== null));
+}
+
+/** What went wrong, with what lies behind it. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error;
+  return cause instanceof Error && cause.message !== '' && !error.message.includes(cause.message)
+    ? `${error.message}: ${cause.message}`
+    : error.message;
+}
