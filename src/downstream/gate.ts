@@ -17,7 +17,7 @@ export class Gate {
 
   /** The caller; null when the request has been answered with 401. */
   principal(context: RequestContext): Principal | null {
-    const principal = this.#authenticator.authenticate(context.request.headers.authorization);
+    const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
       sendError(context, 401, -32600, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
     }

@@ -80,7 +80,7 @@ export class StatefulFront {
       return sendError(context, 400, -32600, `Revision ${session.client.revision} has no batches`);
     }
     if (!Array.isArray(messages)) {
-      const rejection = rejectScan(context.request.headers, messages);
+      const rejection = rejectScan(context.headers, messages);
       return sendMessage(context, rejection.reject, rejection.answer);
     }
     const requests = messages.filter((message) => message.kind === 'request');

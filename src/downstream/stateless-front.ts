@@ -58,7 +58,7 @@ export class StatelessFront {
       fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
       info: inbound.info,
       logLevel: inbound.logLevel,
-      handle: this.#deps.endpoints.handleOf(endpoint, context.request.headers),
+      handle: this.#deps.endpoints.handleOf(endpoint, context.headers),
     };
     if (message.kind !== 'request') {
       // A cancellation is the end of the connection here; there is nothing the notification could name.
@@ -75,7 +75,7 @@ export class StatelessFront {
       sendError(context, 503, -32600, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
-    const { headers } = context.request;
+    const { headers } = context;
     const returning = this.#deps.lot.returning(message, principal, endpoint, headers);
     const request = returning?.kind === 'again' ? returning.request : message;
     const reply = new StatelessReply(this.#reply, endpoint, context, takesStream);

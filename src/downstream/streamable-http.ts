@@ -43,7 +43,7 @@ export class StreamableHttp {
     if (principal === null) return;
     const endpoint = gate.endpoint(server, principal, context);
     if (endpoint === null) return;
-    const { headers } = context.request;
+    const { headers } = context;
     const inbound = classifyBodyless(headers);
     if ('reject' in inbound) {
       reject(context, inbound);
@@ -67,7 +67,7 @@ export class StreamableHttp {
     if (principal === null) return;
     const endpoint = gate.endpoint(server, principal, context);
     if (endpoint === null) return;
-    const inbound = classifyBodyless(context.request.headers);
+    const inbound = classifyBodyless(context.headers);
     if ('reject' in inbound) {
       reject(context, inbound);
       return;
@@ -76,7 +76,7 @@ export class StreamableHttp {
   }
 
   #take(context: RequestContext, body: Buffer, endpoint: Endpoint, principal: Principal): void {
-    const { headers } = context.request;
+    const { headers } = context;
     const takesStream = acceptsEvents(headers.accept);
     if (isBatch(body)) {
       const claim = classifyBodyless(headers);

@@ -1,12 +1,12 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ByteGatherer } from '../model/byte-gatherer.ts';
+import type { BodyTaker } from './passage.ts';
 import type { Refusal } from './refusal.ts';
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
 
 /** What is wrong with the headers of a JSON request before its body is read; null when it may be read. */
-export function bodyRefusal(request: IncomingMessage, maxBytes: number): Refusal | null {
-  const headers = request.headers;
+export function bodyRefusal(headers: Readonly<IncomingHttpHeaders>, maxBytes: number): Refusal | null {
   const type = headers['content-type'];
   if (type !== 'application/json' && (type === undefined || !JSON_TYPE.test(type))) {
     return unsupported('the body must be application/json in UTF-8');
@@ -31,9 +31,6 @@ function unsupported(message: string): Refusal {
   return { status: 415, code: 'unsupported_media_type', message };
 }
 
-/** Called once with the whole body, or with why it is refused. Not at all when the client goes away before. */
-type Done = (body: Buffer | null, refusal: Refusal | null) => void;
-
 /**
  * Reads one request body up to a limit. A body that comes in one piece, as almost all do, is handed on as it is, as
  * soon as its announced length is there.
@@ -42,13 +39,13 @@ export class BodyReader {
   readonly #request: IncomingMessage;
   readonly #maxBytes: number;
   readonly #expected: number;
-  readonly #done: Done;
+  readonly #done: BodyTaker;
   #first: Buffer | null = null;
   #more: ByteGatherer | null = null;
   #length = 0;
   #finished = false;
 
-  constructor(request: IncomingMessage, maxBytes: number, done: Done) {
+  constructor(request: IncomingMessage, maxBytes: number, done: BodyTaker) {
     this.#request = request;
     this.#maxBytes = maxBytes;
     this.#done = done;

@@ -3,6 +3,7 @@ import type { Clock } from '../model/clock.ts';
 import type { ActiveRequest, RequestChannel } from './active-request.ts';
 import { GIVEN_UP_MS, timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
+import { writeWhole } from './outbox.ts';
 import type { PhaseTimes } from './phase-times.ts';
 import type { ResponseHead } from './response-head.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
@@ -38,9 +39,6 @@ const STALE_MS = 500;
  * given its buffer long before bytes come. Whatever outlives the read is copied out.
  */
 const SHARED_READ = Buffer.allocUnsafeSlow(READ_BYTES);
-
-/** Where small requests are put together; replaced when the kernel did not take one at once. */
-let outbox = Buffer.allocUnsafeSlow(16 * 1024);
 
 /**
  * One socket to the origin, carrying one request at a time. Owned by the pool; everything it learns about the running
@@ -162,20 +160,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   #write(request: ActiveRequest): void {
     const socket = this.#socket;
-    const head = request.headText;
-    const body = request.request.body;
-    const total = head.length + request.bodyBytes;
-    if (total <= outbox.length) {
-      let at = outbox.write(head, 0, 'latin1');
-      for (const part of body) at += part.copy(outbox, at);
-      socket.write(outbox.subarray(0, at));
-      if (socket.writableLength > 0) outbox = Buffer.allocUnsafeSlow(outbox.length);
-    } else {
-      socket.cork();
-      socket.write(head, 'latin1');
-      for (const part of body) socket.write(part);
-      socket.uncork();
-    }
+    const { body } = request.request;
+    writeWhole(socket, request.headText, body, request.bodyBytes);
     // Requests without a body may open a stream that begins when there is something to tell.
     if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.now();
     // The first try to write is synchronous: an error that stands now means that the kernel took nothing at all.

@@ -1,9 +1,19 @@
 import type { Socket } from 'node:net';
 import { type Refusal, rawRefusal, renderRefusal } from './refusal.ts';
-import { RequestContext } from './request-context.ts';
+import type { RequestContext } from './request-context.ts';
+
+const CONTEXT = Symbol('request context');
+interface Carrier {
+  [CONTEXT]?: RequestContext;
+}
+
+/** The request that came last on a connection, which decides what may be said when an error follows. */
+export function noteLast(socket: Socket, context: RequestContext): void {
+  (socket as Carrier)[CONTEXT] = context;
+}
 
 /** What llhttp and Node say of bytes that are no acceptable request, as an answer. */
-function clientErrorRefusal(code: string | undefined): Refusal {
+export function clientErrorRefusal(code: string | undefined): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return { status: 431, code: 'headers_too_large', message: 'the request line and headers are too large' };
@@ -23,8 +33,8 @@ function clientErrorRefusal(code: string | undefined): Refusal {
  * answer is still due or under way: the client could not tell whose it is.
  */
 export function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
-  const context = RequestContext.of(socket);
-  const pending = context !== undefined && !context.response.writableFinished && !context.readingBody;
+  const context = (socket as Carrier)[CONTEXT];
+  const pending = context?.unfinished === true && !context.readingBody;
   if (!socket.writable || error.code === 'ECONNRESET' || error.code === 'EPIPE' || pending) {
     socket.destroy();
     return;

@@ -5,16 +5,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../model/memory-level.ts';
 import { Admission } from './admission.ts';
 import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
-import { answerClientError } from './client-error.ts';
-import { answerPreflight, grantCors, isPreflight } from './cors.ts';
+import { answerClientError, noteLast } from './client-error.ts';
+import { answerPreflight, corsHeaders, isPreflight } from './cors.ts';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from './descriptor-limit.ts';
 import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
+import { edgeRefusal, unroutable } from './edge-refusal.ts';
 import { ListenError } from './listen-error.ts';
 import { nodeHttp } from './node-http.ts';
+import { NodePassage } from './node-passage.ts';
+import type { Passage } from './passage.ts';
+import { PlainLane } from './plain-lane.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
-import { MAX_HEADERS, repeatedHeader } from './request-headers.ts';
-import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
+import { MAX_HEADERS } from './request-headers.ts';
 import { type Handler, RouteTable } from './route-table.ts';
 import { StreamWheel } from './stream-wheel.ts';
 
@@ -52,9 +55,12 @@ export interface ListenerOptions {
   readonly onRefused?: (code: string) => void;
 }
 
+const KEEP_ALIVE_MS = 65_000;
+/** What is not a whole request soon, in this part of the time for its head, goes on at `node:http` with its deadlines. */
+const TICKS_OF_HEAD = 40;
 /** Deadlines and limits of `node:http`. The lenient parser is never used. */
 const LIMITS: ServerOptions = {
-  keepAliveTimeout: 65_000,
+  keepAliveTimeout: KEEP_ALIVE_MS,
   maxHeaderSize: 16 * 1024,
   // Missing Host is ours to answer, in one shape with everything else.
   requireHostHeader: false,
@@ -64,7 +70,6 @@ const LIMITS: ServerOptions = {
 /** While memory is scarce no larger one is taken in. */
 const SMALL_BODY_BYTES = 64 * 1024;
 const MAX_REQUESTS_PER_SOCKET = 100_000;
-const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
 /**
  * One HTTP listener: limits, Host and Origin checks, routes. Everything that is refused before a handler runs is
@@ -79,6 +84,7 @@ export class Listener {
   /** The open event streams' timer. */
   readonly wheel: StreamWheel;
   readonly #server: Server | TlsServer;
+  readonly #lane: PlainLane;
   readonly #admission: Admission;
   readonly #memory: { readonly level: MemoryLevel };
   readonly #overloaded = new Map<RefusalRenderer, string>();
@@ -112,6 +118,14 @@ export class Listener {
     this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
     // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
     this.#server.maxHeadersCount = MAX_HEADERS + 8;
+    this.#lane = new PlainLane(this.#server, {
+      encrypted: settings.tls !== null,
+      tickMs: headersTimeout / TICKS_OF_HEAD,
+      keepAliveMs: KEEP_ALIVE_MS,
+      maxRequests: MAX_REQUESTS_PER_SOCKET,
+      serve: (passage) => this.#serve(passage, new RequestContext(passage, this.#gate, this.#parts)),
+      onMalformed: () => this.#onRefused('malformed_request'),
+    });
     if (options.usesReserve !== true) this.#spareReserve();
     this.#wire(this.#server);
   }
@@ -149,6 +163,7 @@ export class Listener {
     this.#draining = true;
     this.#unwatch?.();
     this.#server.close();
+    this.#lane.closeIdle();
   }
 
   /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
@@ -164,9 +179,11 @@ export class Listener {
     void gone.then(() => (over = true));
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
+      this.#lane.closeIdle();
       await delay(20);
     }
     this.#server.closeAllConnections();
+    this.#lane.closeAll();
     await gone;
   }
 
@@ -199,12 +216,17 @@ export class Listener {
   }
 
   #wire(server: Server | TlsServer): void {
-    server.on('request', (request: IncomingMessage, response: ServerResponse) => this.#serve(request, response, false));
-    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
-      this.#serve(request, response, true),
-    );
+    const serve = (request: IncomingMessage, response: ServerResponse, expectsContinue = false): void => {
+      const passage = new NodePassage(request, response, expectsContinue);
+      const context = new RequestContext(passage, this.#gate, this.#parts);
+      noteLast(request.socket, context);
+      this.#serve(passage, context);
+    };
+    server.on('request', serve);
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => serve(request, response, true));
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-      const context = new RequestContext(request, response, this.#gate, this.#parts);
+      const context = new RequestContext(new NodePassage(request, response, false), this.#gate, this.#parts);
+      noteLast(request.socket, context);
       this.#refuse(context, { status: 417, code: 'expectation_failed', message: 'only 100-continue can be expected' });
     });
     server.on('connect', (_request: IncomingMessage, socket: Socket) => {
@@ -225,31 +247,29 @@ export class Listener {
     server.on('drop', () => this.#onRefused('too_many_connections'));
   }
 
-  #serve(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
-    const context = new RequestContext(request, response, this.#gate, this.#parts);
-    context.expectsContinue = expectsContinue;
-    const headers = this.answerHeaders;
-    for (let i = 0; i < headers.length; i += 2) response.setHeader(headers[i]!, headers[i + 1]!);
-    if (this.#draining) response.shouldKeepAlive = false;
+  /** The one way in for the requests of both lanes. */
+  #serve(passage: Passage, context: RequestContext): void {
+    context.answerHeaders = this.answerHeaders;
+    if (this.#draining) passage.last();
     const match = this.routes.match(context.path);
     if (match !== null) {
       context.param = match.param;
       if (match.route.render !== null) context.render = match.route.render;
       if (match.route.maxBodyBytes !== null) context.maxBodyBytes = match.route.maxBodyBytes;
     }
-    const refusal = this.#edgeRefusal(request);
+    const refusal = edgeRefusal(passage, this.#gate);
     if (refusal !== null) {
       this.#refuse(context, refusal);
       return;
     }
-    const method = request.method!;
-    const origin = request.headers.origin;
+    const { method } = passage;
+    const { origin } = passage.headers;
     if (origin !== undefined && this.#gate.givesCors(origin)) {
-      if (match !== null && isPreflight(request)) {
-        answerPreflight(request, response, origin, match.route.allow);
+      if (match !== null && isPreflight(context)) {
+        answerPreflight(context, origin, match.route.allow);
         return;
       }
-      grantCors(response, origin);
+      context.answerHeaders = [...this.answerHeaders, ...corsHeaders(origin)];
     }
     const handler = match?.route.handlers.get(method);
     if (handler === undefined) {
@@ -307,39 +327,6 @@ export class Listener {
     }
   }
 
-  /** All that is judged by the head alone, whatever the path. */
-  #edgeRefusal(request: IncomingMessage): Refusal | null {
-    if (request.url!.length > MAX_TARGET_BYTES) {
-      return { status: 414, code: 'target_too_long', message: `the request target is longer than ${MAX_TARGET_BYTES}` };
-    }
-    if (request.rawHeaders.length > MAX_HEADERS * 2) {
-      return { status: 431, code: 'too_many_headers', message: `more than ${MAX_HEADERS} headers` };
-    }
-    const repeated = repeatedHeader(request);
-    if (repeated !== null) {
-      // A session id twice is merely malformed; the others repeat the body, and two cannot both agree with it.
-      const ofMcp = repeated.startsWith('mcp-') && repeated !== 'mcp-session-id';
-      const code = ofMcp ? 'repeated_mcp_header' : 'repeated_header';
-      return { status: 400, code, message: `the header ${repeated} came more than once` };
-    }
-    const coding = request.headers['transfer-encoding'];
-    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
-      return { status: 501, code: 'coding_unknown', message: 'no transfer coding but chunked is known' };
-    }
-    const authority = this.#gate.authority(request);
-    if (authority === undefined || authority === '') {
-      return { status: 400, code: 'host_missing', message: 'the Host header is missing' };
-    }
-    if (!this.#gate.takesHost(authority, request)) {
-      return { status: 403, code: 'host_not_allowed', message: 'this host name is not in `allowedHosts`' };
-    }
-    const origin = request.headers.origin;
-    if (origin !== undefined && !this.#gate.takesOrigin(origin)) {
-      return { status: 403, code: 'origin_not_allowed', message: 'this origin is not in `allowedOrigins`' };
-    }
-    return null;
-  }
-
   #refuse(context: RequestContext, refusal: Refusal): void {
     this.#onRefused(refusal.code);
     context.refuse(refusal);
@@ -352,15 +339,3 @@ const OVERLOADED: Refusal = {
   message: 'more requests arrive than can be taken in; try again in a second',
   headers: ['Retry-After', '1'],
 };
-
-function unroutable(path: string, method: string, allow: string | null): Refusal {
-  if (!KNOWN_METHODS.has(method)) {
-    return { status: 501, code: 'method_unknown', message: 'this method is not implemented' };
-  }
-  if (allow !== null) {
-    return { status: 405, code: 'method_not_allowed', message: `only ${allow} here`, headers: ['Allow', allow] };
-  }
-  const problem = pathProblem(path);
-  if (problem !== null) return { status: 400, code: 'path_malformed', message: problem };
-  return { status: 404, code: 'not_found', message: 'there is nothing at this path' };
-}

@@ -1,27 +1,18 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
+import type { IncomingHttpHeaders } from 'node:http';
 import { unmapped } from '../model/host-address.ts';
 import { claim, giveBack } from '../model/lent-memory.ts';
 import type { Admission } from './admission.ts';
-import { BodyReader, bodyRefusal } from './body-reader.ts';
+import { bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
-import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
+import type { Passage, PassageWatcher } from './passage.ts';
+import { type Refusal, type RefusalRenderer, renderRefusal } from './refusal.ts';
 import { SseWriter } from './sse-writer.ts';
 import type { StreamWheel } from './stream-wheel.ts';
 
 const EMPTY = Buffer.alloc(0);
-/** A body up to this size is not worth ending the connection for: Node reads it to nobody, in `requestTimeout`. */
+const NONE: readonly string[] = [];
+/** A body up to this size is not worth ending the connection for: it is read to nobody. */
 const SMALL_REST_BYTES = 64 * 1024;
-/** Up to here a copy is cheaper than one more buffer to write. */
-const MAX_STRING = 4096;
-/** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
-const LINGER_MS = 1_000;
-const LINGER_BYTES = 1024 * 1024;
-
-const CONTEXT = Symbol('request context');
-interface Carrier {
-  [CONTEXT]?: RequestContext;
-}
 
 /** What the listener gives every request's context. */
 export interface ContextParts {
@@ -35,9 +26,7 @@ export interface ContextParts {
  * One request on its way to its one answer: what handlers get. Exactly one of `answer`, `json`, `empty`, `refuse`
  * or `openSse` ends it; later ones are ignored, so that a late result cannot meet a connection that moved on.
  */
-export class RequestContext {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+export class RequestContext implements PassageWatcher {
   /** As it came, without the query; never decoded. */
   readonly path: string;
   /** Without the question mark; empty for none. */
@@ -47,21 +36,23 @@ export class RequestContext {
   /** Look of refusals on this route. */
   render: RefusalRenderer = renderRefusal;
   maxBodyBytes: number;
-  /** The client waits for `100 Continue` before it sends the body. */
-  expectsContinue = false;
+  /** Headers of whatever is answered, name and value alternating. */
+  answerHeaders: readonly string[] = NONE;
+  readonly #passage: Passage;
   readonly #gate: EdgeGate;
   readonly #wheel: StreamWheel;
   readonly #stallMs: number;
   #answered = false;
   #bodyRead = false;
+  #watched = false;
   #gone: (() => void) | null = null;
+  #stream: SseWriter | null = null;
   #admission: Admission | null = null;
   #ticket = 0;
 
-  constructor(request: IncomingMessage, response: ServerResponse, gate: EdgeGate, parts: ContextParts) {
-    this.request = request;
-    this.response = response;
-    const url = request.url ?? '';
+  constructor(passage: Passage, gate: EdgeGate, parts: ContextParts) {
+    this.#passage = passage;
+    const url = passage.target;
     const mark = url.indexOf('?');
     this.path = mark < 0 ? url : url.slice(0, mark);
     this.query = mark < 0 ? '' : url.slice(mark + 1);
@@ -69,12 +60,11 @@ export class RequestContext {
     this.#wheel = parts.wheel;
     this.#stallMs = parts.stallMs;
     this.maxBodyBytes = parts.maxBodyBytes;
-    (request.socket as Carrier)[CONTEXT] = this;
   }
 
   /** Was let in with this ticket, which goes back with the answer. False when the client has gone meanwhile. */
   admitted(admission: Admission, ticket: number): boolean {
-    if (this.response.destroyed) {
+    if (this.#passage.destroyed) {
       admission.leave(ticket);
       return false;
     }
@@ -83,18 +73,18 @@ export class RequestContext {
     return true;
   }
 
-  /** The context of the request that came last on a connection. */
-  static of(socket: Socket): RequestContext | undefined {
-    return (socket as Carrier)[CONTEXT];
-  }
-
   get method(): string {
-    return this.request.method ?? '';
+    return this.#passage.method;
   }
 
-  /** A request header by its name in lower case. Those that decide anything were refused if they came twice. */
+  /** Names in lower case; only to be read. Those that decide anything were refused if they came twice. */
+  get headers(): Readonly<IncomingHttpHeaders> {
+    return this.#passage.headers;
+  }
+
+  /** A request header by its name in lower case. */
   header(name: string): string | undefined {
-    const value = this.request.headers[name];
+    const value = this.#passage.headers[name];
     return Array.isArray(value) ? value.join(', ') : value;
   }
 
@@ -104,23 +94,28 @@ export class RequestContext {
 
   /** A body is being received for this request. */
   get readingBody(): boolean {
-    return !this.#answered && !this.#bodyRead && !this.request.complete;
+    return !this.#answered && !this.#bodyRead && !this.#passage.complete;
+  }
+
+  /** Its answer has not reached the kernel to the last byte. */
+  get unfinished(): boolean {
+    return !this.#passage.finished;
   }
 
   /** Of the client; told by the proxy nearest to us where that one is trusted. */
   get remoteAddress(): string {
-    const forwarded = this.request.headers['x-forwarded-for'];
-    if (forwarded !== undefined && this.#gate.trusts(this.request)) return unmapped(lastOf(forwarded));
-    return unmapped(this.request.socket.remoteAddress ?? '');
+    const forwarded = this.headers['x-forwarded-for'];
+    if (forwarded !== undefined && this.#gate.trusts(this.#passage)) return unmapped(lastOf(forwarded));
+    return unmapped(this.#passage.socket.remoteAddress ?? '');
   }
 
   /** `https://host:port` as the client sees us. The host was checked. */
   get publicOrigin(): string {
-    const forwarded = this.request.headers['x-forwarded-proto'];
-    const encrypted = 'encrypted' in this.request.socket;
-    const told = forwarded !== undefined && this.#gate.trusts(this.request) ? lastOf(forwarded).toLowerCase() : '';
+    const forwarded = this.headers['x-forwarded-proto'];
+    const encrypted = 'encrypted' in this.#passage.socket;
+    const told = forwarded !== undefined && this.#gate.trusts(this.#passage) ? lastOf(forwarded).toLowerCase() : '';
     const scheme = told === 'http' || told === 'https' ? told : encrypted ? 'https' : 'http';
-    return `${scheme}://${this.#gate.authority(this.request) ?? ''}`;
+    return `${scheme}://${this.#gate.authority(this.#passage) ?? ''}`;
   }
 
   /**
@@ -129,13 +124,12 @@ export class RequestContext {
    */
   readJson(onBody: (body: Buffer) => void): void {
     if (this.#answered) return;
-    const refusal = bodyRefusal(this.request, this.maxBodyBytes);
+    const refusal = bodyRefusal(this.headers, this.maxBodyBytes);
     if (refusal !== null) {
       this.refuse(refusal);
       return;
     }
-    if (this.expectsContinue) this.response.writeContinue();
-    new BodyReader(this.request, this.maxBodyBytes, (body, wrong) => {
+    this.#passage.readBody(this.maxBodyBytes, (body, wrong) => {
       if (this.#answered) return;
       if (wrong !== null) {
         this.refuse(wrong);
@@ -147,25 +141,12 @@ export class RequestContext {
   }
 
   /** Answers with a whole body. The parts are written as they are, in one go. */
-  answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers: readonly string[] = []): void {
+  answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers = NONE): void {
     if (this.#answered) return;
     this.#begin();
-    const { response } = this;
-    if (Buffer.isBuffer(body)) {
-      response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(body.length), ...headers]);
-      // As one string with its head, a short body is one buffer to write; the bytes are the same.
-      if (body.length <= MAX_STRING) response.end(body.toString('latin1'), 'latin1');
-      else response.end(body);
-    } else {
-      let length = 0;
-      for (const part of body) length += part.length;
-      response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(length), ...headers]);
-      const last = body.length - 1;
-      for (let i = 0; i < last; i++) response.write(body[i]!);
-      response.end(body[last] ?? EMPTY);
-    }
-    // A client that does not read its answer is let go; Node's timer sees every byte the kernel takes as progress.
-    if (response.writableLength > 0) response.socket?.setTimeout(this.#stallMs);
+    this.#passage.send(status, contentType, Buffer.isBuffer(body) ? [body] : body, this.#withOwn(headers));
+    // A client that does not read its answer is let go.
+    if (this.#passage.pendingBytes > 0) this.#passage.limitStall(this.#stallMs);
   }
 
   /**
@@ -173,33 +154,27 @@ export class RequestContext {
    * kernel has taken the last byte.
    */
   answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
-    const { request, response } = this;
     const lent = this.#answered ? undefined : parts.find(claim);
     this.answer(status, contentType, parts);
-    if (lent === undefined) return;
-    response.once('finish', () => {
-      // A connection that broke says `finish` too, and what it was still writing may not be let go of.
-      if (response.errored === null && !request.socket.destroyed) giveBack(lent);
-    });
+    if (lent !== undefined) this.#passage.whenSent(() => giveBack(lent));
   }
 
-  json(status: number, text: string, headers: readonly string[] = []): void {
+  json(status: number, text: string, headers: readonly string[] = NONE): void {
     this.answer(status, 'application/json', Buffer.from(text), headers);
   }
 
   /** An answer without a body, such as 202. */
-  empty(status: number, headers: readonly string[] = []): void {
+  empty(status: number, headers: readonly string[] = NONE): void {
     if (this.#answered) return;
     this.#begin();
-    this.response.writeHead(status, status === 204 ? [...headers] : ['Content-Length', '0', ...headers]);
-    this.response.end();
+    this.#passage.send(status, null, [], this.#withOwn(headers));
   }
 
   /** Answers with an error in the route's own shape. Where a large body is still coming, the connection ends. */
   refuse(refusal: Refusal): void {
     if (this.#answered) return;
-    if (this.request.complete || (!this.expectsContinue && this.#restIsSmall())) {
-      this.json(refusal.status, this.render(refusal), refusal.headers ?? []);
+    if (this.#passage.complete || (!this.#passage.expectsContinue && this.#restIsSmall())) {
+      this.json(refusal.status, this.render(refusal), refusal.headers ?? NONE);
       return;
     }
     this.refuseAndClose(refusal);
@@ -209,29 +184,35 @@ export class RequestContext {
   refuseAndClose(refusal: Refusal): void {
     if (this.#answered) return;
     this.#begin();
-    if (this.response.socket === null) {
-      // Pipelined behind an answer that is not out yet.
-      this.response.shouldKeepAlive = false;
-      this.response.writeHead(refusal.status, ['Content-Type', 'application/json', ...(refusal.headers ?? [])]);
-      this.response.end(this.render(refusal));
-      return;
-    }
-    this.#refuseAndLinger(refusal);
+    this.#passage.sendAndClose(refusal, this.render);
   }
 
   /** Begins an event stream as the answer. */
-  openSse(headers: readonly string[] = []): SseWriter {
+  openSse(headers: readonly string[] = NONE): SseWriter {
     this.#begin();
-    return new SseWriter(this.response, this.#wheel, headers);
+    this.#watch();
+    this.#stream = new SseWriter(this.#passage, this.#wheel, this.#withOwn(headers));
+    return this.#stream;
   }
 
   /** Sets what is called, once, when the client goes away before its answer is complete. Null to unset. */
   whenGone(task: (() => void) | null): void {
-    if (this.#gone === null && task !== null) {
-      (this.response as Carrier)[CONTEXT] = this;
-      this.response.on('close', onResponseClose);
-    }
     this.#gone = task;
+    if (task !== null) this.#watch();
+  }
+
+  /** Called by the passage. */
+  closed(): void {
+    const task = this.#gone;
+    this.#gone = null;
+    if (!this.#passage.finished) task?.();
+    this.#stream?.gone();
+  }
+
+  #watch(): void {
+    if (this.#watched) return;
+    this.#watched = true;
+    this.#passage.watch(this);
   }
 
   /** From here on the request is no load: it has its answer, or a stream that may last. */
@@ -241,35 +222,12 @@ export class RequestContext {
     this.#admission = null;
   }
 
-  /** Called by the response's `close`. */
-  closed(): void {
-    const task = this.#gone;
-    this.#gone = null;
-    if (!this.response.writableFinished) task?.();
+  #withOwn(headers: readonly string[]): readonly string[] {
+    return this.answerHeaders.length === 0 ? headers : [...this.answerHeaders, ...headers];
   }
 
   #restIsSmall(): boolean {
-    const { headers } = this.request;
+    const { headers } = this;
     return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_REST_BYTES;
   }
-
-  /** A closed socket with unread bytes in it is reset, and the reset can overtake the answer: reads on for a moment. */
-  #refuseAndLinger(refusal: Refusal): void {
-    const { request } = this;
-    const socket = request.socket;
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    timer.unref();
-    let more = 0;
-    request.on('data', (chunk: Buffer) => {
-      more += chunk.length;
-      if (more > LINGER_BYTES) socket.destroy();
-    });
-    request.on('end', () => socket.destroySoon());
-    socket.once('close', () => clearTimeout(timer));
-    socket.end(rawRefusal(refusal, this.render));
-  }
-}
-
-function onResponseClose(this: ServerResponse): void {
-  (this as Carrier)[CONTEXT]?.closed();
 }

@@ -1,3 +1,4 @@
+import { fieldValue, hasControl, nameEnd } from './header-line.ts';
 import { ResponseHeaders } from './response-headers.ts';
 
 /** How the body of a response is delimited. Lengths in bytes. */
@@ -21,11 +22,6 @@ const UNTIL_CLOSE: Framing = { kind: 'until_close' };
 
 const MAX_HEADERS = 200;
 const CONTENT_LENGTH = /^[0-9]{1,15}$/;
-
-/** 1 for the bytes of an RFC 9110 token. */
-const TOKEN = new Uint8Array(256);
-for (const c of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-  TOKEN[c.charCodeAt(0)] = 1;
 
 /**
  * Parses a whole response head (RFC 9112), without the empty line at its end. Strict where leniency has been used
@@ -114,34 +110,6 @@ function statusOf(line: string): number {
   if (status < 100 || status > 599) return -1;
   if (line.length > 12 && (line.charCodeAt(12) !== 0x20 || hasControl(line, 13, line.length))) return -1;
   return status;
-}
-
-/** The index of the colon after a non-empty token; -1 where there is none, which also refuses folded lines. */
-function nameEnd(text: string, start: number, end: number): number {
-  for (let i = start; i < end; i++) {
-    const c = text.charCodeAt(i);
-    if (c === 0x3a) return i === start ? -1 : i;
-    if (TOKEN[c] !== 1) return -1;
-  }
-  return -1;
-}
-
-function fieldValue(text: string, start: number, end: number): string | null {
-  while (start < end && isBlank(text.charCodeAt(start))) start++;
-  while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
-  return hasControl(text, start, end) ? null : text.slice(start, end);
-}
-
-function hasControl(text: string, start: number, end: number): boolean {
-  for (let i = start; i < end; i++) {
-    const c = text.charCodeAt(i);
-    if ((c < 0x20 && c !== 0x09) || c === 0x7f) return true;
-  }
-  return false;
-}
-
-function isBlank(c: number): boolean {
-  return c === 0x20 || c === 0x09;
 }
 
 function hasToken(list: string, token: string): boolean {

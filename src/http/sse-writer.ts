@@ -1,5 +1,5 @@
-import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Passage } from './passage.ts';
 import { commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
 
@@ -41,7 +41,7 @@ interface Carrier {
  * takes nothing for 30 s is cut off. `event` returning false asks the caller to pause its source until `onDrain`.
  */
 export class SseWriter implements WheelStream {
-  readonly #response: ServerResponse;
+  readonly #passage: Passage;
   readonly #socket: Socket;
   readonly #wheel: StreamWheel;
   readonly #maxHeldBytes: number;
@@ -60,27 +60,24 @@ export class SseWriter implements WheelStream {
 
   /** `headers`: more of them, name and value alternating. */
   constructor(
-    response: ServerResponse,
+    passage: Passage,
     wheel: StreamWheel,
     headers: readonly string[] = [],
     maxHeldBytes: number = MAX_HELD_BYTES,
   ) {
-    this.#response = response;
-    this.#socket = response.req.socket;
+    this.#passage = passage;
+    this.#socket = passage.socket;
     this.#wheel = wheel;
     this.#maxHeldBytes = maxHeldBytes;
     this.#lastWrite = wheel.tick;
-    (response as Carrier)[WRITER] = this;
     (this.#socket as Carrier)[WRITER] = this;
-    response.on('close', onResponseClose);
     this.#socket.on('drain', onSocketDrain);
     wheel.add(this);
-    if (response.destroyed || this.#socket.destroyed || response.headersSent) {
+    if (passage.destroyed || this.#socket.destroyed || passage.begun) {
       process.nextTick(() => this.#gone());
       return;
     }
-    response.writeHead(200, [...HEADERS, ...headers]);
-    response.flushHeaders();
+    passage.open([...HEADERS, ...headers]);
   }
 
   /** The client is gone, or `end` was called. Whatever is written then is dropped. */
@@ -95,7 +92,7 @@ export class SseWriter implements WheelStream {
 
   /** Bytes that have not reached the operating system. */
   get pendingBytes(): number {
-    return this.#heldBytes + this.#response.writableLength;
+    return this.#heldBytes + this.#passage.pendingBytes;
   }
 
   /**
@@ -129,7 +126,7 @@ export class SseWriter implements WheelStream {
   }
 
   cut(): void {
-    if (!this.#closed) this.#response.destroy();
+    if (!this.#closed) this.#passage.destroy();
     this.#gone();
   }
 
@@ -140,38 +137,35 @@ export class SseWriter implements WheelStream {
   }
 
   get #blocked(): boolean {
-    return this.#queue !== null || this.#socket.writableNeedDrain;
+    return this.#queue !== null || this.#full;
+  }
+
+  /** Where the kernel took everything at once there is only the event to come that says so. */
+  get #full(): boolean {
+    return this.#socket.writableNeedDrain && this.#socket.writableLength > 0;
   }
 
   #send(frame: SseFrame, droppable: boolean): boolean {
     if (this.#closed || this.#ending) return true;
     if (!this.#blocked && frame.length <= SLICE_BYTES) {
       this.#write(frame);
-      if (this.#socket.writableNeedDrain) this.#stuck();
+      if (this.#full) this.#stuck();
       return true;
     }
     this.#hold({ frame, droppable, begun: false });
-    if (!this.#socket.writableNeedDrain) this.#pump();
+    if (!this.#full) this.#pump();
     return this.#queue === null;
   }
 
   #write(frame: SseFrame): void {
     this.#lastWrite = this.#wheel.tick;
-    const { parts } = frame;
-    if (parts.length === 1) {
-      this.#response.write(parts[0]!);
-      return;
-    }
-    // One chunk of the transfer coding around all parts.
-    this.#response.cork();
-    for (const part of parts) if (part.length > 0) this.#response.write(part);
-    this.#response.uncork();
+    this.#passage.write(frame.parts);
   }
 
   #hold(held: Held): void {
     this.#queue ??= [];
     this.#queue.push(held);
-    if (this.#socket.writableNeedDrain) this.#wheel.blocked(this);
+    if (this.#full) this.#wheel.blocked(this);
     this.#count(held.frame.length);
     const most = Math.min(this.#maxHeldBytes, this.#wheel.shareBytes);
     if (this.#heldBytes <= most || this.#queue === null) return;
@@ -214,7 +208,7 @@ export class SseWriter implements WheelStream {
 
   /** Writes what is held back, slice by slice, for as long as the socket takes it. */
   #pump(): void {
-    while (this.#queue !== null && this.#queue.length > 0 && !this.#socket.writableNeedDrain && !this.#closed) {
+    while (this.#queue !== null && this.#queue.length > 0 && !this.#full && !this.#closed) {
       const first = this.#queue[0]!;
       if (!first.begun) this.#tellDropped();
       const [slice, rest] = cutFrame(first.frame, SLICE_BYTES);
@@ -224,7 +218,7 @@ export class SseWriter implements WheelStream {
       this.#write(slice);
     }
     if (this.#queue !== null && this.#queue.length === 0) this.#queue = null;
-    if (this.#socket.writableNeedDrain) this.#stuck();
+    if (this.#full) this.#stuck();
     else this.#tellDropped();
     this.#finishIfEmpty();
   }
@@ -238,7 +232,7 @@ export class SseWriter implements WheelStream {
   #finishIfEmpty(): void {
     if (!this.#ending || this.#queue !== null || this.#closed) return;
     // Still on the wheel until the response is closed: the last bytes may meet a client that does not read.
-    this.#response.end();
+    this.#passage.end();
   }
 
   /** Called by the socket's `drain`. */
@@ -251,7 +245,7 @@ export class SseWriter implements WheelStream {
     if (waiting && this.#queue === null && !this.closed) this.onDrain?.();
   }
 
-  /** Called by the response's `close`. */
+  /** Called when the passage is over. */
   gone(): void {
     this.#gone();
   }
@@ -269,17 +263,12 @@ export class SseWriter implements WheelStream {
     this.#unstuck();
     this.#queue = null;
     this.#wheel.remove(this);
-    this.#response.removeListener('close', onResponseClose);
     this.#socket.removeListener('drain', onSocketDrain);
     if ((this.#socket as Carrier)[WRITER] === this) (this.#socket as Carrier)[WRITER] = undefined;
   }
 }
 
-/** Shared by all writers: two closures per open stream would be the larger part of its memory. */
-function onResponseClose(this: ServerResponse): void {
-  (this as Carrier)[WRITER]?.gone();
-}
-
+/** Shared by all writers: a closure per open stream would be a good part of its memory. */
 function onSocketDrain(this: Socket): void {
   (this as Carrier)[WRITER]?.drained();
 }

@@ -64,14 +64,26 @@ export interface Talk {
   readonly closed: boolean;
 }
 
+/** Sent first, and answered with 200, this request leaves the connection in the lane for plain requests. */
+export const PLAIN = post();
+/** This one leaves it at `node:http` for good: a header that does no harm came twice. */
+export const ODD = post(['X-Twice: 1', 'X-Twice: 2']);
+
 /**
  * Sends bytes as they are and gathers what comes back until the server closes, or, when an answer has come, nothing
- * more comes for a moment.
+ * more comes for a moment. `before` is sent first on the same connection; its answer is not in what comes back.
  */
-export function talk(port: number, bytes: string | Buffer, quietMs = 150, limitMs = 8_000): Promise<Talk> {
+export function talk(
+  port: number,
+  bytes: string | Buffer,
+  quietMs = 150,
+  limitMs = 8_000,
+  before: string | null = null,
+): Promise<Talk> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     let text = '';
+    let begun = before === null;
     let quiet: NodeJS.Timeout | undefined;
     const finish = (closed: boolean): void => {
       clearTimeout(limit);
@@ -89,10 +101,17 @@ export function talk(port: number, bytes: string | Buffer, quietMs = 150, limitM
     socket.on('close', () => finish(true));
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1');
+      if (!begun) {
+        if (!/\r\n\r\n\{"fine":true\}$/.test(text)) return;
+        begun = true;
+        text = '';
+        socket.write(bytes as Buffer);
+        return;
+      }
       clearTimeout(quiet);
       if (!/HTTP\/1\.1 100/.test(text)) quiet = setTimeout(() => finish(false), quietMs);
     });
-    socket.write(bytes as Buffer);
+    socket.write((before ?? bytes) as Buffer);
   });
 }
 

@@ -1,0 +1,185 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { BodyReader } from './body-reader.ts';
+import type { BodyTaker, Passage, PassageWatcher } from './passage.ts';
+import { type Refusal, type RefusalRenderer, rawRefusal } from './refusal.ts';
+import { repeatedHeader } from './request-headers.ts';
+
+const EMPTY = Buffer.alloc(0);
+/** Up to here a copy is cheaper than one more buffer to write. */
+const MAX_STRING = 4096;
+/** How long a connection that is being refused may still send before it is cut, so that the answer gets through. */
+const LINGER_MS = 1_000;
+const LINGER_BYTES = 1024 * 1024;
+
+const PASSAGE = Symbol('passage');
+interface Carrier {
+  [PASSAGE]?: NodePassage;
+}
+
+/** A request that `node:http` has read, and its answer. */
+export class NodePassage implements Passage {
+  readonly expectsContinue: boolean;
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  #watcher: PassageWatcher | null = null;
+
+  constructor(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) {
+    this.#request = request;
+    this.#response = response;
+    this.expectsContinue = expectsContinue;
+  }
+
+  get method(): string {
+    return this.#request.method ?? '';
+  }
+
+  get target(): string {
+    return this.#request.url ?? '';
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.#request.headers;
+  }
+
+  get socket(): Socket {
+    return this.#request.socket;
+  }
+
+  get headerLines(): number {
+    return this.#request.rawHeaders.length / 2;
+  }
+
+  get repeatedHeader(): string | null {
+    return repeatedHeader(this.#request);
+  }
+
+  get complete(): boolean {
+    return this.#request.complete;
+  }
+
+  get begun(): boolean {
+    return this.#response.headersSent;
+  }
+
+  get finished(): boolean {
+    return this.#response.writableFinished;
+  }
+
+  get destroyed(): boolean {
+    return this.#response.destroyed;
+  }
+
+  get pendingBytes(): number {
+    return this.#response.writableLength;
+  }
+
+  watch(watcher: PassageWatcher): void {
+    this.#watcher = watcher;
+    if ((this.#response as Carrier)[PASSAGE] !== undefined) return;
+    (this.#response as Carrier)[PASSAGE] = this;
+    this.#response.on('close', onResponseClose);
+  }
+
+  last(): void {
+    this.#response.shouldKeepAlive = false;
+  }
+
+  send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void {
+    const response = this.#response;
+    if (contentType === null) {
+      response.writeHead(status, status === 204 ? [...headers] : ['Content-Length', '0', ...headers]);
+      response.end();
+      return;
+    }
+    let length = 0;
+    for (const part of body) length += part.length;
+    response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(length), ...headers]);
+    const last = body.length - 1;
+    // As one string with its head, a short body is one buffer to write; the bytes are the same.
+    if (last === 0 && length <= MAX_STRING) response.end(body[0]!.toString('latin1'), 'latin1');
+    else {
+      for (let i = 0; i < last; i++) response.write(body[i]!);
+      response.end(body[last] ?? EMPTY);
+    }
+  }
+
+  sendAndClose(refusal: Refusal, render: RefusalRenderer): void {
+    const response = this.#response;
+    if (response.socket === null) {
+      // Pipelined behind an answer that is not out yet.
+      this.last();
+      response.writeHead(refusal.status, ['Content-Type', 'application/json', ...(refusal.headers ?? [])]);
+      response.end(render(refusal));
+      return;
+    }
+    this.#linger();
+    this.socket.end(rawRefusal(refusal, render));
+  }
+
+  whenSent(task: () => void): void {
+    this.#response.once('finish', () => {
+      // A connection that broke says `finish` too.
+      if (this.#response.errored === null && !this.socket.destroyed) task();
+    });
+  }
+
+  readBody(maxBytes: number, done: BodyTaker): void {
+    if (this.expectsContinue) this.#response.writeContinue();
+    new BodyReader(this.#request, maxBytes, done);
+  }
+
+  open(headers: readonly string[]): void {
+    this.#response.writeHead(200, [...headers]);
+    this.#response.flushHeaders();
+  }
+
+  write(parts: readonly Buffer[]): void {
+    const response = this.#response;
+    if (parts.length === 1) {
+      response.write(parts[0]!);
+      return;
+    }
+    // One chunk of the transfer coding around all parts.
+    response.cork();
+    for (const part of parts) if (part.length > 0) response.write(part);
+    response.uncork();
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+
+  destroy(): void {
+    this.#response.destroy();
+  }
+
+  limitStall(stallMs: number): void {
+    // Node's timer sees every byte that the kernel takes as progress, and ends with the answer.
+    this.#response.socket?.setTimeout(stallMs);
+  }
+
+  /** Called by the response's `close`. */
+  closed(): void {
+    this.#watcher?.closed();
+  }
+
+  /** A closed socket with unread bytes in it is reset, and the reset can overtake the answer: reads on for a moment. */
+  #linger(): void {
+    const { socket } = this;
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    timer.unref();
+    let more = 0;
+    this.#request.on('data', (chunk: Buffer) => {
+      more += chunk.length;
+      if (more > LINGER_BYTES) socket.destroy();
+    });
+    this.#request.on('end', () => socket.destroySoon());
+    socket.once('close', () => clearTimeout(timer));
+  }
+}
+
+/** Shared by all: a closure for each open stream would be a good part of its memory. */
+function onResponseClose(this: ServerResponse): void {
+  (this as Carrier)[PASSAGE]?.closed();
+}

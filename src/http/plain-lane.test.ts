@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { describe, type TestContext, test } from 'node:test';
+import { until } from '../../test/support/http-client.ts';
+import { listenerRig, ODD, PLAIN, post, talk } from '../../test/support/http-listener.ts';
+import { PlainLane, type PlainLaneOptions } from './plain-lane.ts';
+import type { PlainPassage } from './plain-passage.ts';
+import type { RequestContext } from './request-context.ts';
+
+interface LaneRig {
+  /** `plain` or `node`, and the target and body, of each request in the order they came. */
+  readonly seen: string[];
+  /** Plain requests that wait for an answer, where `answers` is false. */
+  readonly waiting: PlainPassage[];
+  readonly over: string[];
+  open(): Client;
+}
+
+interface Client {
+  readonly socket: Socket;
+  text(): string;
+  closed(): boolean;
+}
+
+/** A server with a lane whose requests say which way they came. */
+async function rig(t: TestContext, options: Partial<PlainLaneOptions> = {}, answers = true): Promise<LaneRig> {
+  const seen: string[] = [];
+  const waiting: PlainPassage[] = [];
+  const over: string[] = [];
+  const server = createServer((request: IncomingMessage, response) => {
+    let body = '';
+    request.on('data', (chunk) => void (body += chunk));
+    request.on('end', () => {
+      seen.push(`node ${request.url} ${body}`);
+      response.end(`node ${request.url};`);
+    });
+  });
+  const lane = new PlainLane(server, {
+    encrypted: false,
+    tickMs: 5_000,
+    keepAliveMs: 65_000,
+    maxRequests: 100,
+    onMalformed: () => over.push('malformed'),
+    serve: (passage) => {
+      passage.readBody(0, (body) => seen.push(`plain ${passage.target} ${body}`));
+      passage.watch({ closed: () => over.push(`${passage.target} ${passage.finished ? 'out' : 'gone'}`) });
+      if (answers) passage.send(200, 'text/plain', [Buffer.from(`plain ${passage.target};`)], []);
+      else waiting.push(passage);
+    },
+    ...options,
+  });
+  server.listen(0, '127.0.0.1');
+  await until(() => server.listening);
+  t.after(() => {
+    lane.closeAll();
+    server.closeAllConnections();
+    server.close();
+  });
+  const open = (): Client => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    let text = '';
+    let closed = false;
+    socket.on('error', () => {});
+    socket.on('data', (chunk) => void (text += chunk.toString('latin1')));
+    socket.on('close', () => {
+      closed = true;
+    });
+    t.after(() => socket.destroy());
+    return { socket, text: () => text, closed: () => closed };
+  };
+  return { seen, waiting, over, open };
+}
+
+const bodies = (text: string): string[] => text.match(/(?:plain|node) [^;\r\n]*;/g) ?? [];
+const chunked = (path: string): string =>
+  `POST ${path} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`;
+
+describe('the lane for plain requests', () => {
+  test('answers to the last header as node:http does', async (t) => {
+    const { listener, port } = await listenerRig(t);
+    listener.routes.add('/empty', { POST: (context) => context.empty(202, ['X-A', 'b']) });
+    listener.routes.add('/none', { POST: (context) => context.empty(204) });
+    listener.routes.add('/parts', {
+      POST: (context) => context.answer(200, 'text/plain', [Buffer.alloc(9_000, 'x'), Buffer.alloc(9_000, 'y')]),
+    });
+    listener.routes.add('/events', {
+      POST: (context) => {
+        const stream = context.openSse(['Mcp-Session-Id', 'abc']);
+        stream.retry(1);
+        stream.end();
+      },
+    });
+    const parts = (text: string): [Set<string>, string] => {
+      const end = text.indexOf('\r\n\r\n');
+      const lines = text.slice(0, end).replace(/Date: [^\r]*/, 'Date: now');
+      return [new Set(lines.split('\r\n')), text.slice(end)];
+    };
+    for (const path of ['/mcp', '/nothing', '/empty', '/none', '/parts', '/events']) {
+      const [plain, odd] = await Promise.all(
+        [PLAIN, ODD].map((before) => talk(port, post([], '{}', path), 100, 8_000, before)),
+      );
+      assert.deepEqual(parts(plain!.text), parts(odd!.text), path);
+    }
+  });
+
+  test('keeps a connection for as long as it brings plain requests, and hands it over with the first that is not', async (t) => {
+    const { seen, open } = await rig(t);
+    const client = open();
+    client.socket.write(post([], '{1}', '/1'));
+    await until(() => seen.length === 1);
+    client.socket.write(post([], '{2}', '/2') + chunked('/3') + post([], '{4}', '/4'));
+    await until(() => bodies(client.text()).length === 4);
+    client.socket.write(post([], '{5}', '/5'));
+    await until(() => seen.length === 5);
+    assert.deepEqual(seen, ['plain /1 {1}', 'plain /2 {2}', 'node /3 {}', 'node /4 {4}', 'node /5 {5}']);
+    await until(() => bodies(client.text()).length === 5);
+    assert.deepEqual(bodies(client.text()), ['plain /1;', 'plain /2;', 'node /3;', 'node /4;', 'node /5;']);
+  });
+
+  test('reads a request the same wherever it is cut in two', async (t) => {
+    const { seen, open } = await rig(t);
+    const whole = post([], '{"long":true}', '/cut');
+    const cut = async (at: number): Promise<void> => {
+      const client = open();
+      client.socket.setNoDelay(true);
+      client.socket.write(whole.slice(0, at));
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      client.socket.write(whole.slice(at) + whole);
+      await until(() => bodies(client.text()).length === 2);
+      client.socket.destroy();
+    };
+    for (let at = 1; at < whole.length; at += 16) {
+      await Promise.all(Array.from({ length: 16 }, (_, i) => (at + i < whole.length ? cut(at + i) : undefined)));
+    }
+    assert.equal(seen.length, 2 * (whole.length - 1));
+    assert.deepEqual(new Set(seen.map((each) => each.split(' ').slice(1).join(' '))), new Set(['/cut {"long":true}']));
+  });
+
+  test('a request that comes too slowly is at node:http soon, with every byte that has come', async (t) => {
+    const { seen, open } = await rig(t, { tickMs: 10 });
+    const [silent, late] = [open(), open()];
+    const whole = post([], '{"a":"b"}', '/late');
+    late.socket.write(whole.slice(0, -4));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    late.socket.write(whole.slice(-4));
+    silent.socket.write(post([], '{}', '/silent'));
+    await until(() => seen.length === 2);
+    assert.deepEqual(seen.sort(), ['node /late {"a":"b"}', 'node /silent {}']);
+  });
+
+  test('one request at a time: what comes ahead waits its turn, and no more of it is read than there is room for', async (t) => {
+    const { waiting, seen, open } = await rig(t, { maxRequests: 10_000 }, false);
+    const client = open();
+    const body = `{"x":"${'x'.repeat(30_000)}"}`;
+    const count = 600;
+    client.socket.write(Array.from({ length: count }, (_, i) => post([], body, `/${i}`)).join(''));
+    await until(() => waiting.length === 1);
+    // 18 MB, of which the kernel holds what it will and the lane its share; the rest stays where it is.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    assert.ok(client.socket.writableLength > 0, 'everything was read');
+    let answered = 0;
+    await until(() => {
+      while (answered < waiting.length) {
+        assert.equal(waiting.length, answered + 1);
+        const passage = waiting[answered++]!;
+        passage.send(200, 'text/plain', [Buffer.from(`plain ${passage.target};`)], []);
+      }
+      return bodies(client.text()).length === count;
+    });
+    // Where a read ended within a head the other lane went on.
+    const order = bodies(client.text()).map((each) => each.replace(/^node/, 'plain'));
+    assert.deepEqual(
+      order,
+      Array.from({ length: count }, (_, i) => `plain /${i};`),
+    );
+    assert.equal(seen.length, count);
+  });
+
+  test('says to each request once how it ended; a client that has gone hears nothing', async (t) => {
+    const { waiting, over, open } = await rig(t, {}, false);
+    const [reset, closing] = [open(), open()];
+    reset.socket.write(post([], '{}', '/reset'));
+    closing.socket.write(post([], '{}', '/closing'));
+    await until(() => waiting.length === 2);
+    reset.socket.resetAndDestroy();
+    closing.socket.end();
+    await until(() => over.length === 2);
+    assert.deepEqual(over.sort(), ['/closing gone', '/reset gone']);
+    for (const passage of waiting) {
+      assert.equal(passage.destroyed, true);
+      passage.send(200, 'text/plain', [Buffer.from('late')], []);
+      passage.open([]);
+      passage.write([Buffer.from('late')]);
+      passage.end();
+    }
+    await until(() => closing.closed());
+    assert.equal(closing.text(), '');
+    assert.equal(over.length, 2);
+  });
+
+  test('a late answer to one request cannot meet the next on the connection', async (t) => {
+    const { waiting, open } = await rig(t, {}, false);
+    const client = open();
+    client.socket.write(post([], '{}', '/1') + post([], '{}', '/2'));
+    await until(() => waiting.length === 1);
+    waiting[0]!.send(200, 'text/plain', [Buffer.from('plain 1;')], []);
+    await until(() => waiting.length === 2);
+    waiting[0]!.send(500, 'text/plain', [Buffer.from('plain again;')], []);
+    waiting[0]!.write([Buffer.from('plain again;')]);
+    waiting[0]!.end();
+    waiting[0]!.destroy();
+    waiting[1]!.send(200, 'text/plain', [Buffer.from('plain 2;')], []);
+    await until(() => bodies(client.text()).length === 2);
+    assert.deepEqual(bodies(client.text()), ['plain 1;', 'plain 2;']);
+  });
+
+  test('a connection ends with an answer that is to be its last, with so many requests, and when idle for long', async (t) => {
+    const last = await rig(t, { maxRequests: 2 });
+    const client = last.open();
+    client.socket.write(post([], '{}', '/1') + post([], '{}', '/2') + post([], '{}', '/3'));
+    await until(() => client.closed());
+    assert.deepEqual(last.seen, ['plain /1 {}', 'plain /2 {}']);
+    assert.match(
+      client.text(),
+      /Connection: keep-alive\r\nKeep-Alive: timeout=65, max=2\r\n[\s\S]*Connection: close\r\n/,
+    );
+    const idle = await rig(t, { tickMs: 10, keepAliveMs: 50 });
+    const quiet = idle.open();
+    quiet.socket.write(post([], '{}', '/1'));
+    await until(() => quiet.closed());
+    assert.deepEqual(bodies(quiet.text()), ['plain /1;']);
+  });
+
+  test('a request that was cut short by its client is malformed', async (t) => {
+    const { over, seen, open } = await rig(t);
+    const client = open();
+    client.socket.end(post([], '{"a":1}').slice(0, -2));
+    await until(() => client.closed());
+    assert.match(client.text(), /^HTTP\/1\.1 400 /);
+    assert.deepEqual([over, seen], [['malformed'], []]);
+  });
+
+  test('what is not plain waits behind a plain request for its answer', async (t) => {
+    const { listener, port } = await listenerRig(t);
+    const contexts: RequestContext[] = [];
+    listener.routes.add('/slow', { POST: (context) => void contexts.push(context) });
+    const both = talk(port, post([], '{}', '/slow') + ODD, 150, 8_000, PLAIN);
+    await until(() => contexts.length === 1);
+    contexts[0]!.json(200, '{"slow":true}');
+    const { text, statuses } = await both;
+    assert.deepEqual(statuses, [200, 200]);
+    assert.ok(text.indexOf('{"slow":true}') < text.indexOf('{"fine":true}'));
+  });
+});

@@ -1,0 +1,93 @@
+import type { Server } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { AnswerHeads } from './answer-heads.ts';
+import { PlainConnection, type PlainTraffic } from './plain-connection.ts';
+import type { PlainPassage } from './plain-passage.ts';
+
+export interface PlainLaneOptions {
+  readonly encrypted: boolean;
+  /** What is not a whole request for one to two of these goes to `node:http`, which has the deadlines for it. */
+  readonly tickMs: number;
+  readonly keepAliveMs: number;
+  readonly maxRequests: number;
+  readonly serve: (passage: PlainPassage) => void;
+  readonly onMalformed: () => void;
+}
+
+/**
+ * Where every connection to a server of `node:http` begins (decision 022). Plain requests are read and answered here, at
+ * a fraction of the cost; the rest is handed to that server, which stays the judge over everything odd.
+ */
+export class PlainLane implements PlainTraffic {
+  readonly heads: AnswerHeads;
+  readonly maxRequests: number;
+  tick = 0;
+  readonly #server: Server | TlsServer;
+  readonly #options: PlainLaneOptions;
+  readonly #theirs: readonly ((socket: Socket) => void)[];
+  readonly #connections = new Set<PlainConnection>();
+  readonly #idleTicks: number;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(server: Server | TlsServer, options: PlainLaneOptions) {
+    this.#server = server;
+    this.#options = options;
+    this.maxRequests = options.maxRequests;
+    this.heads = new AnswerHeads(options.keepAliveMs, options.maxRequests);
+    this.#idleTicks = Math.ceil(options.keepAliveMs / options.tickMs);
+    const event = options.encrypted ? 'secureConnection' : 'connection';
+    this.#theirs = server.listeners(event) as ((socket: Socket) => void)[];
+    server.removeAllListeners(event);
+    server.on(event, (socket: Socket) => this.#begin(socket));
+  }
+
+  serve(passage: PlainPassage): void {
+    this.#options.serve(passage);
+  }
+
+  handOver(connection: PlainConnection, bytes: Buffer | null): void {
+    this.gone(connection);
+    connection.release();
+    const { socket } = connection;
+    // Not to flow before they listen.
+    socket.pause();
+    if (bytes !== null) socket.unshift(bytes);
+    for (const listener of this.#theirs) listener.call(this.#server, socket);
+    socket.resume();
+  }
+
+  gone(connection: PlainConnection): void {
+    this.#connections.delete(connection);
+    if (this.#connections.size > 0 || this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  onMalformed(): void {
+    this.#options.onMalformed();
+  }
+
+  closeIdle(): void {
+    for (const connection of this.#connections) if (connection.idle) connection.socket.destroy();
+  }
+
+  closeAll(): void {
+    for (const connection of this.#connections) connection.socket.destroy();
+  }
+
+  #begin(socket: Socket): void {
+    this.#connections.add(new PlainConnection(socket, this));
+    this.#timer ??= setInterval(() => this.#turn(), this.#options.tickMs).unref();
+  }
+
+  #turn(): void {
+    this.tick++;
+    for (const connection of this.#connections) {
+      const ticks = this.tick - connection.since;
+      if (ticks < 2) continue;
+      if (connection.waiting) connection.handOver();
+      else if (ticks > this.#idleTicks && connection.idle) connection.socket.destroy();
+    }
+  }
+}
