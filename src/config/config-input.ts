@@ -134,6 +134,8 @@ export interface ServerInput {
   readonly description?: string | undefined;
   /** Whose connection a call may use: one for all, one per client session, one per caller. By default `session` for servers of the stateful revisions and `shared` for those of 2026-07-28. */
   readonly isolation?: 'shared' | 'session' | 'principal' | undefined;
+  /** Processes of a shared server (`isolation: shared`) among which calls are divided. A session keeps to the one that it has talked to. */
+  readonly replicas?: number | undefined;
   /** Request header whose value isolates clients without sessions from each other. */
   readonly isolationHeader?: string | undefined;
   /** Deadline of a call. */
@@ -150,6 +152,8 @@ export interface ServerInput {
   readonly start?: 'eager' | 'lazy' | undefined;
   /** How long nothing may be heard of a connection before it is asked whether the server is still there, with `ping` or `server/discover`. Nothing is asked while calls are answered; 0: never. */
   readonly probeMs?: number | undefined;
+  /** What is done about tools, prompts, resource templates and instructions that are new or others than at first use: nothing, told (`warn`), kept back until approved while the approved ones go on (`hold`), or refused altogether (`block`). See drift.md. */
+  readonly drift?: 'off' | 'warn' | 'hold' | 'block' | undefined;
   /** A server in a container of Docker or Podman, run with its input open, an init process, and removed at its end. `args` are the arguments after the image, `command` replaces its entry point, `env` and `cwd` are those in the container. */
   readonly docker?: ServerDocker | undefined;
   /** The host that `command` runs on, as `user@host:port` or as an object. Reached by the ssh program of this machine, without prompts; `env` and `cwd` are those of the remote process. */

@@ -33,6 +33,7 @@ const OUR_SERVER_KEYS = [
   'docker',
   'ssh',
   'isolation',
+  'replicas',
   'isolationHeader',
   'timeoutMs',
   'retry',

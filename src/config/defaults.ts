@@ -12,6 +12,7 @@ export const DEFAULTS = {
   probeMs: 30_000,
   maxMessageBytes: 16 * 1024 * 1024,
   maxProcessesPerServer: 16,
+  replicas: 1,
   maxProcesses: 128,
   pool: POOL_DEFAULTS,
   firstListWaitMs: 2000,

@@ -10,6 +10,7 @@ import { child, type Member, type Node, type ObjectNode, objectAt } from './node
 import type { Problems } from './problem.ts';
 import { readDocker } from './read-docker.ts';
 import { type HttpContext, readHttp } from './read-http.ts';
+import { readReplicas } from './read-replicas.ts';
 import { readStdio, type StdioContext } from './read-stdio.ts';
 import { serverJsonSchema } from './schema-json.ts';
 import { serverType } from './server-type.ts';
@@ -68,11 +69,13 @@ export function readServer(definition: Definition, name: string, context: Server
     const maxMessageBytes = limit('maxMessageBytes') ?? DEFAULTS.maxMessageBytes;
     const isolation = readIsolation(fields, transport);
     const isolationHeader = fields.literal('isolationHeader');
+    const ownLimits = { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer };
     return {
       name,
       transport,
       description: fields.literal('description'),
       isolation,
+      replicas: readReplicas(fields, { transport, isolation, limits: ownLimits }),
       isolationHeader,
       timeoutMs,
       toolTimeoutMs: readToolTimeouts(fields.node),
@@ -84,7 +87,7 @@ export function readServer(definition: Definition, name: string, context: Server
       drift: (fields.literal('drift') ?? DEFAULTS.drift) as DriftPolicy,
       enabled,
       tools: readFilter(fields),
-      limits: { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer },
+      limits: ownLimits,
       origin: { file: source.file, ...source.position(definition.nameSpan.start) },
       connectionDigest: connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }),
     };

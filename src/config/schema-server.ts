@@ -78,6 +78,15 @@ export const serverSchema = z
       .describe(
         'Whose connection a call may use: one for all, one per client session, one per caller. By default `session` for servers of the stateful revisions and `shared` for those of 2026-07-28.',
       ),
+    replicas: z
+      .int()
+      .min(1)
+      .max(1_000)
+      .default(DEFAULTS.replicas)
+      .optional()
+      .describe(
+        'Processes of a shared server (`isolation: shared`) among which calls are divided. A session keeps to the one that it has talked to.',
+      ),
     isolationHeader: z
       .string()
       .regex(/^[A-Za-z0-9-]{1,64}$/)
@@ -123,6 +132,13 @@ export const serverSchema = z
       .optional()
       .describe(
         'How long nothing may be heard of a connection before it is asked whether the server is still there, with `ping` or `server/discover`. Nothing is asked while calls are answered; 0: never.',
+      ),
+    drift: z
+      .enum(['off', 'warn', 'hold', 'block'])
+      .default(DEFAULTS.drift)
+      .optional()
+      .describe(
+        'What is done about tools, prompts, resource templates and instructions that are new or others than at first use: nothing, told (`warn`), kept back until approved while the approved ones go on (`hold`), or refused altogether (`block`). See drift.md.',
       ),
     docker: z
       .strictObject({
@@ -192,10 +208,13 @@ export const serverSchema = z
       .describe('Variables a local server inherits beyond the usual few: true for all, or a list of names.'),
     runAs: z
       .strictObject({
-        user: z.union([z.string().min(1), z.int().min(0)]).describe('Name or number. The gateway has to run as root.'),
+        user: z
+          .union([z.string().min(1), z.int().min(0).max(4_294_967_294)])
+          .describe('Name or number. The gateway has to run as root.'),
         processes: z
           .int()
           .min(1)
+          .max(1_000_000)
           .optional()
           .describe(
             'Processes and threads that the user may have, of all servers together, so that a server that forks without end harms nobody else. Needs `prlimit` (Linux).',

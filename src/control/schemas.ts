@@ -31,6 +31,20 @@ const CONNECTION = object({
   lastError: nullable(text),
 });
 
+const REPLICA = object({
+  replica: { type: 'integer', minimum: 1 },
+  era: { enum: ['stateful', 'stateless'] },
+  state: { enum: STATES },
+  health: { enum: ['unknown', 'healthy', 'unhealthy'] },
+  reason: nullable(text),
+  pid: nullable({ type: 'integer' }),
+  inFlight: count,
+  bound: { ...count, description: 'Sessions and handles that keep to it.' },
+  restarts: count,
+  consecutiveFailures: count,
+  nextRetryAt: nullable({ type: 'number', description: 'Milliseconds since 1970.' }),
+});
+
 const NAMES: Schema = {
   type: 'object',
   description: 'Names; the values are redacted.',
@@ -99,6 +113,7 @@ export const SERVER = object(
     stderrTail: text,
     lastLaunchFailure: nullable(LAUNCH_FAILURE),
     connections: list(CONNECTION),
+    replicas: list(REPLICA),
     pool: object({ active: count, idle: count, closed: count }, 'Connections by state.'),
     history: {
       ...list(object({ ...CHANGE, at: { type: 'number', description: 'Milliseconds since 1970.' } })),

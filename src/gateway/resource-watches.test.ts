@@ -125,3 +125,39 @@ test('who comes while the first one’s request is under way is not refused with
   assert.deepEqual([one?.kind, two?.kind], ['failure', 'answer']);
   assert.equal(asked().length, 2);
 });
+
+test('check:A13 who is served by another replica since its own ended watches over that one, and is told of an update', async () => {
+  const { bench, asked, subscribe } = shared();
+  const homes: Record<string, string> = { s: 'replica 1', t: 'replica 2' };
+  bench.upstreams.connectionKey = (_server, { sessionId }) => homes[sessionId ?? '']!;
+  for (const session of ['s', 't']) await subscribe(session, 'o://1');
+  assert.equal(asked().length, 2);
+  homes['s'] = 'replica 2';
+  bench.gateway.connectionChanged('old', 'replica 1', 'ended');
+  await bench.clock.advance(500);
+  const updated = () => bench.streams.delivered.filter(({ message }) => message.method.endsWith('updated'));
+  assert.deepEqual(
+    updated().map(({ sessionId }) => sessionId),
+    ['s'],
+    'nobody knows what it missed',
+  );
+  assert.equal(asked().length, 2, 'which that replica had agreed to for another');
+  const message = notification('notifications/resources/updated', '{"uri":"o://1"}', 'stateful');
+  bench.gateway.notification('old', null, message, 'replica 2');
+  assert.deepEqual(
+    updated()
+      .map(({ sessionId }) => sessionId)
+      .sort(),
+    ['s', 's', 't'],
+  );
+  // The first of them to have subscribed leaves; the other goes on.
+  bench.gateway.sessionEnded('t');
+  await settled();
+  assert.equal(asked().length, 2);
+  homes['s'] = 'replica 3';
+  bench.gateway.connectionChanged('old', 'replica 2', 'ended');
+  await bench.clock.advance(500);
+  assert.deepEqual(asked().slice(2), ['resources/subscribe o://1']);
+  bench.gateway.notification('old', null, message, 'replica 3');
+  assert.equal(updated().at(-1)?.sessionId, 's');
+});

@@ -167,6 +167,8 @@ export class ResourceWatches {
   /** Subscribes anew to what the present connection is not subscribed to, and tells the watchers. */
   async #renew(group: Group): Promise<void> {
     if (group.renewing) return;
+    this.#rehome(group);
+    if (group.watches.size === 0) return;
     group.renewing = true;
     for (const [uri, watch] of group.watches) {
       const [watcher] = watch.watchers.keys();
@@ -190,6 +192,25 @@ export class ResourceWatches {
     if (agreed && !wanted && !isOwn(key, watcher)) {
       void this.#call('resources/unsubscribe', server, uri, watcher.client);
     }
+  }
+
+  /** Watchers that another connection serves by now, as when one of several replicas ended, watch over that one. */
+  #rehome(group: Group): void {
+    const moved = new Set<Group>();
+    for (const [uri, watch] of group.watches) {
+      for (const [watcher, exposed] of watch.watchers) {
+        const key = this.#keyOf(group.server, watcher.client);
+        if (key === group.key || key === '' || watch.agreed || watch.asking !== null) continue;
+        this.#take(group, uri, watcher);
+        const home = this.#group(group.server, key);
+        const there = home.watches.get(uri) ?? { watchers: new Map(), asking: null, agreed: false };
+        home.watches.set(uri, there);
+        there.watchers.set(watcher, exposed);
+        if (there.agreed) tellUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
+        else moved.add(home);
+      }
+    }
+    for (const home of moved) void this.#renew(home);
   }
 
   #tellMissed(group: Group): void {

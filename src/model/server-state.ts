@@ -81,6 +81,8 @@ export interface ServerStatus {
   /** null when the last start was a good one, or there was none. */
   readonly lastLaunchFailure: LaunchFailure | null;
   readonly connections: readonly ConnectionStatus[];
+  /** Where several processes share its calls; else empty. */
+  readonly replicas: readonly ReplicaStatus[];
   /** Connections by what they are doing. */
   readonly pool: Readonly<Record<ConnectionStatus['state'], number>>;
   /** Its last steps, oldest first; each begins where the one before ended. */
@@ -125,6 +127,25 @@ export interface LaunchFailure {
   readonly exit: { readonly code: number | null; readonly signal: string | null } | null;
   /** Redacted tail of what it wrote to standard error in that start. */
   readonly stderrTail: string;
+}
+
+/** One of several processes that share the calls of a server. */
+export interface ReplicaStatus {
+  /** From 1. */
+  readonly replica: number;
+  readonly era: 'stateful' | 'stateless';
+  readonly state: ServerState;
+  readonly health: Health;
+  /** Why it does not serve, or not well; null when there is nothing to say. */
+  readonly reason: string | null;
+  readonly pid: number | null;
+  readonly inFlight: number;
+  /** Sessions and handles that keep to it. */
+  readonly bound: number;
+  readonly restarts: number;
+  readonly consecutiveFailures: number;
+  /** Wall-clock milliseconds; null when no attempt is planned. */
+  readonly nextRetryAt: number | null;
 }
 
 export interface ConnectionStatus {

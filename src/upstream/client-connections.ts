@@ -11,10 +11,11 @@ import { EraUnspoken } from './era-unspoken.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { Wanted } from './pool-slot.ts';
 import type { ProcessQuota } from './process-quota.ts';
+import { Replicas, type ReplicasDeps } from './replicas.ts';
 import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Swept } from './session-pool.ts';
 import type { SpokenEras } from './spoken-eras.ts';
-import { SHARED, tenancyOf } from './tenancy.ts';
+import { isReplica, SHARED, tenancyOf } from './tenancy.ts';
 import { WaitingSessions } from './waiting-sessions.ts';
 
 export interface ClientConnectionsDeps {
@@ -26,6 +27,7 @@ export interface ClientConnectionsDeps {
   readonly limits: Readonly<NodeLimits>;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
+  readonly replicas: Omit<ReplicasDeps, 'clock' | 'profile' | 'pool'>;
   readonly adopted: (connection: Connection, want: Wanted) => void;
   /** The pool has closed it. */
   readonly swept: (swept: Swept) => void;
@@ -42,6 +44,7 @@ const MAX_LANES = 4;
 export class ClientConnections {
   readonly #waiting = new WaitingSessions();
   readonly pool: SessionPool;
+  readonly replicas: Replicas;
   readonly #deps: ClientConnectionsDeps;
   #server: Server;
   /** Asks the server whether it takes `initialize`, over the connection of the first client that needs that. */
@@ -58,27 +61,32 @@ export class ClientConnections {
       adopted: (connection, want) => {
         deps.connector.remember(this.#server, want, connection);
         deps.adopted(connection, want);
+        this.replicas.opened(want, connection.era);
       },
       quota: deps.quota,
       limit: () => this.#server.limits.maxProcesses,
       settings: () => deps.limits.pool,
       swept: deps.swept,
     });
+    const { clock, nobody: profile } = deps;
+    this.replicas = new Replicas(server, { ...deps.replicas, clock, profile, pool: this.pool });
   }
 
   update(server: Server): void {
     this.#server = server;
+    this.replicas.update(server);
   }
 
-  /** The key of the connection that serves the client; null while the era is not known. */
-  keyOf(client: ClientProfile): string | null {
+  /** The key of the connection that serves the client's requests of this method; null while the era is not known. */
+  keyOf(client: ClientProfile, method = ''): string | null {
     const era = this.#deps.eras.servedIn(client);
-    return era === null ? null : sessionKey(client, isolationOf(this.#server, era), era);
+    if (era === null) return null;
+    return this.replicas.of(era)?.keyOf(client, method) ?? sessionKey(client, isolationOf(this.#server, era), era);
   }
 
   /** The client's connection, if calls can be sent on it now; for a request of this method, if one is meant. */
   ready(client: ClientProfile, method = ''): Connection | null {
-    const key = this.keyOf(client);
+    const key = this.keyOf(client, method);
     if (key === null) return null;
     const connection = this.pool.ready(key);
     return this.#isAside(connection, method) ? this.pool.ready(this.#lane(key)) : connection;
@@ -92,10 +100,11 @@ export class ClientConnections {
   /** The client's connection, opened if need be. Rejects with GatewayError. */
   acquire(client: ClientProfile, method = ''): Promise<Connection> {
     return this.#inEra(client, (era) => {
-      const wanted = this.#wanted(client, era);
+      const wanted = this.#wanted(client, era, method);
       const first = this.pool.ready(wanted.key);
       if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted);
-      const aside = this.pool.acquire({ ...wanted, key: this.#lane(wanted.key) });
+      const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
+      const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) });
       // Better to share, and to be refused questions, than not to be served.
       return aside.catch((error) => {
         if (error instanceof GatewayError && error.code === 'OVERLOADED' && first.ready) return first;
@@ -122,7 +131,9 @@ export class ClientConnections {
 
   /** A connection to list the server over for this kind of client; never one that only a session would need. */
   async forListing(profile: ClientProfile, era: Era): Promise<Connection> {
-    if (isolationOf(this.#server, era) === 'shared') return this.pool.acquire(this.#wanted(profile, era));
+    if (isolationOf(this.#server, era) === 'shared') {
+      return this.replicas.of(era)?.any() ?? this.pool.acquire(this.#wanted(profile, era));
+    }
     const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era);
     return live ?? this.pool.openSpare(profile, era);
   }
@@ -143,7 +154,8 @@ export class ClientConnections {
     const connection = await this.#firstOf(presented, known ? 'stateful' : null, attempt);
     const { era } = connection;
     if (isolationOf(this.#server, era) === 'shared') {
-      this.pool.promoteSpare(sessionKey(profile, 'shared', era), SHARED);
+      const { key, tenancy } = this.#wanted(profile, era);
+      this.pool.promoteSpare(key, tenancy);
     }
     return connection;
   }
@@ -168,6 +180,7 @@ export class ClientConnections {
   release(sessionId: string): void {
     this.#waiting.ended(sessionId);
     this.forgetSession(sessionId);
+    this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) void this.pool.release(key);
   }
 
@@ -208,7 +221,9 @@ export class ClientConnections {
     }
   }
 
-  #wanted(client: ClientProfile, era: Era): Wanted {
+  #wanted(client: ClientProfile, era: Era, method = ''): Wanted {
+    const replicas = this.replicas.of(era);
+    if (replicas !== null) return replicas.wanted(client, method);
     const isolation: Isolation = isolationOf(this.#server, era);
     const key = sessionKey(client, isolation, era);
     if (isolation === 'shared') return { key, era, tenancy: SHARED, profile: this.#deps.nobody };

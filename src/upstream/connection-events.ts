@@ -1,4 +1,4 @@
-import type { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
 import { declares } from '../protocol/askable.ts';
@@ -72,7 +72,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
       if (connection.era === 'stateful') this.stateLost(want);
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
-    else {
+    else if (!this.#replaced(want, connection, error)) {
       if (want.tenancy.kind !== 'spare') lost.add(withLevel(want, connection));
       supervisor.crashed(error);
     }
@@ -103,6 +103,8 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (want.tenancy.kind === 'spare') return;
     this.ended(want.key);
     if (resumable) return;
+    const text = `it failed ${consecutiveErrors} times in a row: ${lastError}`;
+    this.#replaced(want, connection, new GatewayError('NOT_SENT', text, { server: this.#server }));
     this.#parts.connections.forgetSession(want.key);
     if (connection.era === 'stateful') this.stateLost(want, why);
   }
@@ -161,13 +163,22 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   /** What the server kept for a session is gone. */
   stateLost(of: { readonly tenancy: Wanted['tenancy'] }, cause: StateLoss = 'restarted'): void {
     const sessionId = sessionOf(of.tenancy);
-    if (sessionId !== null) this.#events.stateLost(this.#server, sessionId, cause);
+    if (sessionId !== null) this.sessionLost(sessionId, cause);
+  }
+
+  sessionLost(sessionId: string, cause: StateLoss): void {
+    this.#events.stateLost(this.#server, sessionId, cause);
   }
 
   /** Once the lists are known again, so that whoever is told and lists gets the new ones. */
   async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
     for (const key of keys) if (key !== '') this.#tell(key, change);
+  }
+
+  /** Whether the connection was one of several replicas, and another takes over. */
+  #replaced(want: Wanted, { era, use }: Connection, error: GatewayError): boolean {
+    return this.#parts.connections.replicas.crashed(want, era, error, use.requests > use.errors);
   }
 
   #tell(key: string, change: ConnectionChange): void {

@@ -108,6 +108,11 @@ export class Connection implements Carrier, TransportReceiver {
     return count;
   }
 
+  /** All that is in flight, for comparison with other connections of the same server. */
+  get load(): number {
+    return this.#pending.size;
+  }
+
   /** Nobody would miss it while it is not (S1.7): calls, questions of the server's, resources that are watched. */
   get busy(): boolean {
     return this.inFlight > 0 || this.#messages.asking || this.#use.watching;

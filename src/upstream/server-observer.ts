@@ -5,6 +5,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { Connection } from './connection.ts';
 import type { LaunchReports } from './launch-reports.ts';
+import type { Replicas } from './replicas.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 import type { ServerHealth } from './server-health.ts';
 import { describeServer } from './server-status.ts';
@@ -18,6 +19,7 @@ export interface ServerObserverDeps {
   readonly supervisor: Supervisor;
   readonly catalogs: ServerCatalogs;
   readonly pool: SessionPool;
+  readonly replicas: Replicas;
   readonly health: ServerHealth;
   readonly redact: (text: string) => string;
   readonly launches: LaunchReports;
@@ -66,7 +68,7 @@ export class ServerObserver {
   }
 
   status(): ServerStatus {
-    const { supervisor, catalogs, health, pool, launches } = this.#deps;
+    const { supervisor, catalogs, health, pool, replicas, launches } = this.#deps;
     const live = pool.any();
     return describeServer({
       server: this.#server,
@@ -76,6 +78,7 @@ export class ServerObserver {
       catalog: catalogs.latest,
       catalogFromStore: catalogs.latestIsRemembered,
       connections: pool.statuses(),
+      replicas: replicas.statuses(),
       startedInMs: this.#startedInMs,
       lastExit: this.#lastExit,
       stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),

@@ -92,7 +92,7 @@ export class ServerRuns {
     const keys = [...connections.pool.keys()];
     const closed = connections.pool.closeAll(this.#closeReason);
     for (const key of keys) ended(key);
-    return closed;
+    return Promise.all([closed, connections.replicas.halt()]).then(() => {});
   }
 
   async #up(wish: Wish): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { ConnectionStatus, Health, ServerState, ServerStatus } from '../model/server-state.ts';
+import type { ConnectionStatus, Health, ReplicaStatus, ServerState, ServerStatus } from '../model/server-state.ts';
 import { definitionView } from './definition-view.ts';
 import { isUp } from './lifecycle.ts';
 import type { ServerHealth } from './server-health.ts';
@@ -14,6 +14,7 @@ export interface ObservedServer {
   readonly catalog: ServerCatalog | null;
   readonly catalogFromStore: boolean;
   readonly connections: readonly ConnectionStatus[];
+  readonly replicas: readonly ReplicaStatus[];
   readonly startedInMs: number | null;
   readonly lastExit: ServerStatus['lastExit'];
   readonly stderrTail: string;
@@ -52,6 +53,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     stderrTail: observed.stderrTail,
     lastLaunchFailure: observed.lastLaunchFailure,
     connections: observed.connections,
+    replicas: observed.replicas,
     pool: poolOf(observed.connections),
     history: observed.history,
     phases: observed.phases,

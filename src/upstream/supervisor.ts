@@ -305,12 +305,12 @@ export class Supervisor {
     return this.#machine.error?.code === 'OVERLOADED';
   }
 
-  /** Our own abort, and our own limits, say nothing of the server. */
+  /** Our own abort says nothing of the server, and our own limits are no failure of its. */
   #count(error: GatewayError): void {
     const found = failureClass(error);
-    if (found === 'abort' || error.code === 'OVERLOADED') return;
+    if (found === 'abort') return;
     this.#setbacks++;
-    if (found === 'transient') this.#failures++;
+    if (found === 'transient' && error.code !== 'OVERLOADED') this.#failures++;
   }
 
   #forgive(): void {

@@ -23,7 +23,7 @@ import { ServerObserver } from './server-observer.ts';
 import { ServerRuns } from './server-runs.ts';
 import type { ServerStory, StoryPart } from './server-story.ts';
 import { SpokenEras } from './spoken-eras.ts';
-import { Supervisor } from './supervisor.ts';
+import { type RecoveryStep, Supervisor } from './supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
@@ -80,6 +80,8 @@ export function assembleUpstream(
   ]);
 
   const phases = 'url' in server.transport ? new PhaseTimes() : null;
+  const recovered = (step: RecoveryStep, reason: string | null) => logger.info('server_recovery', { step, reason });
+
   const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
   const events = new ConnectionEvents(name, logger, deps.events);
   const connector = new Connector({
@@ -100,6 +102,18 @@ export function assembleUpstream(
     limits,
     eras,
     nobody,
+    replicas: {
+      random,
+      logger,
+      startupTimeoutMs: times.startupMs,
+      drainMs: times.drainMs,
+      changed: () => observer.tell(),
+      stateLost: (sessionId, era, cause) => {
+        if (era === 'stateful') events.sessionLost(sessionId, cause);
+      },
+      ended: (key) => events.ended(key),
+      recovery: recovered,
+    },
     adopted: (connection, want) => {
       upkeep.useful(connection, want.profile);
       events.opened(connection);
@@ -159,7 +173,7 @@ export function assembleUpstream(
         logger.error('auth_required_hook_failed', { error: String(cause) });
       }
     },
-    recovery: (step, reason) => logger.info('server_recovery', { step, reason }),
+    recovery: recovered,
   });
   const launches = new LaunchReports({
     clock,
@@ -174,6 +188,7 @@ export function assembleUpstream(
     supervisor,
     catalogs,
     pool,
+    replicas: connections.replicas,
     health: judged,
     redact: (text) => logger.redact(text),
     launches,

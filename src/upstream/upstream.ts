@@ -49,8 +49,11 @@ export class Upstream {
   }
 
   restart(): Promise<void> {
-    this.#parts.lost.clear();
-    return this.#parts.supervisor.restart();
+    const { connections, lost, supervisor } = this.#parts;
+    const rolling = supervisor.up ? connections.replicas.restart() : null;
+    if (rolling !== null) return rolling;
+    lost.clear();
+    return supervisor.restart();
   }
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
@@ -108,6 +111,7 @@ export class Upstream {
     upkeep.close();
     if (how === 'remove') {
       for (const connection of connections.pool.connections()) events.stateLost(connection, why);
+      connections.replicas.forsake(why);
     }
     await supervisor.stop();
   }

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+
+async function rigOf(replicas: number): Promise<{ bench: UpstreamBench; script: ScriptedServer }> {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a', { start: 'eager', isolation: 'shared', replicas }), script]);
+  return { bench, script };
+}
+
+/** Turns the clock until the restart is over. */
+async function over(bench: UpstreamBench, restarted: Promise<void>): Promise<void> {
+  let done = false;
+  void restarted.then(() => {
+    done = true;
+  });
+  for (let i = 0; i < 100 && !done; i++) await bench.clock.advance(100);
+  assert.ok(done, 'the restart came to an end');
+}
+
+test('check:A13 a restart takes one replica after the other, and one serves at every moment', async () => {
+  const { bench, script } = await rigOf(3);
+  const before = [...script.live];
+  const live: number[] = [];
+  const open = script.open.bind(script);
+  script.open = (kind) => {
+    live.push(script.live.length);
+    return open(kind);
+  };
+  let done = false;
+  const restarted = bench.set.restart('a').then(() => {
+    done = true;
+  });
+  for (let i = 0; i < 20 && !done; i++) {
+    answerText(await bench.call('a', toolCall(clientOf(`s${i}`))));
+    assert.ok(script.live.length >= 2, 'never more than one is down');
+    await bench.clock.advance(100);
+  }
+  await restarted;
+  assert.deepEqual(live, [2, 2, 2]);
+  assert.ok(before.every(({ state }) => state === 'closed'));
+  assert.ok(!bench.events.states.includes('stopping'), 'the server was up all the time');
+  assert.deepEqual(
+    bench.set.status('a')!.replicas.map(({ state, restarts }) => [state, restarts]),
+    [
+      ['running', 1],
+      ['running', 1],
+      ['running', 1],
+    ],
+  );
+});
+
+test('check:A13 a replica finishes what it has before it is restarted; its session goes elsewhere and is told', async () => {
+  const { bench, script } = await rigOf(2);
+  const client = clientOf('one');
+  answerText(await bench.call('a', toolCall(client)));
+  const home = script.live.find((link) => link.count('tools/call') === 1)!;
+  const answer = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = (params, link, id) => (link === home ? SILENCE : answer(params, link, id));
+  const long = bench.call('a', toolCall(client));
+  await settled();
+  const restarted = bench.set.restart('a');
+  await settled();
+  await bench.clock.advance(5_000);
+  assert.equal(home.state, 'open');
+  assert.deepEqual(bench.events.lost, ['one']);
+  answerText(await bench.call('a', toolCall(client)));
+  home.respond(home.lastOf('tools/call').id as number, { content: [] });
+  answerText(await long);
+  await over(bench, restarted);
+  assert.equal(home.state, 'closed');
+  assert.equal(script.live.length, 2);
+});
+
+test('check:A13 where one does not come back, the rest go on as they are', async () => {
+  const { bench, script } = await rigOf(3);
+  script.openFails = new GatewayError('NOT_SENT', 'the program is broken');
+  const restarted = bench.set.restart('a');
+  await over(bench, restarted);
+  assert.equal(script.live.length, 2);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  const again = bench.set.restart('a');
+  await over(bench, again);
+  assert.equal(script.live.length, 2, 'the broken one is tried first');
+});
+
+test('check:A13 the only replica that serves is not restarted while the others are down', async () => {
+  const { bench, script } = await rigOf(2);
+  await bench.clock.advance(20_000);
+  script.openFails = new GatewayError('NOT_SENT', 'the program is broken');
+  script.live[1]!.end();
+  await settled();
+  const restarted = bench.set.restart('a');
+  await over(bench, restarted);
+  assert.equal(script.links[0]!.state, 'open');
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+});
