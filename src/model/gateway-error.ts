@@ -16,6 +16,8 @@ export interface GatewayErrorOptions {
   readonly retryable?: boolean;
   readonly retryAfterMs?: number;
   readonly server?: string;
+  /** Where it happened, if that was another node. */
+  readonly node?: string;
   readonly attempts?: number;
   readonly cause?: unknown;
   /** What callers are told in place of the message, which is for the operator; holds for all that have it as cause. */
@@ -47,6 +49,7 @@ export class GatewayError extends Error {
       retryable: options.retryable ?? (outcome === 'UNKNOWN' ? false : entry.retryable),
       ...(options.retryAfterMs === undefined ? {} : { retryAfterMs: options.retryAfterMs }),
       ...(options.server === undefined ? {} : { server: options.server }),
+      ...(options.node === undefined ? {} : { node: options.node }),
       ...(options.attempts === undefined ? {} : { attempts: options.attempts }),
     };
   }

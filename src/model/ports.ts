@@ -233,3 +233,23 @@ export interface TaskRecords {
   put(record: TaskRecord): void;
   delete(key: string): void;
 }
+
+/**
+ * Which processes this node may serve at all, where only one node of a cluster may. Implemented by `cluster/`; a lone node
+ * has none and needs none.
+ */
+export interface Ownership {
+  /** For a process that is about to be started, and whose it will be. Rejects with GatewayError NOT_SENT. */
+  own(server: Server, client: ClientProfile, whose: 'spare' | 'shared' | 'session' | 'principal'): Promise<Owned>;
+  /** Whether a process that is nobody's yet may become this client's: not where an earlier owner was newer than it. */
+  mayAdopt(server: Server, client: ClientProfile): boolean;
+}
+
+export interface Owned {
+  /** The fencing token, `incarnation.revision`; empty for a shared process of a node without a lease. */
+  readonly epoch: string;
+  /** At this instant, by the monotonic clock. When it is not, nothing may be sent any more. */
+  readonly stillMine: boolean;
+  /** The process has ended. */
+  release(): void;
+}

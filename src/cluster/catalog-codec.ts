@@ -1,0 +1,45 @@
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
+
+interface ListText {
+  readonly keys: readonly string[];
+  readonly pages: number;
+  readonly ttlMs: number;
+  readonly cacheScope: 'public' | 'private';
+}
+
+/** A catalogue without its bytes, which travel as pieces: the hello, then of each list its pages and its items. */
+export interface CatalogText extends Omit<ServerCatalog, 'lists' | 'hello'> {
+  readonly hello: Omit<ServerCatalog['hello'], 'result'>;
+  readonly lists: Readonly<Record<ListKind, ListText>>;
+}
+
+export function catalogText(catalog: ServerCatalog): {
+  readonly text: CatalogText;
+  readonly pieces: readonly Buffer[];
+} {
+  const { result, ...hello } = catalog.hello;
+  const pieces: Buffer[] = [result];
+  const lists = {} as Record<ListKind, ListText>;
+  for (const kind of LIST_KINDS) {
+    const { items, pages, ttlMs, cacheScope } = catalog.lists[kind];
+    lists[kind] = { keys: items.map(({ key }) => key), pages: pages.length, ttlMs, cacheScope };
+    pieces.push(...pages, ...items.map(({ bytes }) => bytes));
+  }
+  const { server, fingerprint, digest, listedAt } = catalog;
+  return { text: { server, fingerprint, digest, listedAt, hello, lists }, pieces };
+}
+
+export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerCatalog {
+  let at = 1;
+  const lists = {} as Record<ListKind, ServerCatalog['lists'][ListKind]>;
+  for (const kind of LIST_KINDS) {
+    const { keys, pages: count, ttlMs, cacheScope } = text.lists[kind];
+    const pages = pieces.slice(at, at + count);
+    at += count;
+    lists[kind] = { items: keys.map((key, i) => ({ key, bytes: pieces[at + i]! })), pages, ttlMs, cacheScope };
+    at += keys.length;
+  }
+  if (pieces.length !== at)
+    throw new RangeError('a catalogue of another node has another number of pieces than it says');
+  return { ...text, hello: { ...text.hello, result: pieces[0]! }, lists };
+}

@@ -1,0 +1,274 @@
+import { createHash } from 'node:crypto';
+import type { StateRecord } from '../bus/shared-state.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+import { leaseKey, type NodeLease, type Regained } from './node-lease.ts';
+
+/** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
+interface Claimed {
+  readonly node: string;
+  /** Empty: free. */
+  readonly peer: string;
+  /** Revision in which the present owner began; null: in this very one. */
+  readonly since: number | null;
+}
+
+/** What this node owns. */
+export interface Claim {
+  readonly server: string;
+  /** As `claimKey`. */
+  readonly key: string;
+  /** As `incarnation.revision`: grows with every change of owner. */
+  readonly epoch: string;
+  /** Nobody has ever owned it before: no process of an earlier epoch can have served it. */
+  readonly fresh: boolean;
+  /** Whose it is, where it is a client's. */
+  readonly client: ClientProfile | null;
+  revision: number;
+  readonly since: number;
+  /** The client has been told that what an earlier owner kept for it is gone. */
+  told: boolean;
+}
+
+/** Whose something is. */
+export type Owner =
+  | { readonly kind: 'mine'; readonly claim: Claim }
+  | { readonly kind: 'theirs'; readonly node: string; readonly peer: string; readonly epoch: string };
+
+export interface ClaimsDeps {
+  /** Of the bucket whose entries stay. */
+  readonly store: LazyBucket;
+  /** Of the bucket with the leases. */
+  readonly leases: LazyBucket;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly node: string;
+  readonly peer: string;
+  readonly lease: () => NodeLease;
+  /** Somebody else owns it now: what served it here is to be ended. */
+  readonly lost: (claim: Claim) => void;
+}
+
+/** How long two who write at once go on trying. */
+const WAIT_MS = 5_000;
+
+/**
+ * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
+ * claim counts as long as its owner's lease; when that is over anybody may take it, by a write on the revision that was
+ * read, so that of two who try one succeeds. The revision is the fencing token: it never falls.
+ */
+export class Claims {
+  readonly #deps: ClaimsDeps;
+  readonly #mine = new Map<string, Claim>();
+  readonly #claiming = new Map<string, Promise<Owner>>();
+  #incarnation = '';
+
+  constructor(deps: ClaimsDeps) {
+    this.#deps = deps;
+  }
+
+  get incarnation(): string {
+    return this.#incarnation;
+  }
+
+  get size(): number {
+    return this.#mine.size;
+  }
+
+  /** The claim, if it is this node's at this instant. A look-up and a comparison. */
+  mine(server: string, key: string): Claim | null {
+    const claim = this.#mine.get(`${server} ${key}`);
+    return claim !== undefined && this.#deps.lease().held ? claim : null;
+  }
+
+  /** The same claim, still: not lost, and not lost and won again. */
+  still(claim: Claim): boolean {
+    return this.mine(claim.server, claim.key) === claim;
+  }
+
+  /** Whose it is; null for nobody's. Rejects with GatewayError while the store does not answer. */
+  async owner(server: string, key: string): Promise<Owner | null> {
+    const mine = this.mine(server, key);
+    if (mine !== null) return { kind: 'mine', claim: mine };
+    const entry = await this.#get(recordKey(server, key));
+    if (entry === null) return null;
+    const claimed = read(entry);
+    return claimed.peer === '' || claimed.peer === this.#deps.peer ? null : this.#theirs(claimed, entry);
+  }
+
+  /** Makes it this node's, unless it is that of a node that lives. Rejects with GatewayError NOT_SENT. */
+  claim(server: string, key: string, client: ClientProfile | null = null): Promise<Owner> {
+    const mine = this.mine(server, key);
+    if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
+    const name = `${server} ${key}`;
+    const running = this.#claiming.get(name);
+    if (running !== undefined) return running;
+    const claiming = this.#claim(server, key, client).finally(() => this.#claiming.delete(name));
+    this.#claiming.set(name, claiming);
+    return claiming;
+  }
+
+  /** Not this node's any more. `forget`: nobody will ever want it again. */
+  async release(server: string, key: string, forget: boolean): Promise<void> {
+    const name = `${server} ${key}`;
+    const claim = this.#mine.get(name);
+    if (claim === undefined) return;
+    this.#mine.delete(name);
+    const { store } = this.#deps;
+    const entry = recordKey(server, key);
+    const free: Claimed = { node: '', peer: '', since: claim.since };
+    try {
+      if (forget) await store.delete(entry, claim.revision);
+      else await store.update(entry, text(free), claim.revision);
+    } catch {
+      // The lease ends soon, or is over: then it is anybody's in any case.
+    }
+  }
+
+  /** All claims of this client's session. */
+  ofSession(sessionId: string): Claim[] {
+    return [...this.#mine.values()].filter(({ client }) => client?.sessionId === sessionId);
+  }
+
+  all(): Claim[] {
+    return [...this.#mine.values()];
+  }
+
+  /** Nothing is owned any more, and nobody is told: the lease is over and so is everything that it covered. */
+  abandon(): Claim[] {
+    const claims = this.all();
+    this.#mine.clear();
+    return claims;
+  }
+
+  /** The lease is ours again. What somebody could have taken meanwhile is written anew, or was taken. */
+  async regained(how: Regained): Promise<void> {
+    const incarnation = await this.#deps.store.incarnation();
+    const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
+    this.#incarnation = incarnation;
+    if (how === 'in time' && !other) return;
+    for (const claim of this.all()) {
+      if (!other && (await this.#keep(claim))) continue;
+      this.#mine.delete(`${claim.server} ${claim.key}`);
+      this.#deps.lost(claim);
+    }
+  }
+
+  async #keep(claim: Claim): Promise<boolean> {
+    const { store, node, peer } = this.#deps;
+    const name = recordKey(claim.server, claim.key);
+    const value = text({ node, peer, since: claim.since });
+    let revision = await store.update(name, value, claim.revision);
+    if (revision === null) {
+      // An attempt of ours may have arrived though nobody told us.
+      const present = await store.get(name);
+      const known = present === null ? null : read(present);
+      if (present === null || known?.peer !== peer || known.since !== claim.since) return false;
+      revision = await store.update(name, value, present.revision);
+    }
+    if (revision === null) return false;
+    claim.revision = revision;
+    return true;
+  }
+
+  async #claim(server: string, key: string, client: ClientProfile | null): Promise<Owner> {
+    const { clock, store, node, peer, logger } = this.#deps;
+    const name = recordKey(server, key);
+    const end = clock.now() + WAIT_MS;
+    for (;;) {
+      const { held, since } = this.#deps.lease();
+      if (!held) throw fenced(server);
+      const entry = await this.#get(name);
+      const before = entry === null ? null : read(entry);
+      if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#lives(before.peer))) {
+        return this.#theirs(before, entry!);
+      }
+      const claimed = text({ node, peer, since: null });
+      const revision = await this.#write(() =>
+        entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
+      );
+      // The lease may have ended while the write was under way, and begun anew: then somebody else may have it by now.
+      const lease = this.#deps.lease();
+      if (!lease.held || lease.since !== since) throw fenced(server);
+      if (revision !== null) {
+        const epoch = this.#epoch(revision);
+        const claim: Claim = {
+          server,
+          key,
+          epoch,
+          fresh: entry === null,
+          client,
+          revision,
+          since: revision,
+          told: false,
+        };
+        this.#mine.set(`${server} ${key}`, claim);
+        if (before !== null && before.peer !== '')
+          logger.warn('claim_taken_over', { server, from: before.node, epoch });
+        return { kind: 'mine', claim };
+      }
+      if (clock.now() >= end) throw new GatewayError('NOT_SENT', `nobody can tell who owns ${server}`, { server });
+    }
+  }
+
+  /** Whether the lease of that node is in the store. */
+  async #lives(peer: string): Promise<boolean> {
+    return (await this.#recordIn(this.#deps.leases, leaseKey(peer))) !== null;
+  }
+
+  #get(key: string): Promise<StateRecord | null> {
+    return this.#recordIn(this.#deps.store, key);
+  }
+
+  async #recordIn(store: LazyBucket, key: string): Promise<StateRecord | null> {
+    try {
+      return await store.get(key);
+    } catch (cause) {
+      throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
+    }
+  }
+
+  async #write(write: () => Promise<number | null>): Promise<number | null> {
+    try {
+      return await write();
+    } catch (cause) {
+      throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
+    }
+  }
+
+  #theirs({ node, peer, since }: Claimed, entry: StateRecord): Owner {
+    return { kind: 'theirs', node, peer, epoch: this.#epoch(since ?? entry.revision) };
+  }
+
+  #epoch(revision: number): string {
+    return `${this.#incarnation}.${revision}`;
+  }
+}
+
+/** Nothing that only one may own can be served now. */
+export function fenced(server: string): GatewayError {
+  const text = 'this node has no lease at the moment, so it does not serve what only one node may';
+  return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
+}
+
+function recordKey(server: string, key: string): string {
+  const digest = createHash('sha256').update(`${server}\n${key}`).digest('hex').slice(0, 40);
+  return `own.${digest}`;
+}
+
+function text(claimed: Claimed): Buffer {
+  return Buffer.from(JSON.stringify(claimed));
+}
+
+/** What cannot be read is as good as free: the write that follows stands on its revision. */
+function read({ value }: StateRecord): Claimed {
+  try {
+    const { node, peer, since } = JSON.parse(value.toString()) as Claimed;
+    return { node: String(node), peer: String(peer), since: typeof since === 'number' ? since : null };
+  } catch {
+    return { node: '', peer: '', since: null };
+  }
+}

@@ -1,0 +1,339 @@
+import type { Bus } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import type { Claim, Claims, Owner } from './claims.ts';
+import type { Directory, ForeignHome, Place } from './directory.ts';
+import type { ForeignCatalogs } from './foreign-catalogs.ts';
+import type { OwnedCalls } from './owned-calls.ts';
+import { claimKey, clientKey, SINGLETON, spread } from './placement.ts';
+import { Recent } from './recent.ts';
+import { callRemotely } from './remote-calls.ts';
+import type { Served } from './served-calls.ts';
+import type { SideMessages } from './side-messages.ts';
+
+/** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
+const MAX_REMEMBERED = 65_536;
+/** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
+const PLACE_MS = 5_000;
+const PAUSE_MS = 100;
+
+export interface ClusterUpstreamsDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly local: Upstreams;
+  readonly claims: Claims;
+  readonly owned: OwnedCalls;
+  readonly catalogs: ForeignCatalogs;
+  readonly messages: SideMessages;
+  readonly directory: () => Directory;
+  /** This node takes nothing new: it is about to leave. */
+  readonly draining: () => boolean;
+  /** A claim has become this node's: whatever has to be there before it is used. */
+  readonly claimed: (claim: Claim) => Promise<void>;
+  /** The client's state at a server ended with the node that had it. */
+  readonly stateLost: (server: string, client: ClientProfile) => void;
+}
+
+/**
+ * The upstreams of the whole cluster. What this node can serve it serves itself, without a detour; what another node
+ * owns goes there. A call that nobody began is tried elsewhere; one that may have run ends in UNKNOWN.
+ */
+export class ClusterUpstreams implements Upstreams {
+  readonly #deps: ClusterUpstreamsDeps;
+  /** Which other node a client's calls go to. */
+  readonly #homes = new Recent<{ readonly peer: string; readonly epoch: string | null }>(MAX_REMEMBERED);
+
+  constructor(deps: ClusterUpstreamsDeps) {
+    this.#deps = deps;
+  }
+
+  servers(): readonly Server[] {
+    return this.#deps.directory().servers;
+  }
+
+  call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const place = this.#place(server);
+    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    const key = this.#claimKey(place, exchange.client);
+    if (key === null && place.here) return this.#deps.local.call(server, request, exchange);
+    const claim = key === null ? null : this.#deps.claims.mine(server, key);
+    if (claim !== null) return this.#callOwned(claim, request, exchange);
+    return this.#callSomewhere(server, request, exchange);
+  }
+
+  /** A call that another node sent here. Never goes on to a third. */
+  async serve(server: string, request: Message, exchange: Exchange, epoch: string | null): Promise<Served> {
+    const place = this.#place(server);
+    if (place?.here !== true) return elsewhere(`${server} is not defined here`);
+    const key = this.#claimKey(place, exchange.client);
+    if (key === null) return this.#deps.local.call(server, request, exchange);
+    let claim = this.#deps.claims.mine(server, key);
+    if (claim === null) {
+      if (this.#deps.draining()) return elsewhere('this node takes nothing new');
+      try {
+        const owner = await this.#claim(place, key, exchange.client);
+        if (owner.kind === 'theirs') return elsewhere(`${server} is owned by ${owner.node}`);
+        ({ claim } = owner);
+      } catch (error) {
+        return elsewhere(error instanceof Error ? error.message : String(error));
+      }
+    } else if (epoch !== null && epoch !== claim.epoch) return elsewhere('the owner is another one since');
+    return this.#callOwned(claim, request, exchange);
+  }
+
+  notify(server: string, notification: Message, client: ClientProfile): void {
+    const place = this.#place(server);
+    const peer = place === undefined ? null : this.#peerOf(place, client);
+    if (peer === null) this.#deps.local.notify(server, notification, client);
+    else this.#deps.messages.notify(peer, server, notification, client);
+  }
+
+  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
+    const place = this.#place(server);
+    if (place === undefined || this.#listedHere(place)) return this.#deps.local.knownCatalog(server, client);
+    return this.#deps.catalogs.known(server, client);
+  }
+
+  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const place = this.#place(server);
+    if (place === undefined || this.#listedHere(place)) return this.#deps.local.catalog(server, client, waitMs);
+    const home = this.#homeFor(place, client);
+    if (home !== null) return this.#deps.catalogs.get(home, client, waitMs);
+    return Promise.resolve(this.#deps.catalogs.known(server, client));
+  }
+
+  connectionKey(server: string, client: ClientProfile): string | null {
+    const place = this.#place(server);
+    const peer = place === undefined ? null : this.#peerOf(place, client);
+    if (peer === null) return this.#deps.local.connectionKey(server, client);
+    return this.#deps.catalogs.key(server, client);
+  }
+
+  ownsConnection(server: string, client: ClientProfile): boolean {
+    const place = this.#place(server);
+    const peer = place === undefined ? null : this.#peerOf(place, client);
+    if (peer === null) return this.#deps.local.ownsConnection(server, client);
+    return this.#deps.catalogs.owns(server, client);
+  }
+
+  status(server: string): ServerStatus | null {
+    const place = this.#place(server);
+    if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);
+    return statusOf(place) ?? this.#deps.local.status(server);
+  }
+
+  statuses(): readonly ServerStatus[] {
+    const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
+    for (const [name, place] of this.#deps.directory().places) {
+      const status = this.#listedHere(place) ? null : statusOf(place);
+      if (status !== null) all.set(name, status);
+    }
+    return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async restart(server: string): Promise<void> {
+    const place = this.#place(server);
+    if (place === undefined || this.#listedHere(place)) return this.#deps.local.restart(server);
+    const peers = place.elsewhere.map(({ node }) => node.peer);
+    if (place.here || peers.length === 0) return this.#deps.local.restart(server);
+    await Promise.all(peers.map((peer) => this.#deps.messages.restart(peer, server)));
+  }
+
+  releaseSession(sessionId: string): void {
+    const { local, claims, catalogs, messages } = this.#deps;
+    local.releaseSession(sessionId);
+    for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
+    const peers = new Set<string>();
+    this.#homes.deleteWhere(({ peer }, name) => {
+      if (!name.endsWith(` ${sessionId}`)) return false;
+      peers.add(peer);
+      return true;
+    });
+    for (const peer of peers) messages.release(peer, sessionId);
+    catalogs.forgetSession(sessionId);
+  }
+
+  /** A client's session at another node has ended, and that node had its calls served here. */
+  released(sessionId: string): void {
+    const { local, claims } = this.#deps;
+    local.releaseSession(sessionId);
+    for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
+  }
+
+  /** Which home a catalogue is read from. */
+  homeOf(server: string): ForeignHome | null {
+    const place = this.#place(server);
+    if (place === undefined || this.#listedHere(place)) return null;
+    return place.elsewhere.find(({ node }) => node.state !== 'draining') ?? place.elsewhere[0] ?? null;
+  }
+
+  #place(server: string): Place | undefined {
+    return this.#deps.directory().places.get(server);
+  }
+
+  /** Whether this node lists the server itself. A singleton is listed where it runs. */
+  #listedHere(place: Place): boolean {
+    if (!place.here) return false;
+    return place.server.singleton !== true || !place.process || this.#deps.local.status(place.server.name) !== null;
+  }
+
+  #claimKey(place: Place, client: ClientProfile): string | null {
+    if (!place.process) return null;
+    if (place.server.isolation === 'shared' && place.server.singleton !== true) return null;
+    return claimKey(place, client, this.knownCatalog(place.server.name, client));
+  }
+
+  /** Whose state at another node's server the client's calls build on; null where everybody shares everything. */
+  #affinity(place: Place, client: ClientProfile): string | null {
+    const { isolation, name } = place.server;
+    const shared = isolation ?? (this.knownCatalog(name, client)?.hello.era === 'stateless' ? 'shared' : 'session');
+    return shared === 'shared' ? null : clientKey(client, shared);
+  }
+
+  #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
+    return this.#deps.owned.run(claim, () => this.#deps.local.call(claim.server, request, exchange));
+  }
+
+  async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { clock } = this.#deps;
+    const end = clock.now() + PLACE_MS;
+    let why = '';
+    for (;;) {
+      const place = this.#place(server);
+      if (place === undefined) return this.#deps.local.call(server, request, exchange);
+      if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
+      try {
+        const tried = await this.#tryCall(place, request, exchange);
+        if (tried.kind !== 'elsewhere') return tried;
+        why = tried.reason;
+      } catch (error) {
+        if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return failure(error);
+        throw error;
+      }
+      if (clock.now() >= end)
+        return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
+      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+    }
+  }
+
+  async #tryCall(place: Place, request: Message, exchange: Exchange): Promise<Served> {
+    const { client } = exchange;
+    const key = this.#claimKey(place, client);
+    if (key === null && place.here) return this.#deps.local.call(place.server.name, request, exchange);
+    if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
+    const mine = this.#deps.claims.mine(place.server.name, key);
+    if (mine !== null) return this.#callOwned(mine, request, exchange);
+    const name = `${place.server.name} ${key}`;
+    if (this.#knownHome(place, name) !== null) return this.#callForeign(place, key, null, request, exchange);
+    const owner = await this.#ownerOf(place, key, client);
+    if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
+    if (owner?.kind === 'mine') return this.#callOwned(owner.claim, request, exchange);
+    return this.#callForeign(place, key, owner, request, exchange);
+  }
+
+  /** Whose the key is; made this node's where that can be. null: nobody's, and not for this node to have. */
+  async #ownerOf(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
+    const { claims, draining } = this.#deps;
+    const { name } = place.server;
+    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.#claim(place, key, client);
+    return claims.owner(name, key);
+  }
+
+  async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
+    const { claims, claimed, stateLost } = this.#deps;
+    const { name } = place.server;
+    const whose = key === SINGLETON ? null : client;
+    const owner = await claims.claim(name, key, whose);
+    if (owner.kind === 'theirs') return owner;
+    await claimed(owner.claim);
+    if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
+      owner.claim.told = true;
+      stateLost(name, client);
+    }
+    return owner;
+  }
+
+  /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */
+  async #callForeign(
+    place: Place,
+    key: string | null,
+    owner: Owner | null,
+    request: Message,
+    exchange: Exchange,
+  ): Promise<Served> {
+    const { bus, catalogs, random } = this.#deps;
+    const { name } = place.server;
+    const remembered = `${name} ${key}`;
+    let home: ForeignHome | null;
+    let epoch: string | null = null;
+    const theirs = owner?.kind === 'theirs' ? owner : null;
+    const owning = theirs === null ? undefined : place.elsewhere.find(({ node }) => node.peer === theirs.peer);
+    if (owning !== undefined) {
+      home = owning;
+      epoch = theirs!.epoch;
+    } else if (theirs !== null && place.here) {
+      return elsewhere(`its owner ${theirs.node} is gone, and its lease not over yet`);
+    } else {
+      const known = key === null ? null : this.#knownHome(place, remembered);
+      // Where a dead node owned it, the home that is asked takes it over.
+      home = known?.home ?? spread(place.elsewhere, () => random.unit());
+      epoch = known?.epoch ?? null;
+      if (home === null) return elsewhere('no node that has it can be reached');
+    }
+    if (key !== null) this.#homes.set(remembered, { peer: home.node.peer, epoch });
+    const tried = await callRemotely(bus, home.node, name, request, exchange, epoch);
+    if (tried.kind === 'elsewhere') {
+      this.#homes.delete(remembered);
+      return tried;
+    }
+    if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
+    return tried.outcome;
+  }
+
+  #knownHome(place: Place, remembered: string): { readonly home: ForeignHome; readonly epoch: string | null } | null {
+    const known = this.#homes.get(remembered);
+    if (known === undefined) return null;
+    const home = place.elsewhere.find(({ node }) => node.peer === known.peer);
+    if (home === undefined) this.#homes.delete(remembered);
+    return home === undefined ? null : { home, epoch: known.epoch };
+  }
+
+  /** The other node that serves this client; null where it is this one, or not known. */
+  #peerOf(place: Place, client: ClientProfile): string | null {
+    const key = this.#claimKey(place, client);
+    if (key === null && place.here) return null;
+    const own = key ?? this.#affinity(place, client);
+    return own === null ? null : (this.#knownHome(place, `${place.server.name} ${own}`)?.home.node.peer ?? null);
+  }
+
+  #homeFor(place: Place, client: ClientProfile): ForeignHome | null {
+    const peer = this.#peerOf(place, client);
+    const served = place.elsewhere.find(({ node }) => node.peer === peer);
+    return served ?? this.homeOf(place.server.name);
+  }
+}
+
+function statusOf(place: Place): ServerStatus | null {
+  const statuses = place.elsewhere.map(({ offered }) => offered.status).filter((status) => status !== null);
+  return statuses.find(({ state }) => UP.has(state)) ?? statuses[0] ?? null;
+}
+
+const UP: ReadonlySet<string> = new Set(['running', 'connected', 'degraded']);
+
+function elsewhere(reason: string): Served {
+  return { kind: 'elsewhere', reason };
+}
+
+function calledOff(server: string, reason: string): GatewayError {
+  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
+}

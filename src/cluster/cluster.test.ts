@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  ClusterBench,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../test/support/cluster-bench.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { answer } from '../model/outcome.ts';
+import { notification, request, result } from '../protocol/compose.ts';
+
+async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
+  const made = new ClusterBench();
+  try {
+    await run(made);
+  } finally {
+    await made.dispose();
+  }
+}
+
+function call(node: PlayedNode, server: string, exchange = new TestExchange()): Promise<Outcome> {
+  return node.cluster.upstreams.call(server, exchange.request, exchange);
+}
+
+function textOf(outcome: Outcome): string {
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : `${outcome.error.code} ${outcome.error.message}`;
+}
+
+function wordOf(outcome: Outcome): string {
+  return outcome.kind === 'answer' ? 'RESULT' : outcome.error.outcome;
+}
+
+test("a server of another node's file is called there, byte for byte, with what it emits and asks", () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
+    assert.deepEqual(
+      a.cluster.upstreams.servers().map(({ name }) => name),
+      ['memory'],
+    );
+    let asked = '';
+    b.local.handle = ({ exchange, request: message, end }) => {
+      exchange.emit(notification('notifications/progress', '{"progress":1.0}', 'stateful'));
+      void exchange.ask(request('roots/list', '"q"', null, 'stateful')).then((reply) => {
+        asked = reply.bytes.toString();
+        end(answer(result('3', `{"echo":${message.body.toString()}}`, 'stateful')));
+      });
+    };
+    const exchange = new TestExchange();
+    const outcome = await nodes.until(call(a, 'memory', exchange));
+    assert.equal(textOf(outcome), '{"echo":{"name":"t","arguments":{"n":12345678901234567890}}}');
+    assert.deepEqual(exchange.emitted, [
+      '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.0}}',
+    ]);
+    assert.match(exchange.asked[0]!, /roots\/list/);
+    assert.match(asked, /"answer":1\.0/);
+  }));
+
+test('H5: a cancelled call is cancelled at the node that serves it', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
+    b.local.keeps = true;
+    const exchange = new TestExchange();
+    const running = call(a, 'memory', exchange);
+    await nodes.pass(200);
+    const reasons: string[] = [];
+    b.local.calls[0]!.exchange.onCancel = (reason) => reasons.push(reason);
+    exchange.cancel('the client left');
+    const outcome = await nodes.until(running);
+    assert.equal(outcome.kind === 'failure' && outcome.error.code, 'CANCELLED');
+    await nodes.pass(100);
+    assert.deepEqual(reasons, ['the client left']);
+  }));
+
+test('fault:F30 H7: the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('files', { transport: remoteSpec });
+    const a = await nodes.join('a', []);
+    const homes = [await nodes.join('b', [server]), await nodes.join('c', [server])];
+    for (const { local } of homes) local.keeps = true;
+    const exchange = new TestExchange();
+    const running = call(a, 'files', exchange);
+    await nodes.pass(300);
+    const owner = homes.find(({ local }) => local.calls.length > 0)!;
+    owner.cut();
+    const cutAt = nodes.clock.now();
+    const outcome = await nodes.until(running);
+    assert.equal(wordOf(outcome), 'UNKNOWN');
+    assert.ok(nodes.clock.now() - cutAt <= 2_000, `${nodes.clock.now() - cutAt} ms`);
+    const other = homes.find((node) => node !== owner)!;
+    other.local.keeps = false;
+    assert.equal(textOf(await nodes.until(call(a, 'files'))), `{"node":"${other.id}"}`);
+  }));
+
+test('C4 H4: the processes of a session live where they were started, and are called from everywhere', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"a"}');
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('two')))), '{"node":"b"}');
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('two')))), '{"node":"b"}');
+  }));
+
+test('fault:F29 fault:F31: a node that is cut off stops by its own clock before another one takes over: never two owners', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    a.local.keeps = true;
+    const stuck = call(a, 'memory', new TestExchange('one'));
+    await nodes.pass(100);
+    a.cut();
+    const cutAt = nodes.clock.now();
+    let both = 0;
+    let fencedAt = 0;
+    let takenAt = 0;
+    await nodes.pass(1_550);
+    const taken = call(b, 'memory', new TestExchange('one'));
+    await nodes.pass(5_000, () => {
+      const fenced = a.cluster.state === 'fenced';
+      const owned = b.local.calls.length > 0;
+      if (!fenced && owned) both++;
+      if (fenced && fencedAt === 0) fencedAt = nodes.clock.now() - cutAt;
+      if (owned && takenAt === 0) takenAt = nodes.clock.now() - cutAt;
+    });
+    assert.equal(both, 0);
+    assert.ok(fencedAt > 0 && fencedAt <= 2_050, `fenced after ${fencedAt} ms`);
+    assert.ok(takenAt >= 2_000 && takenAt <= 3_000, `taken after ${takenAt} ms`);
+    assert.equal(textOf(await taken), '{"node":"b"}');
+    assert.equal(wordOf(await stuck), 'UNKNOWN');
+    assert.deepEqual(
+      b.events.heard.filter((text) => text.startsWith('stateLost')),
+      ['stateLost memory one'],
+    );
+    const refused = await nodes.until(call(a, 'memory', new TestExchange('three')));
+    assert.equal(wordOf(refused), 'NOT_SENT');
+    assert.equal(refused.kind === 'failure' && refused.error.data.retryable, true);
+    a.restore();
+    await nodes.pass(2_000);
+    assert.equal(a.cluster.state, 'ready');
+    assert.deepEqual(a.local.surrendered, ['memory one']);
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
+  }));
+
+test('fault:F28: what nobody took while the bus was away is used again, under its own epoch', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const shared = serverNamed('shared', { isolation: 'shared' });
+    const a = await nodes.join('a', [server, shared]);
+    const owned = await a.cluster.ownership.own(server, new TestExchange('one').client, 'session');
+    const { epoch } = owned;
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    a.cut();
+    await nodes.pass(5_000);
+    assert.equal(owned.stillMine, false);
+    assert.equal(wordOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), 'NOT_SENT');
+    assert.equal(textOf(await nodes.until(call(a, 'shared', new TestExchange('one')))), '{"node":"a"}');
+    a.restore();
+    await nodes.pass(2_000);
+    assert.equal(owned.stillMine, true);
+    assert.equal(owned.epoch, epoch);
+    assert.deepEqual(a.local.surrendered, []);
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
+  }));
+
+test('a singleton runs on one node, is called from all, and moves when that node is gone', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('one', { singleton: true });
+    const all = [await nodes.join('a', [server]), await nodes.join('b', [server]), await nodes.join('c', [server])];
+    const running = () => all.filter(({ local }) => local.desired.has('one')).map(({ id }) => id);
+    await nodes.pass(1_500);
+    assert.deepEqual(running(), ['a']);
+    for (const node of all) assert.equal(textOf(await nodes.until(call(node, 'one'))), '{"node":"a"}');
+    all[0]!.cut();
+    await nodes.pass(6_000);
+    const moved = running().filter((id) => id !== 'a');
+    assert.equal(moved.length, 1, running().join());
+    assert.equal(textOf(await nodes.until(call(all[1]!, 'one'))), `{"node":"${moved[0]}"}`);
+    assert.equal(textOf(await nodes.until(call(all[2]!, 'one'))), `{"node":"${moved[0]}"}`);
+    all[0]!.restore();
+    await nodes.pass(3_000);
+    assert.deepEqual(running(), moved);
+    assert.equal(textOf(await nodes.until(call(all[0]!, 'one'))), `{"node":"${moved[0]}"}`);
+  }));
+
+test('what a server tells of its own accord goes to the node that has the session', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [serverNamed('memory', { isolation: 'session' })]);
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    b.cluster.events.notification('memory', 'one', notification('notifications/message', '{}', 'stateful'), 'one');
+    b.cluster.events.outdated('memory', null);
+    const reply = b.cluster.events.request('memory', 'one', request('roots/list', '5', null, 'stateful'), 'one');
+    assert.match((await nodes.until(reply)).bytes.toString(), /"roots":\[\]/);
+    await nodes.pass(100);
+    assert.deepEqual(
+      a.events.heard.filter((text) => !text.startsWith('catalogChanged')),
+      ['notification memory one notifications/message', 'outdated memory', 'request memory one roots/list'],
+    );
+    assert.deepEqual(b.events.heard, ['outdated memory']);
+    a.cluster.upstreams.releaseSession('one');
+    await nodes.pass(200);
+    assert.deepEqual(b.local.released, ['one']);
+  }));
+
+test('a node that drains takes nothing new, and others have at once what it owned', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    a.cluster.drain();
+    await nodes.pass(200);
+    assert.equal(a.cluster.notReady, 'draining');
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('new')))), '{"node":"b"}');
+    const closing = a.cluster.close();
+    await nodes.pass(100);
+    await closing;
+    const leftAt = nodes.clock.now();
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
+    assert.ok(nodes.clock.now() - leftAt < 500, `${nodes.clock.now() - leftAt} ms`);
+  }));

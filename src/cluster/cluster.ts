@@ -1,0 +1,400 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Bus } from '../bus/bus.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type Claim, Claims } from './claims.ts';
+import { ClusterUpstreams } from './cluster-upstreams.ts';
+import { type Directory, directory } from './directory.ts';
+import { ForeignCatalogs } from './foreign-catalogs.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+import { LoopWatch } from './loop-watch.ts';
+import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './node-lease.ts';
+import type { NodeState, NodeView } from './node-state.ts';
+import { Nodes, PROTOCOLS } from './nodes.ts';
+import { Offers } from './offers.ts';
+import { OwnOffer } from './own-offer.ts';
+import { OwnedCalls } from './owned-calls.ts';
+import { SINGLETON } from './placement.ts';
+import { ProcessOwnership } from './process-ownership.ts';
+import { RelayedEvents } from './relayed-events.ts';
+import { ServedCalls } from './served-calls.ts';
+import { SideMessages } from './side-messages.ts';
+import { Singletons } from './singletons.ts';
+import { Users } from './users.ts';
+
+/** What the cluster needs of the servers of this node. */
+export interface LocalUpstreams extends Upstreams {
+  apply(servers: ReadonlyMap<string, Server>): Promise<void>;
+  /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
+  surrender(server: string, whose: ClientProfile | 'spare' | null): void;
+}
+
+export interface ClusterDeps {
+  readonly bus: Bus;
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The operator's name for this node. */
+  readonly node: string;
+  readonly version: string;
+  /** Known to all nodes and nobody else. */
+  readonly key: Buffer;
+  /** This node's gateway. */
+  readonly events: UpstreamEvents;
+  /** The set of servers is another one, wherever they are. */
+  readonly serversChanged: () => void;
+  /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
+  readonly watchLoop?: boolean;
+}
+
+const LEASES = 'trunkline_leases';
+const CLAIMS = 'trunkline_claims';
+
+/** A node of the cluster as people see it. */
+export interface NodeReport extends NodeView {
+  readonly here: boolean;
+  readonly servers: readonly string[];
+}
+
+/** This node's part in the cluster: what it knows of the others, what it owns, what it does for them. */
+export class Cluster {
+  readonly upstreams: Upstreams;
+  readonly events: UpstreamEvents;
+  readonly ownership: Ownership;
+  readonly #deps: ClusterDeps;
+  readonly #local: () => LocalUpstreams;
+  readonly #nodes: Nodes;
+  readonly #offer: OwnOffer;
+  readonly #offers: Offers;
+  readonly #lease: NodeLease;
+  readonly #claims: Claims;
+  readonly #owned: OwnedCalls;
+  readonly #catalogs: ForeignCatalogs;
+  readonly #messages: SideMessages;
+  readonly #served: ServedCalls;
+  readonly #singletons: Singletons;
+  readonly #router: ClusterUpstreams;
+  readonly #users = new Users();
+  readonly #loop: LoopWatch;
+  readonly #startedAt: number;
+  readonly #offEvent: () => void;
+  #desired: ReadonlyMap<string, Server> = new Map();
+  #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
+  #conflicts = '';
+  #draining = false;
+  #joined = false;
+  #onJoined: () => void = () => {};
+
+  /** `local` is not asked before `apply`. */
+  constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
+    const { bus, clock, random, logger, node, key } = deps;
+    this.#deps = deps;
+    this.#local = local;
+    this.#startedAt = clock.wall();
+    this.#loop = new LoopWatch(clock, logger);
+    const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
+    this.#lease = new NodeLease({
+      store: leases,
+      clock,
+      logger,
+      peer: bus.peer,
+      node,
+      over: () => this.#fenced(),
+      regained: (how) => this.#regained(how),
+    });
+    this.#claims = new Claims({
+      store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),
+      leases,
+      clock,
+      logger,
+      node,
+      peer: bus.peer,
+      lease: () => this.#lease,
+      lost: (claim) => this.#lost(claim),
+    });
+    this.#owned = new OwnedCalls(this.#claims);
+    this.#offer = new OwnOffer({
+      clock,
+      key,
+      status: (server) => local().status(server),
+      changed: () => this.#nodes.tell(),
+    });
+    this.#nodes = new Nodes({
+      bus,
+      clock,
+      logger,
+      self: () => this.#self(),
+      changed: () => {
+        this.#offers.refresh();
+        this.#rebuild();
+      },
+      lost: ({ peer }) => {
+        this.#users.forgetPeer(peer);
+        this.#singletons.look();
+      },
+    });
+    this.#offers = new Offers({
+      bus,
+      clock,
+      nodes: this.#nodes,
+      logger,
+      own: () => this.#offer.text(),
+      changed: () => this.#rebuild(),
+    });
+    const relayed = new RelayedEvents({
+      here: deps.events,
+      users: this.#users,
+      messages: () => this.#messages,
+      catalogChanged: (server) => this.#offer.catalogChanged(server),
+      statusChanged: () => this.#offer.statusChanged(),
+    });
+    this.events = relayed;
+    this.#messages = new SideMessages(bus, logger, {
+      notify: (server, notification, client) => local().notify(server, notification, client),
+      release: (sessionId) => this.#router.released(sessionId),
+      notification: (server, sessionId, message, itsKey) =>
+        deps.events.notification(server, sessionId, message, itsKey),
+      outdated: (server, message) => deps.events.outdated(server, message),
+      stateLost: (server, sessionId, cause) => deps.events.stateLost(server, sessionId, cause),
+      connectionChanged: (server, itsKey, change) => deps.events.connectionChanged(server, itsKey, change),
+      request: (server, sessionId, message, itsKey) => deps.events.request(server, sessionId, message, itsKey),
+      restart: (server) => local().restart(server),
+    });
+    this.#singletons = new Singletons({
+      clock,
+      logger,
+      claims: this.#claims,
+      able: () => this.#lease.held && !this.#draining,
+      changed: () => this.#applyLocal(),
+    });
+    this.#catalogs = new ForeignCatalogs({
+      bus,
+      logger,
+      local: (server, client, waitMs) => local().catalog(server, client, waitMs),
+      localKey: (server, client) => local().connectionKey(server, client),
+      used: (server, client, by) => this.#users.used(server, client, by),
+      changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
+    });
+    this.#router = new ClusterUpstreams({
+      bus,
+      clock,
+      random,
+      get local() {
+        return local();
+      },
+      claims: this.#claims,
+      owned: this.#owned,
+      catalogs: this.#catalogs,
+      messages: this.#messages,
+      directory: () => this.#directory,
+      draining: () => this.#draining,
+      claimed: (claim) => this.#claimed(claim),
+      stateLost: (server, { sessionId }) => {
+        if (sessionId !== null) relayed.stateLost(server, sessionId, 'restarted');
+      },
+    });
+    this.upstreams = this.#router;
+    this.#served = new ServedCalls({
+      bus,
+      nodeEpoch: () => this.#nodeEpoch,
+      run: (server, request, exchange, epoch) => this.#router.serve(server, request, exchange, epoch),
+      connection: (server, client) => ({
+        key: local().connectionKey(server, client),
+        own: local().ownsConnection(server, client),
+      }),
+      used: (server, client, by) => this.#users.used(server, client, by),
+    });
+    this.ownership = new ProcessOwnership(this.#claims, () => this.#nodeEpoch, bus.peer);
+    this.#offEvent = bus.onEvent((event) => {
+      if (event.type !== 'connected') return;
+      // Whatever was said meanwhile was not heard: everybody is asked anew.
+      this.#nodes.tell();
+      this.#offers.refresh();
+    });
+  }
+  get state(): NodeState {
+    if (this.#draining) return 'draining';
+    if (this.#lease.held) return 'ready';
+    return this.#joined ? 'fenced' : 'joining';
+  }
+
+  /** Why this node should get no new calls from outside; null when it may. */
+  get notReady(): string | null {
+    switch (this.state) {
+      case 'ready':
+        return null;
+      case 'draining':
+        return 'draining';
+      case 'joining':
+        return 'this node has not joined its cluster yet';
+      default:
+        return 'fenced: this node has no lease, because it does not reach the store of its cluster';
+    }
+  }
+
+  /** The definitions of this node's own files. */
+  async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
+    this.#desired = servers;
+    this.#offer.replace(servers.values());
+    this.#singletons.replace(servers.values());
+    this.#rebuild();
+    await this.#applyLocal();
+  }
+
+  start(): void {
+    this.#loop.start(this.#deps.watchLoop ?? true);
+    this.#nodes.start();
+    this.#lease.start();
+  }
+
+  /** Resolves when this node has its lease, at the latest after `waitMs`. */
+  joined(waitMs: number): Promise<void> {
+    if (this.#joined) return Promise.resolve();
+    return new Promise((resolve) => {
+      const disarm = this.#deps.clock.after(waitMs, resolve);
+      this.#onJoined = () => {
+        disarm();
+        resolve();
+      };
+    });
+  }
+
+  /** Takes nothing new from now on; what is owned is served until `close`. */
+  drain(): void {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#nodes.tell();
+  }
+
+  /** Calls of other nodes, and to what is owned, that have not ended. */
+  get inFlight(): number {
+    return this.#served.load;
+  }
+
+  nodes(): readonly NodeReport[] {
+    const names = (servers: Iterable<string>): string[] => [...servers].sort();
+    const own = { ...this.#self(), here: true, servers: names(this.#offer.servers.map(({ name }) => name)) };
+    const others = [...this.#nodes.others()].map((node) => ({
+      ...node,
+      here: false,
+      servers: names((this.#offers.of(node.peer) ?? []).map(({ definition }) => definition.name)),
+    }));
+    return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  get conflicts(): Directory['conflicts'] {
+    return this.#directory.conflicts;
+  }
+
+  /** After the servers of this node have ended: others may have at once what it owned. */
+  async close(): Promise<void> {
+    this.#draining = true;
+    this.#offEvent();
+    this.#singletons.close();
+    await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
+    await this.#lease.close();
+    this.#served.close();
+    this.#catalogs.close();
+    this.#messages.close();
+    this.#offers.close();
+    this.#offer.close();
+    this.#nodes.close();
+    await this.#loop.close();
+  }
+
+  get #nodeEpoch(): string {
+    return this.#lease.since === 0 ? '' : `${this.#claims.incarnation}.${this.#lease.since}`;
+  }
+
+  #self(): NodeView {
+    return {
+      id: this.#deps.node,
+      peer: this.#deps.bus.peer,
+      state: this.state,
+      protocols: PROTOCOLS,
+      version: this.#deps.version,
+      epoch: this.#nodeEpoch,
+      offer: this.#offer.version,
+      load: this.#served.load,
+      startedAt: this.#startedAt,
+    };
+  }
+
+  #rebuild(): void {
+    const own = new Map<string, { server: Server; digest: string; process: boolean }>();
+    for (const server of this.#offer.servers) {
+      own.set(server.name, { server, digest: this.#offer.digest(server), process: isOwnProcess(server) });
+    }
+    const others = [...this.#nodes.others()].map((node) => [node, this.#offers.of(node.peer) ?? []] as const);
+    const before = this.#directory;
+    this.#directory = directory({ id: this.#deps.node, servers: own }, others);
+    this.#tellConflicts();
+    this.#catalogs.refresh((server) => this.#router.homeOf(server));
+    if (sameServers(before, this.#directory)) this.#directory = { ...this.#directory, servers: before.servers };
+    else this.#deps.serversChanged();
+  }
+
+  #tellConflicts(): void {
+    const { conflicts } = this.#directory;
+    const text = JSON.stringify(conflicts);
+    if (text === this.#conflicts) return;
+    this.#conflicts = text;
+    for (const { server, sides } of conflicts) {
+      this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
+    }
+  }
+
+  #applyLocal(): Promise<void> {
+    const here = [...this.#desired].filter(([, server]) => this.#singletons.runsHere(server));
+    return this.#local().apply(new Map(here));
+  }
+
+  async #claimed({ server, key }: Claim): Promise<void> {
+    if (key === SINGLETON) await this.#singletons.begin(server);
+  }
+
+  async #regained(how: Regained): Promise<void> {
+    await this.#claims.regained(how);
+    queueMicrotask(() => {
+      const first = !this.#joined;
+      this.#joined = true;
+      if (first) this.#onJoined();
+      this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
+      this.#nodes.tell();
+      this.#singletons.look();
+    });
+  }
+
+  /**
+   * The lease is over. After a pause of this process others have long taken what it owned: everything of that ends. When
+   * only the store cannot be reached the processes are kept, silent, in case nobody else has taken them.
+   */
+  #fenced(): void {
+    const paused = this.#loop.stoodStill(STOP_MS);
+    this.#deps.logger.error('node_fenced', { paused, owned: this.#claims.size });
+    this.#owned.fence(() => true);
+    if (paused) for (const claim of this.#claims.abandon()) this.#lost(claim);
+    this.#nodes.tell();
+  }
+
+  #lost(claim: Claim): void {
+    const { server, key, client } = claim;
+    this.#owned.fence((one) => one === claim);
+    this.#local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
+    if (key === SINGLETON) this.#singletons.lost(server);
+  }
+}
+
+function sameServers(before: Directory, now: Directory): boolean {
+  if (before.servers.length !== now.servers.length) return false;
+  return now.servers.every((server, i) => {
+    const old = before.servers[i]!;
+    return old === server || (!now.places.get(server.name)!.here && isDeepStrictEqual(old, server));
+  });
+}

@@ -1,0 +1,105 @@
+import type { Server } from '../model/server.ts';
+import { foreignServer } from './foreign-server.ts';
+import type { NodeView } from './node-state.ts';
+import type { OfferedServer } from './own-offer.ts';
+
+/** Another node that has a server, with what it says of it. */
+export interface ForeignHome {
+  readonly node: NodeView;
+  readonly offered: OfferedServer;
+}
+
+/** Nodes that mean different things by one name. */
+export interface Conflict {
+  readonly server: string;
+  /** By definition, the one that calls go to first: the names of its nodes. */
+  readonly sides: readonly (readonly string[])[];
+}
+
+/** Where a server's calls can go. */
+export interface Place {
+  /** As everybody in front of the upstreams knows it. */
+  readonly server: Server;
+  /** Whether each of its connections is a process. */
+  readonly process: boolean;
+  /** This node is one of its homes, with the definition that calls go to. */
+  readonly here: boolean;
+  readonly elsewhere: readonly ForeignHome[];
+}
+
+export interface OwnServers {
+  readonly id: string;
+  /** Enabled servers of the own files with their digests. */
+  readonly servers: ReadonlyMap<
+    string,
+    { readonly server: Server; readonly digest: string; readonly process: boolean }
+  >;
+}
+
+export interface Directory {
+  readonly places: ReadonlyMap<string, Place>;
+  /** Sorted by name. */
+  readonly servers: readonly Server[];
+  readonly conflicts: readonly Conflict[];
+}
+
+interface Side {
+  readonly digest: string;
+  readonly homes: ForeignHome[];
+  own: boolean;
+  nodes: string[];
+}
+
+/**
+ * All servers of the cluster, from what each node offers. Equal definitions are one server with several homes; of
+ * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. Pure:
+ * every node that knows the same comes to the same.
+ */
+export function directory(own: OwnServers, others: Iterable<readonly [NodeView, readonly OfferedServer[]]>): Directory {
+  const sidesOf = new Map<string, Side[]>();
+  const side = (name: string, digest: string): Side => {
+    let sides = sidesOf.get(name);
+    if (sides === undefined) {
+      sides = [];
+      sidesOf.set(name, sides);
+    }
+    let found = sides.find((one) => one.digest === digest);
+    if (found === undefined) {
+      found = { digest, homes: [], own: false, nodes: [] };
+      sides.push(found);
+    }
+    return found;
+  };
+  for (const [name, { digest }] of own.servers) {
+    const one = side(name, digest);
+    one.own = true;
+    one.nodes.push(own.id);
+  }
+  for (const [node, offered] of others) {
+    for (const server of offered) {
+      const one = side(server.definition.name, server.digest);
+      one.homes.push({ node, offered: server });
+      if (!one.nodes.includes(node.id)) one.nodes.push(node.id);
+    }
+  }
+  const places = new Map<string, Place>();
+  const conflicts: Conflict[] = [];
+  for (const name of [...sidesOf.keys()].sort()) {
+    const sides = sidesOf.get(name)!;
+    for (const one of sides) one.nodes.sort();
+    sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
+    const [first] = sides as [Side];
+    if (sides.length > 1) conflicts.push({ server: name, sides: sides.map(({ nodes }) => nodes) });
+    places.set(name, placeOf(name, first, own));
+  }
+  return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
+}
+
+function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Place {
+  if (here) {
+    const { server, process } = own.servers.get(name)!;
+    return { server, process, here, elsewhere: homes };
+  }
+  const { definition } = homes[0]!.offered;
+  return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes };
+}

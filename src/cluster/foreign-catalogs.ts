@@ -1,0 +1,163 @@
+import type { Bus } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
+import { type ClientText, clientOf, clientText } from './client-codec.ts';
+import type { ForeignHome } from './directory.ts';
+import { packFrame, unpackFrame } from './frame.ts';
+import { Recent } from './recent.ts';
+
+interface CatalogRequest {
+  readonly server: string;
+  readonly client: ClientText;
+  readonly waitMs: number;
+}
+
+interface CatalogReply {
+  readonly catalog: CatalogText | null;
+  readonly key: string | null;
+}
+
+interface Kept {
+  readonly catalog: ServerCatalog;
+  readonly client: ClientProfile;
+  /** What the home said when it was read. */
+  readonly generation: number;
+  readonly peer: string;
+}
+
+const MAX_KEPT = 4_096;
+const MAX_KEYS = 65_536;
+const SLACK_MS = 1_000;
+const MAX_READS = 1_000;
+
+export interface ForeignCatalogsDeps {
+  readonly bus: Bus;
+  readonly logger: Logger;
+  /** What is listed here. */
+  readonly local: (server: string, client: ClientProfile, waitMs: number) => Promise<ServerCatalog | null>;
+  readonly localKey: (server: string, client: ClientProfile) => string | null;
+  readonly used: (server: string, client: ClientProfile, by: string) => void;
+  readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
+}
+
+/**
+ * What servers of other nodes offer: read there once, kept, and read again when their node says that something changed.
+ * Also under which key of theirs a client's connection is known there.
+ */
+export class ForeignCatalogs {
+  readonly #deps: ForeignCatalogsDeps;
+  readonly #kept = new Recent<Kept>(MAX_KEPT);
+  readonly #keys = new Recent<{ readonly key: string | null; readonly own: boolean }>(MAX_KEYS);
+  readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
+  readonly #serving: { close(): void };
+
+  constructor(deps: ForeignCatalogsDeps) {
+    this.#deps = deps;
+    this.#serving = deps.bus.serve(
+      subject(deps.bus.peer),
+      async (serving) => {
+        const { server, client, waitMs } = unpackFrame<CatalogRequest>(serving.payload).header;
+        const profile = clientOf(client);
+        deps.used(server, profile, serving.from);
+        const catalog = await deps.local(server, profile, waitMs);
+        const key = deps.localKey(server, profile);
+        const packed = catalog === null ? null : catalogText(catalog);
+        const reply: CatalogReply = { catalog: packed?.text ?? null, key };
+        serving.answer(packFrame(reply, packed?.pieces ?? []));
+      },
+      { concurrency: MAX_READS },
+    );
+  }
+
+  known(server: string, client: ClientProfile): ServerCatalog | null {
+    return this.#kept.get(catalogKey(server, client))?.catalog ?? null;
+  }
+
+  key(server: string, client: ClientProfile): string | null {
+    return this.#keys.get(clientName(server, client))?.key ?? null;
+  }
+
+  owns(server: string, client: ClientProfile): boolean {
+    return this.#keys.get(clientName(server, client))?.own ?? false;
+  }
+
+  /** A call has told over which connection the client is served there. */
+  learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
+    this.#keys.set(clientName(server, client), { key, own });
+  }
+
+  /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
+  async get(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const { name } = home.offered.definition;
+    const kept = this.#kept.get(catalogKey(name, client));
+    const current = kept?.peer === home.node.peer && kept.generation === home.offered.catalogs;
+    if (kept !== undefined && current) return kept.catalog;
+    const reading = this.#read(home, client, waitMs);
+    return kept === undefined ? reading : kept.catalog;
+  }
+
+  /** The homes' offers are others: what has changed there is read again, and whoever is concerned is told. */
+  refresh(homeOf: (server: string) => ForeignHome | null): void {
+    for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
+      const home = homeOf(catalog.server);
+      if (home === null) this.#kept.delete(key);
+      else if (home.node.peer !== peer || home.offered.catalogs !== generation) void this.#read(home, client, 0);
+    }
+  }
+
+  forgetSession(sessionId: string): void {
+    this.#keys.deleteWhere((_, key) => key.endsWith(`\n${sessionId}`));
+  }
+
+  close(): void {
+    this.#serving.close();
+  }
+
+  #read(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const key = catalogKey(home.offered.definition.name, client);
+    const running = this.#reading.get(key);
+    if (running !== undefined) return running;
+    const reading = this.#readNow(home, client, waitMs).finally(() => this.#reading.delete(key));
+    this.#reading.set(key, reading);
+    return reading;
+  }
+
+  async #readNow(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+    const { bus, logger, changed } = this.#deps;
+    const { node, offered } = home;
+    const server = offered.definition.name;
+    const request: CatalogRequest = { server, client: clientText(client), waitMs };
+    const call = bus.call(subject(node.peer), packFrame(request), { to: node.peer, deadlineMs: waitMs + SLACK_MS });
+    const outcome = await call.outcome;
+    try {
+      if (outcome.kind === 'failure') throw outcome.error;
+      const { header, pieces } = unpackFrame<CatalogReply>(outcome.payload);
+      this.learn(server, client, header.key, this.owns(server, client));
+      if (header.catalog === null) return null;
+      const catalog = catalogOf(header.catalog, pieces);
+      const before = this.#kept.peek(catalogKey(server, client));
+      this.#kept.set(catalogKey(server, client), { catalog, client, generation: offered.catalogs, peer: node.peer });
+      if (before?.catalog.digest !== catalog.digest) changed(server, catalog.fingerprint, LIST_KINDS);
+      return catalog;
+    } catch (error) {
+      logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
+      return null;
+    }
+  }
+}
+
+function subject(peer: string): string {
+  return `trunkline.catalog.${peer}`;
+}
+
+/** A server may offer another thing in each era, and to each set of capabilities. */
+function catalogKey(server: string, { sessionId, fingerprint }: ClientProfile): string {
+  return `${server}\n${sessionId === null ? 'stateless' : 'stateful'}\n${fingerprint}`;
+}
+
+function clientName(server: string, client: ClientProfile): string {
+  const { sessionId, principal, fingerprint, handle } = client;
+  return `${server}\n${sessionId ?? `${principal.id} ${fingerprint} ${handle ?? ''}`}`;
+}

@@ -1,0 +1,59 @@
+import type { Server, TransportSpec } from '../model/server.ts';
+
+/** A definition as other nodes may know it: what they need to serve callers, and nothing of how the server is reached. */
+export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools'> {
+  readonly transport: TransportSpec['type'];
+  /** Whether each of its connections is a process of the node's own. */
+  readonly process: boolean;
+  readonly toolTimeoutMs: readonly (readonly [string, number])[];
+  readonly tools: { readonly include: readonly string[] | null; readonly exclude: readonly string[] };
+}
+
+export function serverText(server: Server, process: boolean): ServerText {
+  const { transport, toolTimeoutMs, tools, ...rest } = server;
+  return {
+    ...rest,
+    connectionDigest: '',
+    transport: transport.type,
+    process,
+    toolTimeoutMs: [...toolTimeoutMs],
+    tools: { include: tools.include === null ? null : [...tools.include], exclude: [...tools.exclude] },
+  };
+}
+
+/** The server of another node, as one of ours to everybody in front of the upstreams. */
+export function foreignServer(text: ServerText): Server {
+  const { transport, process, toolTimeoutMs, tools, ...rest } = text;
+  return {
+    ...rest,
+    transport: transportOf(transport, process),
+    toolTimeoutMs: new Map(toolTimeoutMs),
+    tools: { include: tools.include === null ? null : new Set(tools.include), exclude: new Set(tools.exclude) },
+  };
+}
+
+function transportOf(type: TransportSpec['type'], process: boolean): TransportSpec {
+  switch (type) {
+    case 'stdio':
+      return { type, command: '', args: [], env: {}, inheritEnv: false, cwd: '' };
+    case 'docker':
+      return { type, target: process ? { image: NO_IMAGE } : { container: '' }, env: {}, engine: null };
+    case 'memory':
+      return { type, key: '' };
+    default:
+      return { type, url: '', headers: {}, tls: {} };
+  }
+}
+
+const NO_IMAGE = {
+  name: '',
+  command: [],
+  entrypoint: null,
+  cwd: null,
+  user: null,
+  network: null,
+  volumes: [],
+  readOnly: true,
+  labels: {},
+  limits: { memoryBytes: null, cpus: null, pids: null },
+};

@@ -1,0 +1,70 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import { Message, type MessageKind } from '../model/message.ts';
+
+/** The protocol that nodes speak with each other. A node understands its own and the one before. */
+export const PROTOCOL = 1;
+export const OLDEST_PROTOCOL = 1;
+
+/** A header in JSON, and pieces of bytes that stay as they are. */
+export interface Frame<Header> {
+  readonly header: Header;
+  readonly pieces: readonly Buffer[];
+}
+
+const LENGTH_BYTES = 4;
+/** Of one header: a definition, a client, what is known of a node. Everything large is a piece. */
+const MAX_HEADER_BYTES = 8 * 1024 * 1024;
+
+export function packFrame(header: object, pieces: readonly Buffer[] = []): Buffer[] {
+  const sizes = pieces.map(({ length }) => length);
+  const text = Buffer.from(JSON.stringify({ ...header, protocol: PROTOCOL, sizes }));
+  const length = Buffer.allocUnsafe(LENGTH_BYTES);
+  length.writeUInt32BE(text.length);
+  return [length, text, ...pieces];
+}
+
+/** Throws GatewayError for what no node of this protocol, or the one before, can have sent. */
+export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
+  const length = bytes.length < LENGTH_BYTES ? -1 : bytes.readUInt32BE(0);
+  if (length < 0 || length > MAX_HEADER_BYTES || LENGTH_BYTES + length > bytes.length) throw malformed('cut short');
+  let header: { protocol?: unknown; sizes?: unknown };
+  try {
+    header = JSON.parse(bytes.toString('utf8', LENGTH_BYTES, LENGTH_BYTES + length));
+  } catch (cause) {
+    throw malformed('no JSON', cause);
+  }
+  const { protocol, sizes } = header;
+  if (typeof protocol !== 'number' || protocol < OLDEST_PROTOCOL) throw malformed(`of protocol ${String(protocol)}`);
+  if (!Array.isArray(sizes)) throw malformed('without its sizes');
+  const pieces: Buffer[] = [];
+  let at = LENGTH_BYTES + length;
+  for (const size of sizes as unknown[]) {
+    if (typeof size !== 'number' || size < 0 || at + size > bytes.length) throw malformed('cut short');
+    pieces.push(bytes.subarray(at, at + size));
+    at += size;
+  }
+  return { header: header as Header, pieces };
+}
+
+/** Where the envelope lies in a message: the message itself is a piece. */
+export interface MessageHead {
+  readonly kind: MessageKind;
+  readonly era: Message['era'];
+  readonly method: string;
+  /** Start and end of the id, start and end of the body. */
+  readonly at: readonly [number, number, number, number];
+}
+
+export function headOf({ kind, era, method, idStart, idEnd, bodyStart, bodyEnd }: Message): MessageHead {
+  return { kind, era, method, at: [idStart, idEnd, bodyStart, bodyEnd] };
+}
+
+/** The message as the other node scanned it. */
+export function messageOf({ kind, era, method, at }: MessageHead, bytes: Buffer): Message {
+  for (const place of at) if (!(place >= -1 && place <= bytes.length)) throw malformed('with ranges beyond its bytes');
+  return new Message(bytes, kind, era, method, ...at);
+}
+
+function malformed(what: string, cause?: unknown): GatewayError {
+  return new GatewayError('INTERNAL', `a message of another node is ${what}`, { outcome: 'REFUSED', cause });
+}

@@ -1,0 +1,83 @@
+import { Worker } from 'node:worker_threads';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+const BEAT_MS = 100;
+/** A loop that does not turn for so long is reported, from outside of it. */
+const BLOCKED_MS = 1_000;
+
+/**
+ * Whether this process stood still: its event loop was blocked, or the whole of it was stopped. The first is seen, while
+ * it lasts, by a thread of its own, which says so on standard error because nobody else can; the second only afterwards.
+ */
+export class LoopWatch {
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #beats = new Int32Array(new SharedArrayBuffer(4));
+  #worker: Worker | null = null;
+  #beatAt: number;
+  #stillUntil = Number.NEGATIVE_INFINITY;
+  #stop: () => void = () => {};
+
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#beatAt = clock.now();
+  }
+
+  start(thread = true): void {
+    this.#beatAt = this.#clock.now();
+    this.#beat();
+    if (!thread) return;
+    const workerData = { beats: this.#beats, blockedMs: BLOCKED_MS };
+    const worker = new Worker(WATCHER, { eval: true, workerData, stdout: false, stderr: false });
+    worker.unref();
+    worker.on('error', (error) => this.#logger.warn('loop_watch_failed', { error: String(error) }));
+    this.#worker = worker;
+  }
+
+  /** Whether the process stood still for at least `BLOCKED_MS` and has moved again for no longer than `withinMs`. */
+  stoodStill(withinMs: number): boolean {
+    this.#look();
+    return this.#clock.now() - this.#stillUntil <= withinMs;
+  }
+
+  async close(): Promise<void> {
+    this.#stop();
+    await this.#worker?.terminate();
+  }
+
+  #beat(): void {
+    this.#look();
+    Atomics.add(this.#beats, 0, 1);
+    this.#stop = this.#clock.after(BEAT_MS, () => this.#beat());
+  }
+
+  #look(): void {
+    const now = this.#clock.now();
+    const still = now - this.#beatAt - BEAT_MS;
+    this.#beatAt = now;
+    if (still < BLOCKED_MS) return;
+    this.#stillUntil = now;
+    this.#logger.error('process_stood_still', { ms: Math.round(still) });
+  }
+}
+
+/** Plain JavaScript, because it runs from its text: sources and the built package alike need no file for it. */
+const WATCHER = `
+const { workerData } = require('node:worker_threads');
+const { writeSync } = require('node:fs');
+const { beats, blockedMs } = workerData;
+let seen = Atomics.load(beats, 0);
+let since = performance.now();
+let told = false;
+setInterval(() => {
+  const beat = Atomics.load(beats, 0);
+  const now = performance.now();
+  if (beat !== seen) { seen = beat; since = now; told = false; return; }
+  if (told || now - since < blockedMs) return;
+  told = true;
+  const entry = { time: new Date().toISOString(), level: 'error', event: 'event_loop_blocked', ms: Math.round(now - since) };
+  try { writeSync(2, JSON.stringify(entry) + '\\n'); } catch {}
+}, 100);
+`;

@@ -1,0 +1,169 @@
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+
+/** After so long without a renewal the store forgets a lease (TTL of its bucket), and others may take what it covered. */
+export const LEASE_MS = 2_500;
+/** So long after the sending of the last renewal that was acknowledged its holder stops, by its own clock. */
+export const STOP_MS = 2_000;
+export const RENEW_MS = 500;
+/** A renewal that is not acknowledged by then is sent anew. */
+const PATIENCE_MS = 1_000;
+
+/** How a lease came back: nobody can have taken anything, or whoever wanted to could. */
+export type Regained = 'in time' | 'anew';
+
+export interface NodeLeaseDeps {
+  /** Of the bucket whose entries live for `LEASE_MS`. */
+  readonly store: LazyBucket;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly peer: string;
+  readonly node: string;
+  /** The lease is over, by our own clock. */
+  readonly over: () => void;
+  /** It is ours, for the first time or again. What it covers counts only when this has resolved. */
+  readonly regained: (how: Regained) => Promise<void>;
+}
+
+/**
+ * One lease for everything a node owns. It is held while renewals are acknowledged; judged by the monotonic clock, from
+ * the moment in which the last of them was sent, so that neither a slow network nor a pause of this process can make the
+ * holder believe in it for longer than the store does.
+ */
+export class NodeLease {
+  readonly #deps: NodeLeaseDeps;
+  readonly #key: string;
+  readonly #value: Buffer;
+  /** The entry as last seen written by us; 0 without one. */
+  #revision = 0;
+  /** Revision in which the present life of the lease began. */
+  #since = 0;
+  /** Monotonic; the lease counts until then. */
+  #until = Number.NEGATIVE_INFINITY;
+  /** The store may have forgotten the lease since what it covers was looked after. */
+  #broken = true;
+  /** Everything that the lease covers has been looked after since it is ours. */
+  #settled = false;
+  #stopRenewing: () => void = () => {};
+  #stopWatching: () => void = () => {};
+  #closed = false;
+
+  constructor(deps: NodeLeaseDeps) {
+    this.#deps = deps;
+    this.#key = leaseKey(deps.peer);
+    this.#value = Buffer.from(JSON.stringify({ node: deps.node, peer: deps.peer }));
+  }
+
+  /** Now, at this instant. */
+  get held(): boolean {
+    return this.#settled && this.#deps.clock.now() < this.#until;
+  }
+
+  /** The store has it in this life; 0 before. */
+  get since(): number {
+    return this.#since;
+  }
+
+  start(): void {
+    void this.#renew();
+  }
+
+  /** Lets others have at once what it covered, if anything was left. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stopRenewing();
+    this.#stopWatching();
+    this.#settled = false;
+    this.#until = Number.NEGATIVE_INFINITY;
+    if (this.#revision > 0) await this.#timely(this.#deps.store.delete(this.#key, this.#revision)).catch(() => {});
+  }
+
+  async #renew(): Promise<void> {
+    const { clock, logger } = this.#deps;
+    const sentAt = clock.now();
+    try {
+      await this.#timely(this.#write());
+      if (this.#closed) return;
+      this.#until = Math.max(this.#until, sentAt + STOP_MS);
+      if (!this.#settled || this.#broken) await this.#regain();
+      this.#watch();
+    } catch (error) {
+      if (this.#closed) return;
+      logger.debug('lease_not_renewed', { error: error instanceof Error ? error.message : String(error) });
+    }
+    if (this.#closed) return;
+    const waited = clock.now() - sentAt;
+    this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
+  }
+
+  async #regain(): Promise<void> {
+    const { regained, clock } = this.#deps;
+    const how: Regained = this.#broken ? 'anew' : 'in time';
+    if (how === 'anew') {
+      this.#settled = false;
+      this.#since = this.#revision;
+    }
+    await regained(how);
+    // It may have taken longer than the lease lasts: the next renewal tells.
+    if (this.#closed || clock.now() >= this.#until) return;
+    this.#broken = false;
+    this.#settled = true;
+  }
+
+  /** Writes the entry on top of our own; where that is gone, or never was, as a new one. */
+  async #write(): Promise<void> {
+    const { store } = this.#deps;
+    if (this.#revision > 0) {
+      const renewed = await store.update(this.#key, this.#value, this.#revision);
+      if (renewed !== null) return this.#wrote(renewed);
+      // An earlier write of ours may have arrived though nobody told us.
+      const present = await store.get(this.#key);
+      if (present !== null) return this.#over(present.revision);
+    }
+    // From here on it may have begun anew, whatever is heard of that.
+    this.#broken = true;
+    const created = await store.create(this.#key, this.#value);
+    if (created !== null) return this.#wrote(created);
+    const present = await store.get(this.#key);
+    if (present === null) throw new Error('the lease came and went');
+    return this.#over(present.revision);
+  }
+
+  async #over(revision: number): Promise<void> {
+    const renewed = await this.#deps.store.update(this.#key, this.#value, revision);
+    if (renewed === null) throw new Error('the lease was written by an earlier attempt meanwhile');
+    this.#wrote(renewed);
+  }
+
+  /** Attempts that were given up may still arrive, and be heard of, in any order. */
+  #wrote(revision: number): void {
+    this.#revision = Math.max(this.#revision, revision);
+  }
+
+  #watch(): void {
+    const { clock, over } = this.#deps;
+    this.#stopWatching();
+    const left = this.#until - clock.now();
+    this.#stopWatching = clock.after(Math.max(0, left), () => {
+      if (clock.now() < this.#until) this.#watch();
+      else if (this.#settled) {
+        this.#settled = false;
+        over();
+      }
+    });
+  }
+
+  #timely<T>(work: Promise<T>): Promise<T> {
+    const { clock } = this.#deps;
+    return new Promise((resolve, reject) => {
+      const disarm = clock.after(PATIENCE_MS, () => reject(new Error('the store does not answer')));
+      work.then(resolve, reject).finally(disarm);
+    });
+  }
+}
+
+export function leaseKey(peer: string): string {
+  return `lease.${peer}`;
+}

@@ -1,0 +1,158 @@
+import type { Bus } from '../bus/bus.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from './frame.ts';
+import { type NodeView, understand } from './node-state.ts';
+
+export const HEARTBEAT_MS = 500;
+/** Silent for so long, a node is gone: three heartbeats (faults.md §2). */
+export const LOST_MS = 3 * HEARTBEAT_MS;
+const LOOK_MS = 100;
+/** A look that comes later than this says that this process stood still, and nothing of the others. */
+const STALL_MS = 400;
+const MAX_NODES = 256;
+const SUBJECT = 'trunkline.node';
+export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
+
+export interface NodesDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** What this node says of itself, now. */
+  readonly self: () => NodeView;
+  /** A node came, went, or says something else of itself. */
+  readonly changed: () => void;
+  readonly lost: (node: NodeView, reason: string) => void;
+}
+
+interface Heartbeat extends NodeView {
+  readonly leaving?: boolean;
+}
+
+interface Known {
+  view: NodeView;
+  heardAt: number;
+}
+
+/**
+ * Who is in the cluster: heartbeats on a subject per node. Nothing else tells of the end of a node: the bus says
+ * nothing when somebody dies with a call in hand.
+ */
+export class Nodes {
+  readonly #deps: NodesDeps;
+  readonly #known = new Map<string, Known>();
+  readonly #strangers = new Set<string>();
+  #lookedAt: number;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #stop: () => void = () => {};
+  readonly #unsubscribe: { close(): void };
+  #closed = false;
+
+  constructor(deps: NodesDeps) {
+    this.#deps = deps;
+    this.#lookedAt = deps.clock.now();
+    this.#unsubscribe = deps.bus.subscribe(`${SUBJECT}.*`, (payload, from) => this.#heard(payload, from));
+  }
+
+  /** The other nodes that are there and understand us, by their names on the bus. */
+  *others(): Iterable<NodeView> {
+    for (const { view } of this.#known.values()) yield view;
+  }
+
+  get(peer: string): NodeView | null {
+    return this.#known.get(peer)?.view ?? null;
+  }
+
+  /** The node of this name that started last. */
+  named(id: string): NodeView | null {
+    let found: NodeView | null = null;
+    for (const { view } of this.#known.values()) {
+      if (view.id === id && (found === null || view.startedAt > found.startedAt)) found = view;
+    }
+    return found;
+  }
+
+  start(): void {
+    this.#look();
+  }
+
+  /** Something of what we say has changed: told now, not with the next heartbeat. */
+  tell(leaving = false): void {
+    if (this.#closed) return;
+    const { bus, clock, self } = this.#deps;
+    this.#sentAt = clock.now();
+    const heartbeat: Heartbeat = { ...self(), ...(leaving ? { leaving } : {}) };
+    bus.publish(`${SUBJECT}.${bus.peer}`, packFrame(heartbeat));
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.tell(true);
+    this.#closed = true;
+    this.#stop();
+    this.#unsubscribe.close();
+  }
+
+  #look(): void {
+    const { clock } = this.#deps;
+    const now = clock.now();
+    const late = now - this.#lookedAt - LOOK_MS;
+    this.#lookedAt = now;
+    // While this process stood still it could not hear: everybody gets that time on top.
+    if (late > STALL_MS) for (const known of this.#known.values()) known.heardAt += late;
+    for (const { view, heardAt } of [...this.#known.values()]) {
+      if (now - heardAt >= LOST_MS) this.#gone(view, `node ${view.id} was not heard of for ${LOST_MS} ms`);
+    }
+    if (now - this.#sentAt >= HEARTBEAT_MS - LOOK_MS / 2) this.tell();
+    this.#stop = clock.after(LOOK_MS, () => this.#look());
+  }
+
+  #heard(payload: Buffer, from: string): void {
+    const { bus, clock, changed, logger } = this.#deps;
+    if (from === bus.peer || this.#closed) return;
+    const heartbeat = readHeartbeat(payload, from);
+    if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
+      if (this.#strangers.size < MAX_NODES && !this.#strangers.has(from)) {
+        this.#strangers.add(from);
+        logger.error('node_not_understood', { peer: from, node: heartbeat?.id, protocols: heartbeat?.protocols });
+      }
+      return;
+    }
+    const { leaving, ...view } = heartbeat;
+    const known = this.#known.get(from);
+    if (leaving === true) {
+      if (known !== undefined) this.#gone(view, `node ${view.id} has left`);
+      return;
+    }
+    if (known === undefined) {
+      if (this.#known.size >= MAX_NODES) return;
+      this.#known.set(from, { view, heardAt: clock.now() });
+      logger.info('node_found', { node: view.id, peer: from, state: view.state });
+      // It need not wait for our next heartbeat to know of us.
+      this.tell();
+      changed();
+      return;
+    }
+    const before = known.view;
+    known.view = view;
+    known.heardAt = clock.now();
+    if (before.offer !== view.offer || before.state !== view.state || before.epoch !== view.epoch) changed();
+  }
+
+  #gone(view: NodeView, reason: string): void {
+    if (!this.#known.delete(view.peer)) return;
+    this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
+    this.#deps.bus.peerLost(view.peer, reason);
+    this.#deps.lost(view, reason);
+    this.#deps.changed();
+  }
+}
+
+function readHeartbeat(payload: Buffer, from: string): Heartbeat | null {
+  try {
+    const { header } = unpackFrame<Heartbeat>(payload);
+    return header.peer === from ? header : null;
+  } catch {
+    return null;
+  }
+}

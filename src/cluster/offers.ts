@@ -1,0 +1,84 @@
+import type { Bus } from '../bus/bus.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { packFrame, unpackFrame } from './frame.ts';
+import type { NodeView } from './node-state.ts';
+import type { Nodes } from './nodes.ts';
+import type { Offer, OfferedServer } from './own-offer.ts';
+
+const READ_MS = 5_000;
+const AGAIN_MS = 250;
+/** Servers of one node that are taken note of. */
+const MAX_SERVERS = 10_000;
+
+export interface OffersDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly nodes: Nodes;
+  readonly logger: Logger;
+  readonly own: () => Offer;
+  /** What some other node offers has changed. */
+  readonly changed: () => void;
+}
+
+interface Known {
+  readonly version: number;
+  readonly servers: readonly OfferedServer[];
+}
+
+/** What the other nodes have to offer: read from them whenever their heartbeats name a version that is not known. */
+export class Offers {
+  readonly #deps: OffersDeps;
+  readonly #known = new Map<string, Known>();
+  readonly #reading = new Set<string>();
+  readonly #serving: { close(): void };
+  #closed = false;
+
+  constructor(deps: OffersDeps) {
+    this.#deps = deps;
+    this.#serving = deps.bus.serve(`trunkline.offer.${deps.bus.peer}`, (serving) => {
+      serving.answer(packFrame(deps.own()));
+    });
+  }
+
+  /** null while nothing was read of the node. */
+  of(peer: string): readonly OfferedServer[] | null {
+    return this.#known.get(peer)?.servers ?? null;
+  }
+
+  /** Heartbeats said something new. */
+  refresh(): void {
+    if (this.#closed) return;
+    for (const peer of [...this.#known.keys()]) {
+      if (this.#deps.nodes.get(peer) === null) this.#known.delete(peer);
+    }
+    for (const node of this.#deps.nodes.others()) {
+      if (this.#reading.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
+      this.#reading.add(node.peer);
+      void this.#read(node).finally(() => this.#reading.delete(node.peer));
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#serving.close();
+  }
+
+  async #read({ peer, id }: NodeView): Promise<void> {
+    const { bus, nodes, logger, clock, changed } = this.#deps;
+    try {
+      const call = bus.call(`trunkline.offer.${peer}`, packFrame({}), { to: peer, deadlineMs: READ_MS });
+      const outcome = await call.outcome;
+      if (outcome.kind === 'failure') throw outcome.error;
+      const { version, servers } = unpackFrame<Offer>(outcome.payload).header;
+      if (this.#closed || nodes.get(peer) === null) return;
+      this.#known.set(peer, { version, servers: servers.slice(0, MAX_SERVERS) });
+      changed();
+    } catch (error) {
+      if (this.#closed) return;
+      logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
+    }
+    // It may have failed, or the node may have said something newer meanwhile.
+    clock.after(AGAIN_MS, () => this.refresh());
+  }
+}

@@ -1,0 +1,106 @@
+import type { Clock } from '../model/clock.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import { definitionDigest } from './definition-digest.ts';
+import { type ServerText, serverText } from './foreign-server.ts';
+
+/** One server of a node, as the node tells the others. */
+export interface OfferedServer {
+  readonly definition: ServerText;
+  readonly digest: string;
+  readonly status: ServerStatus | null;
+  /** Changes whenever one of its lists does. */
+  readonly catalogs: number;
+}
+
+export interface Offer {
+  readonly version: number;
+  readonly servers: readonly OfferedServer[];
+}
+
+/** Changes come in bursts; the others hear of them once. */
+const COALESCE_MS = 50;
+
+export interface OwnOfferDeps {
+  readonly clock: Clock;
+  readonly key: Buffer;
+  readonly status: (server: string) => ServerStatus | null;
+  /** There is a new version to be told of. */
+  readonly changed: () => void;
+}
+
+/** What this node has to offer: the servers of its own files. Level, not events: whoever missed a change reads it all. */
+export class OwnOffer {
+  readonly #deps: OwnOfferDeps;
+  readonly #digests = new WeakMap<Server, string>();
+  readonly #catalogs = new Map<string, number>();
+  #servers: readonly Server[] = [];
+  #version = 1;
+  #disarm: (() => void) | null = null;
+
+  constructor(deps: OwnOfferDeps) {
+    this.#deps = deps;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get servers(): readonly Server[] {
+    return this.#servers;
+  }
+
+  replace(servers: Iterable<Server>): void {
+    this.#servers = [...servers].filter(({ enabled }) => enabled);
+    this.#bump();
+  }
+
+  digest(server: Server): string {
+    let digest = this.#digests.get(server);
+    if (digest === undefined) {
+      digest = definitionDigest(server, this.#deps.key);
+      this.#digests.set(server, digest);
+    }
+    return digest;
+  }
+
+  catalogChanged(server: string): void {
+    this.#catalogs.set(server, (this.#catalogs.get(server) ?? 0) + 1);
+    this.#bump();
+  }
+
+  statusChanged(): void {
+    this.#bump();
+  }
+
+  text(): Offer {
+    return {
+      version: this.#version,
+      servers: this.#servers.map((server) => ({
+        definition: serverText(server, isOwnProcess(server)),
+        digest: this.digest(server),
+        status: this.#status(server.name),
+        catalogs: this.#catalogs.get(server.name) ?? 0,
+      })),
+    };
+  }
+
+  close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
+  }
+
+  /** What is of interest elsewhere, and does not change with every call. */
+  #status(name: string): ServerStatus | null {
+    const status = this.#deps.status(name);
+    return status === null ? null : { ...status, connections: [], stderrTail: '', lastLaunchFailure: null };
+  }
+
+  #bump(): void {
+    this.#disarm ??= this.#deps.clock.after(COALESCE_MS, () => {
+      this.#disarm = null;
+      this.#version++;
+      this.#deps.changed();
+    });
+  }
+}

@@ -1,0 +1,36 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ForeignHome, Place } from './directory.ts';
+
+/** The one process, or set of processes, of a server that runs once in the cluster. */
+export const SINGLETON = 'singleton';
+
+/**
+ * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
+ * nothing; any home can serve it. Until the era of a server is known, its connections may turn out to be one session's.
+ */
+export function claimKey(place: Place, client: ClientProfile, catalog: ServerCatalog | null): string | null {
+  if (!place.process) return null;
+  const { singleton, isolation } = place.server;
+  if (singleton === true) return SINGLETON;
+  if (isolation === 'shared' || (isolation === null && catalog?.hello.era === 'stateless')) return null;
+  return clientKey(client, isolation ?? 'session');
+}
+
+/** Whose state a call builds on: calls with the same key go to the same node, as long as it lives. */
+export function clientKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
+  if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
+  const key = `${client.principal.id} ${client.fingerprint}`;
+  return isolation === 'principal' || client.handle === null ? key : `${key} ${client.handle}`;
+}
+
+/** The home that a new key goes to: of two taken at random, the one with less to do. */
+export function spread(homes: readonly ForeignHome[], unit: () => number): ForeignHome | null {
+  const ready = homes.filter(({ node }) => node.state === 'ready');
+  // One without a lease still serves what needs none; one that drains is leaving.
+  const able = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
+  if (able.length === 0) return null;
+  const one = able[Math.floor(unit() * able.length)]!;
+  const other = able[Math.floor(unit() * able.length)]!;
+  return other.node.load < one.node.load ? other : one;
+}

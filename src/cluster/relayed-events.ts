@@ -1,0 +1,88 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
+import type { ListKind } from '../model/server-catalog.ts';
+import type { ServerStatus } from '../model/server-state.ts';
+import { errorAnswer } from '../protocol/compose.ts';
+import { headOf } from './frame.ts';
+import type { Side, SideMessages } from './side-messages.ts';
+import type { Users } from './users.ts';
+
+export interface RelayedEventsDeps {
+  /** This node's own gateway. */
+  readonly here: UpstreamEvents;
+  readonly users: Users;
+  readonly messages: () => SideMessages;
+  readonly catalogChanged: (server: string) => void;
+  readonly statusChanged: () => void;
+}
+
+const METHOD_NOT_FOUND = -32601;
+
+/**
+ * What the servers of this node tell of their own accord, for whoever it concerns: what is one session's goes to the
+ * node that has that session, the rest to all nodes that use the server.
+ */
+export class RelayedEvents implements UpstreamEvents {
+  readonly #deps: RelayedEventsDeps;
+
+  constructor(deps: RelayedEventsDeps) {
+    this.#deps = deps;
+  }
+
+  notification(server: string, sessionId: string | null, message: Message, key: string): void {
+    const holder = this.#holder(sessionId);
+    if (holder === null) this.#deps.here.notification(server, sessionId, message, key);
+    const side: Side = { kind: 'notification', server, sessionId, key, message: headOf(message) };
+    this.#tell(server, sessionId, side, message);
+  }
+
+  async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
+    const holder = this.#holder(sessionId);
+    if (holder === null) return this.#deps.here.request(server, sessionId, message, key);
+    try {
+      return await this.#deps.messages().ask(holder, server, sessionId, message, key);
+    } catch (error) {
+      const why = error instanceof GatewayError ? error.forCallers : 'the client could not be asked';
+      return errorAnswer(message.id, METHOD_NOT_FOUND, why, null, message.era);
+    }
+  }
+
+  outdated(server: string, notification: Message | null): void {
+    this.#deps.here.outdated(server, notification);
+    const head = notification === null ? null : headOf(notification);
+    this.#tell(server, null, { kind: 'outdated', server, message: head }, notification);
+  }
+
+  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void {
+    this.#deps.here.catalogChanged(server, fingerprint, lists);
+    this.#deps.catalogChanged(server);
+  }
+
+  stateLost(server: string, sessionId: string, cause: StateLoss): void {
+    if (this.#holder(sessionId) === null) this.#deps.here.stateLost(server, sessionId, cause);
+    this.#tell(server, sessionId, { kind: 'lost', server, sessionId, cause });
+  }
+
+  connectionChanged(server: string, key: string, change: ConnectionChange): void {
+    this.#deps.here.connectionChanged(server, key, change);
+    this.#tell(server, null, { kind: 'changed', server, key, change });
+  }
+
+  statusChanged(server: string, status: ServerStatus): void {
+    this.#deps.here.statusChanged(server, status);
+    this.#deps.statusChanged();
+  }
+
+  #holder(sessionId: string | null): string | null {
+    return sessionId === null ? null : this.#deps.users.holderOf(sessionId);
+  }
+
+  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null): void {
+    const { users, messages } = this.#deps;
+    const holder = this.#holder(sessionId);
+    if (sessionId !== null && holder === null) return;
+    const peers = holder === null ? users.of(server) : [holder];
+    for (const peer of peers) messages().tell(peer, side, message);
+  }
+}

@@ -1,0 +1,121 @@
+import type { Bus } from '../bus/bus.ts';
+import type { Exchange, Flow } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { type ClientText, clientText } from './client-codec.ts';
+import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
+import type { NodeView } from './node-state.ts';
+
+/** The request that opens a call at another node; the message is its piece. */
+export interface CallHeader {
+  readonly server: string;
+  readonly request: MessageHead;
+  readonly exchange: string;
+  readonly client: ClientText;
+  readonly takesInputRequired: boolean;
+  readonly sealsInput: boolean;
+  readonly paramHeaders: Readonly<Record<string, string>> | null;
+  readonly beginsTask: boolean;
+  readonly waitsForTask: boolean;
+  /** Of the node's lease, as the caller knows it. */
+  readonly nodeEpoch: string;
+  /** Of the claim on what the call needs, as the caller knows it; null where it needs none. */
+  readonly epoch: string | null;
+}
+
+/** How the other node answers: with the server's answer, or that it is not the one to ask. */
+export type ReplyHeader =
+  | { readonly kind: 'answer'; readonly message: MessageHead; readonly key: string | null; readonly own: boolean }
+  | { readonly kind: 'elsewhere'; readonly reason: string };
+
+export interface AskHeader {
+  readonly message: MessageHead;
+  readonly likely?: boolean;
+}
+
+export type RemoteOutcome =
+  | { readonly kind: 'ended'; readonly outcome: Outcome; readonly key: string | null; readonly own: boolean }
+  /** The node did nothing with it: whoever serves it is to be found anew. */
+  | { readonly kind: 'elsewhere'; readonly reason: string };
+
+/** Of what nobody else ends: a week. Calls have the deadline of their server, which its node keeps. */
+const LONGEST_MS = 7 * 24 * 3_600_000;
+
+export function callsSubject(peer: string): string {
+  return `trunkline.calls.${peer}`;
+}
+
+/** One request of an exchange, run at another node. Emits, questions and cancellation go along. Never rejects. */
+export async function callRemotely(
+  bus: Bus,
+  node: NodeView,
+  server: string,
+  request: Message,
+  exchange: Exchange,
+  epoch: string | null,
+): Promise<RemoteOutcome> {
+  const header: CallHeader = {
+    server,
+    request: headOf(request),
+    exchange: exchange.id,
+    client: clientText(exchange.client),
+    takesInputRequired: exchange.takesInputRequired,
+    sealsInput: exchange.sealsInput === true,
+    paramHeaders: exchange.paramHeaders ?? null,
+    beginsTask: exchange.beginsTask === true,
+    waitsForTask: exchange.waitsForTask === true,
+    nodeEpoch: node.epoch,
+    epoch,
+  };
+  const { cancelled } = exchange;
+  if (cancelled !== null) return ended(calledOff(cancelled, server));
+  const call = bus.call(callsSubject(node.peer), packFrame(header, [request.bytes]), {
+    to: node.peer,
+    deadlineMs: LONGEST_MS,
+    onEmit: (payload) => exchange.emit(messageIn(payload).message, flow),
+    onAsk: async (payload) => {
+      const { message, likely } = messageIn(payload);
+      const reply = await exchange.ask(message, likely);
+      return packFrame({ message: headOf(reply) }, [reply.bytes]);
+    },
+  });
+  const flow: Flow = { pause: () => call.pause(), resume: () => call.resume() };
+  exchange.onCancel = (reason) => call.cancel(reason);
+  const outcome = await call.outcome;
+  exchange.onCancel = null;
+  if (outcome.kind === 'failure') return ended(at(outcome.error, node, server));
+  try {
+    const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
+    if (reply.kind === 'elsewhere') return reply;
+    const message = messageOf(reply.message, pieces[0]!);
+    return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
+  } catch (cause) {
+    return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
+  }
+}
+
+function messageIn(payload: Buffer): { readonly message: Message; readonly likely: boolean } {
+  const { header, pieces } = unpackFrame<AskHeader>(payload);
+  return { message: messageOf(header.message, pieces[0]!), likely: header.likely === true };
+}
+
+function ended(error: GatewayError): RemoteOutcome {
+  return { kind: 'ended', outcome: failure(error), key: null, own: false };
+}
+
+function calledOff(reason: string, server: string): GatewayError {
+  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
+}
+
+/** The failure, with the node where it happened. */
+function at(error: GatewayError, node: NodeView, server: string): GatewayError {
+  const { code, message, forCallers, data } = error;
+  return new GatewayError(code, message, {
+    ...data,
+    server: data.server ?? server,
+    node: node.id,
+    forCallers,
+    cause: error,
+  });
+}

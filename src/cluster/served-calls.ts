@@ -1,0 +1,80 @@
+import type { Bus, BusServing } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange } from '../model/exchange.ts';
+import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
+import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
+import { ServedExchange } from './served-exchange.ts';
+
+/** More than this many calls of other nodes at once are refused. */
+const MAX_CALLS = 10_000;
+
+/** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
+export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
+
+export interface ServedCallsDeps {
+  readonly bus: Bus;
+  /** Of this node's lease, now. */
+  readonly nodeEpoch: () => string;
+  /** Runs it here or not at all. Never rejects. */
+  readonly run: (server: string, request: Message, exchange: Exchange, epoch: string | null) => Promise<Served>;
+  /** Which connection served the client, and whether it is its own. */
+  readonly connection: (
+    server: string,
+    client: ClientProfile,
+  ) => { readonly key: string | null; readonly own: boolean };
+  /** A node called for this client, so that it is the one to hear what the server has to say. */
+  readonly used: (server: string, client: ClientProfile, by: string) => void;
+}
+
+/** Calls that other nodes send to this one, because it owns what they need. */
+export class ServedCalls {
+  readonly #deps: ServedCallsDeps;
+  readonly #serving: { close(): void };
+  #load = 0;
+
+  constructor(deps: ServedCallsDeps) {
+    this.#deps = deps;
+    const serve = (serving: BusServing) => this.#serve(serving);
+    this.#serving = deps.bus.serve(callsSubject(deps.bus.peer), serve, { concurrency: MAX_CALLS });
+  }
+
+  get load(): number {
+    return this.#load;
+  }
+
+  /** Takes no new ones. */
+  close(): void {
+    this.#serving.close();
+  }
+
+  async #serve(serving: BusServing): Promise<void> {
+    const { nodeEpoch, run, used, connection } = this.#deps;
+    const { header, pieces } = unpackFrame<CallHeader>(serving.payload);
+    // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
+    if (header.nodeEpoch !== nodeEpoch()) {
+      serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
+      return;
+    }
+    const exchange = new ServedExchange(serving, header, messageOf(header.request, pieces[0]!));
+    const { server } = header;
+    used(server, exchange.client, serving.from);
+    this.#load++;
+    try {
+      const outcome = await run(server, exchange.request, exchange, header.epoch);
+      if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
+      else if (outcome.kind === 'failure') serving.fail(outcome.error);
+      else {
+        const reply: ReplyHeader = {
+          kind: 'answer',
+          message: headOf(outcome.message),
+          ...connection(server, exchange.client),
+        };
+        serving.answer(packFrame(reply, [outcome.message.bytes]));
+      }
+    } finally {
+      this.#load--;
+    }
+  }
+}

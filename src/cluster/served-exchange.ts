@@ -1,0 +1,69 @@
+import type { BusServing } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Exchange, Flow } from '../model/exchange.ts';
+import type { Message } from '../model/message.ts';
+import { clientOf } from './client-codec.ts';
+import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
+import type { AskHeader, CallHeader } from './remote-calls.ts';
+
+/** A request that a client made at another node: what happens until its outcome goes there. */
+export class ServedExchange implements Exchange {
+  readonly id: string;
+  readonly request: Message;
+  readonly client: ClientProfile;
+  readonly takesInputRequired: boolean;
+  readonly sealsInput: boolean;
+  readonly paramHeaders: Readonly<Record<string, string>> | null;
+  readonly beginsTask: boolean;
+  readonly waitsForTask: boolean;
+  cancelled: string | null;
+  onCancel: ((reason: string) => void) | null = null;
+  readonly #serving: BusServing;
+  /** What was told to wait until the caller keeps up. */
+  readonly #waiting = new Set<Flow>();
+  #full = false;
+
+  constructor(serving: BusServing, header: CallHeader, request: Message) {
+    this.id = header.exchange;
+    this.request = request;
+    this.client = clientOf(header.client);
+    this.takesInputRequired = header.takesInputRequired;
+    this.sealsInput = header.sealsInput;
+    this.paramHeaders = header.paramHeaders;
+    this.beginsTask = header.beginsTask;
+    this.waitsForTask = header.waitsForTask;
+    this.#serving = serving;
+    this.cancelled = serving.cancelled;
+    serving.onCancel = (reason) => {
+      this.cancelled = reason;
+      this.#release();
+      this.onCancel?.(reason);
+    };
+    serving.onDrain = () => {
+      this.#full = false;
+      this.#release();
+    };
+  }
+
+  /** What cannot be made to wait is dropped while the caller does not keep up: it is progress, or a log message. */
+  emit(notification: Message, flow: Flow | null = null): void {
+    if (this.#full && flow === null) return;
+    const fits = this.#serving.emit(packFrame({ message: headOf(notification) }, [notification.bytes]));
+    if (fits) return;
+    this.#full = true;
+    if (flow === null) return;
+    this.#waiting.add(flow);
+    flow.pause();
+  }
+
+  async ask(request: Message, likely = false): Promise<Message> {
+    const answer = await this.#serving.ask(packFrame({ message: headOf(request), likely }, [request.bytes]));
+    const { header, pieces } = unpackFrame<AskHeader>(answer);
+    return messageOf(header.message, pieces[0]!);
+  }
+
+  #release(): void {
+    for (const flow of this.#waiting) flow.resume();
+    this.#waiting.clear();
+  }
+}

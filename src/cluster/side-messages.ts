@@ -1,0 +1,155 @@
+import type { Bus } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import type { ConnectionChange, StateLoss } from '../model/ports.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type ClientText, clientOf, clientText } from './client-codec.ts';
+import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
+import type { AskHeader } from './remote-calls.ts';
+
+/** What nodes tell each other beside calls. The message, where there is one, is the piece. */
+export type Side =
+  | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
+  | { readonly kind: 'release'; readonly sessionId: string }
+  | {
+      readonly kind: 'notification';
+      readonly server: string;
+      readonly sessionId: string | null;
+      readonly key: string;
+      readonly message: MessageHead;
+    }
+  | { readonly kind: 'outdated'; readonly server: string; readonly message: MessageHead | null }
+  | { readonly kind: 'lost'; readonly server: string; readonly sessionId: string; readonly cause: StateLoss }
+  | { readonly kind: 'changed'; readonly server: string; readonly key: string; readonly change: ConnectionChange };
+
+interface AskedHeader extends AskHeader {
+  readonly server: string;
+  readonly sessionId: string | null;
+  readonly key: string;
+}
+
+/** What is done here with what other nodes tell. */
+export interface SideReceiver {
+  notify(server: string, notification: Message, client: ClientProfile): void;
+  release(sessionId: string): void;
+  notification(server: string, sessionId: string | null, message: Message, key: string): void;
+  outdated(server: string, message: Message | null): void;
+  stateLost(server: string, sessionId: string, cause: StateLoss): void;
+  connectionChanged(server: string, key: string, change: ConnectionChange): void;
+  request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
+  restart(server: string): Promise<void>;
+}
+
+/** A person may think about a question for so long, and a bit. */
+const ASK_MS = 15 * 60_000 + 5_000;
+const RESTART_MS = 2 * 60_000;
+const LARGE_MS = 30_000;
+
+/** Messages between nodes that belong to no call in flight. In order between two nodes, save for very large ones. */
+export class SideMessages {
+  readonly #bus: Bus;
+  readonly #logger: Logger;
+  readonly #registrations: readonly { close(): void }[];
+
+  constructor(bus: Bus, logger: Logger, receiver: SideReceiver) {
+    this.#bus = bus;
+    this.#logger = logger;
+    const { peer } = bus;
+    this.#registrations = [
+      bus.subscribe(`trunkline.side.${peer}`, (payload) => this.#receive(payload, receiver)),
+      bus.serve(`trunkline.large.${peer}`, (serving) => {
+        this.#receive(serving.payload, receiver);
+        serving.answer(packFrame({}));
+      }),
+      bus.serve(`trunkline.asked.${peer}`, async (serving) => {
+        const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
+        const { server, sessionId, key, message } = header;
+        const reply = await receiver.request(server, sessionId, messageOf(message, pieces[0]!), key);
+        serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
+      }),
+      bus.serve(`trunkline.restart.${peer}`, async (serving) => {
+        await receiver.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
+        serving.answer(packFrame({}));
+      }),
+    ];
+  }
+
+  notify(peer: string, server: string, notification: Message, client: ClientProfile): void {
+    const side: Side = { kind: 'notify', server, client: clientText(client), message: headOf(notification) };
+    this.tell(peer, side, notification);
+  }
+
+  release(peer: string, sessionId: string): void {
+    this.tell(peer, { kind: 'release', sessionId });
+  }
+
+  /** Never throws; lost with the node or the bus. */
+  tell(peer: string, side: Side, message: Message | null = null): void {
+    const frame = packFrame(side, message === null ? [] : [message.bytes]);
+    try {
+      this.#bus.publish(`trunkline.side.${peer}`, frame);
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.code !== 'TOO_LARGE') throw error;
+      this.#bus.call(`trunkline.large.${peer}`, frame, { to: peer, deadlineMs: LARGE_MS });
+    }
+  }
+
+  /** A server's own question to a client of that node. Rejects with GatewayError. */
+  async ask(peer: string, server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
+    const header: AskedHeader = { server, sessionId, key, message: headOf(message) };
+    const call = this.#bus.call(`trunkline.asked.${peer}`, packFrame(header, [message.bytes]), {
+      to: peer,
+      deadlineMs: ASK_MS,
+    });
+    const outcome = await call.outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+    const { header: reply, pieces } = unpackFrame<AskHeader>(outcome.payload);
+    return messageOf(reply.message, pieces[0]!);
+  }
+
+  async restart(peer: string, server: string): Promise<void> {
+    const call = this.#bus.call(`trunkline.restart.${peer}`, packFrame({ server }), {
+      to: peer,
+      deadlineMs: RESTART_MS,
+    });
+    const outcome = await call.outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+  }
+
+  close(): void {
+    for (const registration of this.#registrations) registration.close();
+  }
+
+  #receive(payload: Buffer, receiver: SideReceiver): void {
+    try {
+      receive(unpackFrame<Side>(payload), receiver);
+    } catch (error) {
+      this.#logger.warn('side_message_unreadable', { error: String(error) });
+    }
+  }
+}
+
+function receive({ header: side, pieces }: Frame<Side>, receiver: SideReceiver): void {
+  const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
+  switch (side.kind) {
+    case 'notify':
+      receiver.notify(side.server, message(side.message), clientOf(side.client));
+      return;
+    case 'release':
+      receiver.release(side.sessionId);
+      return;
+    case 'notification':
+      receiver.notification(side.server, side.sessionId, message(side.message), side.key);
+      return;
+    case 'outdated':
+      receiver.outdated(side.server, side.message === null ? null : message(side.message));
+      return;
+    case 'lost':
+      receiver.stateLost(side.server, side.sessionId, side.cause);
+      return;
+    case 'changed':
+      receiver.connectionChanged(side.server, side.key, side.change);
+      return;
+  }
+}

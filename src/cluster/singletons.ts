@@ -1,0 +1,101 @@
+import type { Clock } from '../model/clock.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Claims } from './claims.ts';
+import { SINGLETON } from './placement.ts';
+
+/** Truth is level: whoever is not told of the end of an owner finds out by itself. */
+const LOOK_MS = 1_000;
+
+export interface SingletonsDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly claims: Claims;
+  /** Whether this node may take something new. */
+  readonly able: () => boolean;
+  /** Which singletons run here is another. */
+  readonly changed: () => Promise<void>;
+}
+
+/** The servers of which the whole cluster runs one: whichever home claims one first runs it, until its lease ends. */
+export class Singletons {
+  readonly #deps: SingletonsDeps;
+  #servers: readonly Server[] = [];
+  readonly #here = new Set<string>();
+  #looking = false;
+  #stop: () => void = () => {};
+  #closed = false;
+  #applied: Promise<void> = Promise.resolve();
+
+  constructor(deps: SingletonsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Which of these definitions run here now. */
+  runsHere(server: Server): boolean {
+    return !isSingleton(server) || this.#here.has(server.name);
+  }
+
+  replace(servers: Iterable<Server>): void {
+    this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
+    const names = new Set(this.#servers.map(({ name }) => name));
+    for (const name of [...this.#here]) {
+      if (names.has(name)) continue;
+      this.#here.delete(name);
+      void this.#deps.claims.release(name, SINGLETON, false);
+    }
+    this.look();
+  }
+
+  /** Something may have become free. */
+  look(): void {
+    if (this.#closed) return;
+    this.#stop();
+    this.#stop = this.#deps.clock.after(LOOK_MS, () => this.look());
+    if (this.#servers.length === 0 || this.#looking || !this.#deps.able()) return;
+    this.#looking = true;
+    void this.#take().finally(() => {
+      this.#looking = false;
+    });
+  }
+
+  /** Claimed by whoever needed it: it has to run here before it is used. */
+  async begin(server: string): Promise<void> {
+    if (!this.#here.has(server)) {
+      this.#here.add(server);
+      this.#deps.logger.info('singleton_claimed', { server });
+      this.#applied = this.#deps.changed();
+    }
+    await this.#applied;
+  }
+
+  /** Somebody else has it, or may have. */
+  lost(server: string): void {
+    if (!this.#here.delete(server)) return;
+    this.#deps.logger.warn('singleton_lost', { server });
+    this.#applied = this.#deps.changed();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+  }
+
+  async #take(): Promise<void> {
+    const { claims, logger } = this.#deps;
+    for (const { name } of this.#servers) {
+      if (this.#here.has(name) && claims.mine(name, SINGLETON) !== null) continue;
+      try {
+        const owner = await claims.claim(name, SINGLETON);
+        if (owner.kind === 'mine' && !this.#closed) await this.begin(name);
+      } catch (error) {
+        logger.debug('singleton_not_claimed', { server: name, error: String(error) });
+      }
+    }
+  }
+}
+
+/** Only processes are counted: what stands behind a URL is there once in any case. */
+export function isSingleton(server: Server): boolean {
+  return server.singleton === true && isOwnProcess(server);
+}

@@ -1,0 +1,38 @@
+import type { ClientProfile } from '../model/client-profile.ts';
+import { Recent } from './recent.ts';
+
+const MAX_SESSIONS = 65_536;
+
+/** Which other nodes' clients use what runs here: whoever is to hear what a server has to say. */
+export class Users {
+  readonly #sessions = new Recent<string>(MAX_SESSIONS);
+  readonly #servers = new Map<string, Set<string>>();
+
+  used(server: string, { sessionId }: ClientProfile, peer: string): void {
+    if (sessionId !== null) this.#sessions.set(sessionId, peer);
+    const peers = this.#servers.get(server);
+    if (peers === undefined) this.#servers.set(server, new Set([peer]));
+    else peers.add(peer);
+  }
+
+  /** The node that has this client session; null where that is this one. */
+  holderOf(sessionId: string): string | null {
+    return this.#sessions.peek(sessionId) ?? null;
+  }
+
+  of(server: string): Iterable<string> {
+    return this.#servers.get(server) ?? [];
+  }
+
+  /** The session's client has turned up here, or is gone. */
+  forgetSession(sessionId: string): void {
+    this.#sessions.delete(sessionId);
+  }
+
+  forgetPeer(peer: string): void {
+    this.#sessions.deleteWhere((holder) => holder === peer);
+    for (const [server, peers] of this.#servers) {
+      if (peers.delete(peer) && peers.size === 0) this.#servers.delete(server);
+    }
+  }
+}
