@@ -122,7 +122,7 @@ export class TruthPins implements PinRecords {
 
   /** Unique in this process; those of one instant stay in order. */
   #eventKey(server: string, at: number): string {
-    const time = String(END_OF_TIME - Math.floor(at)).padStart(14, '0');
+    const time = String(END_OF_TIME - Math.floor(at)).padStart(15, '0');
     this.#count = this.#lastEvent === time ? this.#count + 1 : 0;
     this.#lastEvent = time;
     return `${part(server)}/${time}-${String(9_999_999 - this.#count)}-${process.pid}`;

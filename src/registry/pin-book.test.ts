@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import type { Definition, PinRecords } from '../model/drift.ts';
+import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
+import { TruthError } from '../store/truth/truth.ts';
+import { TruthPins } from '../store/truth/truth-pins.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { PinBook, PinsContended } from './pin-book.ts';
+
+const tool = (key: string, digest = `d-${key}`): Definition => ({
+  list: 'tools',
+  key,
+  digest,
+  bytes: Buffer.from(`{"name":"${key}"}`),
+});
+
+function setUp() {
+  const clock = new FakeClock();
+  const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
+  const marked = new Set<string>();
+  const logged: string[] = [];
+  const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
+  const open = (records: PinRecords = new TruthPins(truth)) =>
+    PinBook.open(
+      records,
+      { has: (server) => marked.has(server), add: (server) => void marked.add(server) },
+      clock,
+      logger,
+    );
+  return { clock, truth, open, logged };
+}
+const digests = (book: PinBook, key: string) =>
+  book
+    .of('s')
+    .pins.get(`tools ${key}`)
+    ?.approved.map(({ digest }) => digest);
+const kinds = async (book: PinBook) => (await book.history('s', { limit: 50 })).map(({ kind }) => kind);
+
+test('check:G4 first use is trusted once, and is there after a restart', async () => {
+  const { open, clock } = setUp();
+  const book = await open();
+  assert.equal(book.of('s').trustedAt, null);
+  await book.trust('s', [tool('a'), tool('b')], '2 definitions');
+  assert.equal(book.of('s').trustedAt, clock.wall());
+  await book.trust('s', [tool('c')], 'again');
+  const next = await open();
+  assert.deepEqual([...next.of('s').pins.keys()], ['tools a', 'tools b']);
+  assert.deepEqual(await kinds(next), ['trusted']);
+});
+
+test('check:G4 approval adds a definition, block takes the name, approval gives it back, gone is gone', async () => {
+  const { open } = setUp();
+  const book = await open();
+  await book.trust('s', [tool('a'), tool('b')], '');
+  await book.approve('s', [tool('a', 'new'), tool('a', 'other')], [{ list: 'tools', key: 'b' }], 'op');
+  assert.deepEqual(digests(book, 'a'), ['d-a', 'new', 'other']);
+  assert.equal(book.of('s').pins.has('tools b'), false);
+  await book.block(
+    's',
+    [
+      { list: 'tools', key: 'a' },
+      { list: 'prompts', key: 'x' },
+    ],
+    'op',
+  );
+  assert.equal(book.of('s').pins.get('tools a')!.blocked?.by, 'op');
+  assert.deepEqual(book.of('s').pins.get('prompts x')!.approved, []);
+  await book.approve('s', [tool('a', 'new')], [], 'op');
+  const next = await open();
+  assert.deepEqual(digests(next, 'a'), ['d-a', 'other', 'new']);
+  assert.equal(next.of('s').pins.get('tools a')!.blocked, null);
+  assert.deepEqual((await kinds(next)).toSorted(), [
+    'approved',
+    'approved',
+    'approved',
+    'approved',
+    'blocked',
+    'blocked',
+    'trusted',
+  ]);
+});
+
+test('check:G4 no more than eight definitions are approved under one name', async () => {
+  const { open } = setUp();
+  const book = await open();
+  for (let i = 0; i < 12; i++) await book.approve('s', [tool('a', `d${i}`)], [], 'op');
+  assert.deepEqual(digests(book, 'a'), ['d4', 'd5', 'd6', 'd7', 'd8', 'd9', 'd10', 'd11']);
+});
+
+test('check:G4 a decision that cannot be stored is no decision', async () => {
+  const { open, truth } = setUp();
+  const book = await open();
+  await book.trust('s', [tool('a')], '');
+  await truth.close();
+  const before = book.of('s');
+  await assert.rejects(book.approve('s', [tool('a', 'new')], [], 'op'));
+  await assert.rejects(book.block('s', [tool('a')], 'op'));
+  assert.equal(book.of('s'), before);
+});
+
+test('check:G4 first use that cannot be stored holds for the process, says so, and is stored with the next change', async () => {
+  const { open, truth, logged } = setUp();
+  const records = new TruthPins(truth);
+  let full = true;
+  const failing: PinRecords = {
+    load: () => records.load(),
+    save: (server, change) =>
+      full ? Promise.reject(new TruthError('full', 'the disk is full')) : records.save(server, change),
+    history: (server, options) => records.history(server, options),
+  };
+  const book = await open(failing);
+  await book.trust('s', [tool('a')], '');
+  assert.deepEqual(digests(book, 'a'), ['d-a']);
+  assert.match(book.problem!, /the disk is full/);
+  assert.ok(logged.some((line) => line.includes('pins_not_saved')));
+  full = false;
+  await book.block('s', [tool('b')], 'op');
+  assert.equal(book.problem, null);
+  const next = await open();
+  assert.deepEqual([next.of('s').trustedAt !== null, [...next.of('s').pins.keys()]], [true, ['tools a', 'tools b']]);
+});
+
+test('check:G4 pins that got lost are missed', async () => {
+  const { open, logged } = setUp();
+  await (await open()).trust('s', [tool('a')], '');
+  const empty = new SqliteTruth({ path: ':memory:', clock: new FakeClock(), logger: Logger.silent() });
+  const book = await open(new TruthPins(empty));
+  assert.equal(book.isLost('s'), true);
+  assert.equal(book.isLost('another'), false);
+  await book.trust('s', [], 'lost');
+  assert.equal(book.isLost('s'), false);
+  assert.ok(logged.some((line) => line.includes('pins_lost')));
+});
+
+test('check:G4 what another node decided meanwhile is taken in, and the decision made on top of it', async () => {
+  const { open } = setUp();
+  const [one, other] = [await open(), await open()];
+  await one.approve('s', [tool('a', 'one')], [], 'op');
+  await other.approve('s', [tool('a', 'two')], [], 'op');
+  assert.deepEqual(digests(other, 'a'), ['one', 'two']);
+  await one.trust('s', [tool('z')], 'late');
+  assert.equal(one.of('s').pins.has('tools z'), false);
+  const never: PinRecords = { load: async () => [], save: async () => false, history: async () => [] };
+  await assert.rejects((await open(never)).approve('s', [tool('a')], [], 'op'), PinsContended);
+});
