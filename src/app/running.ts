@@ -1,11 +1,15 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { SERVERS } from '../registry/stored-servers.ts';
 import { DataFolder, defaultDataDir, type Instance } from '../store/data-folder.ts';
+import { hasRecords } from '../store/truth/truth-file.ts';
 
 /** A gateway that runs on this machine, and how to talk to it. */
 export interface RunningGateway {
   readonly instance: Instance;
   readonly token: string;
+  /** Proves the right `servers:exec`; null where the folder has none yet. */
+  readonly execToken: string | null;
 }
 
 /** The gateway that has the data folder; null when none runs there, or none for exactly these files. Touches nothing. */
@@ -18,10 +22,21 @@ export function runningGateway(
   const instance = folder.instance();
   if (instance === null || (files !== null && !sameFiles(instance.files, files))) return null;
   try {
-    return { instance, token: readFileSync(folder.file('control.token'), 'utf8').trim() };
+    const exec = folder.file('exec.token');
+    const execToken = existsSync(exec) ? readFileSync(exec, 'utf8').trim() : null;
+    return { instance, token: readFileSync(folder.file('control.token'), 'utf8').trim(), execToken };
   } catch {
     return null;
   }
+}
+
+/** Whether something was added at run time to a gateway of this folder, so that it may start without a file. */
+export function hasStoredServers(
+  dataDir: string | undefined,
+  env: Readonly<Record<string, string | undefined>>,
+): boolean {
+  const folder = new DataFolder(dataDir === undefined ? defaultDataDir(env) : resolve(dataDir));
+  return hasRecords(folder.file('truth.db'), SERVERS);
 }
 
 function sameFiles(some: readonly string[], others: readonly string[]): boolean {

@@ -10,11 +10,11 @@ export class ControlClient {
   }
 
   get(path: string): Promise<string> {
-    return this.#send('GET', path, null);
+    return this.send('GET', path, null);
   }
 
   post(path: string, body: string): Promise<string> {
-    return this.#send('POST', path, body);
+    return this.send('POST', path, body);
   }
 
   /** Tells the data of each event, until the stream ends or is called off. */
@@ -31,7 +31,7 @@ export class ControlClient {
     }
   }
 
-  async #send(method: string, path: string, body: string | null): Promise<string> {
+  async send(method: string, path: string, body: string | null): Promise<string> {
     const response = await this.#fetch(method, path, body);
     if (!response.ok) throw await refused(response);
     return response.text();
@@ -43,9 +43,10 @@ export class ControlClient {
     body: string | null,
     signal: AbortSignal | null = null,
   ): Promise<Response> {
-    const { instance, token } = this.#gateway;
+    const { instance, token, execToken } = this.#gateway;
     const headers = {
       authorization: `Bearer ${token}`,
+      ...(execToken === null ? {} : { 'trunkline-exec': execToken }),
       ...(body === null ? {} : { 'content-type': 'application/json' }),
     };
     try {
@@ -83,9 +84,21 @@ async function refused(response: Response): Promise<CommandError> {
   return new CommandError(code, messageOf(await response.text()) ?? `HTTP ${response.status}`);
 }
 
+interface Refusal {
+  readonly error: { readonly message: string; readonly problems?: readonly Told[] };
+}
+
+type Told = Readonly<Record<'code' | 'message' | 'fix', string>>;
+
+/** Without the place: what was sent is not what the person wrote. */
+function told({ code, message, fix }: Told): string {
+  return `${code}  ${message}\n   fix: ${fix}`;
+}
+
 function messageOf(text: string): string | null {
   try {
-    return (JSON.parse(text) as { error: { message: string } }).error.message;
+    const { message, problems = [] } = (JSON.parse(text) as Refusal).error;
+    return problems.length === 0 ? message : problems.map(told).join('\n');
   } catch {
     return null;
   }

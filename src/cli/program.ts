@@ -1,6 +1,8 @@
 import { Command, CommanderError, Option } from 'commander';
+import { addDriftCommands } from './drift-commands.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
+import { addServerCommands } from './server-commands.ts';
 import type { Terminal } from './terminal.ts';
 
 /**
@@ -103,6 +105,14 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await tools({ file: flags.config, serverCommand, flags: merged(flags), terminal, server }));
     });
 
+  addDriftCommands(program, {
+    terminal,
+    serverCommand,
+    merged,
+    done,
+    addOptions: (command) => addOptions(command).addOption(CONFIG_OPTION),
+  });
+
   addOptions(program.command('call').description('call a tool and print its result'), false)
     .addOption(CONFIG_OPTION)
     .addOption(new Option('--json [arguments]', 'arguments as one JSON object; the result is printed as JSON'))
@@ -122,6 +132,11 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
         }),
       );
     });
+  addServerCommands({
+    command: (name, description) => addOptions(program.command(name).description(description)),
+    input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
+    done,
+  });
   return program;
 }
 

@@ -1,6 +1,7 @@
 import type { App } from '../app/app.ts';
 import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
+import { hasStoredServers } from '../app/running.ts';
 import { renderProblem } from '../config/problem.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
@@ -14,7 +15,7 @@ const WATCH_MS = 50;
 /** `trunkline [file]`: starts the gateway and runs until it is told to stop. */
 export async function serve(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const load = loadOptions(input);
+  const load = loadOptions(input, hasStoredServers(flags.dataDir, terminal.env));
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load, logger, state: 'data', follow: true });
   if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));

@@ -5,8 +5,11 @@ import type { LoadOptions } from '../config/load-config.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT } from './exit-code.ts';
 
-/** Where the configuration comes from: a named file, a command line, or the nearest file. */
-export function loadOptions(input: CommandInput): LoadOptions {
+/**
+ * Where the configuration comes from: a named file, a command line, or the nearest file. Without any, nothing is
+ * configured where it `mayLack`.
+ */
+export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
   const { host, port, controlPort, dataDir, logLevel, insecure } = flags;
   const base = {
@@ -26,6 +29,7 @@ export function loadOptions(input: CommandInput): LoadOptions {
     return { ...base, ...(file === undefined ? {} : { files: [file] }), argvCommand: serverCommand };
   }
   const found = file ?? findConfig(terminal.cwd);
+  if (found === null && mayLack) return base;
   if (found === null) {
     throw new CommandError(
       EXIT.usage,
@@ -40,6 +44,7 @@ export function loadOptions(input: CommandInput): LoadOptions {
 /** The source as people want to see it. */
 export function sourceLabel(options: LoadOptions): string {
   if (options.argvCommand !== undefined) return options.argvCommand.join(' ');
+  if ((options.files ?? []).length === 0) return 'none; what was added at run time';
   return (options.files ?? []).map((file) => shortest(options.cwd, file)).join(', ');
 }
 

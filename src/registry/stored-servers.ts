@@ -21,7 +21,8 @@ export interface StoredDesire {
   readonly suspended: ReadonlySet<string>;
 }
 
-const SERVERS = 'server';
+/** The collection of servers that were added at run time. */
+export const SERVERS = 'server';
 const SUSPENDED = 'suspended';
 
 /** Servers added at run time and suspensions, over the truth. Every change is one transaction (F36). */

@@ -68,6 +68,22 @@ export function openTruth(path: string): OpenedTruth | null {
   }
 }
 
+/** A glance from outside, while a gateway may have it open: whether there is anything of a collection. */
+export function hasRecords(path: string, collection: string): boolean {
+  if (!existsSync(path)) return false;
+  try {
+    const db = new DatabaseSync(path, { readOnly: true });
+    try {
+      return db.prepare('SELECT 1 FROM records WHERE collection = ? LIMIT 1').get(collection) !== undefined;
+    } finally {
+      db.close();
+    }
+  } catch {
+    // A damaged one has things to say when it is opened for use.
+    return true;
+  }
+}
+
 /** Makes the file. Throws what SQLite or the system says. */
 export function createTruth(path: string): OpenedTruth {
   if (path !== ':memory:') closeSync(openSync(path, 'a', 0o600));

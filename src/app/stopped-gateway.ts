@@ -1,0 +1,89 @@
+import { type LoadOptions, loadConfig } from '../config/load-config.ts';
+import { systemClock } from '../model/clock.ts';
+import { RunTimeServers } from '../registry/run-time-servers.ts';
+import { StoredServers } from '../registry/stored-servers.ts';
+import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
+import { type Restored, restoreTruth, TruthUnusable } from '../store/truth/truth-file.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { OpenProblem } from './open-problem.ts';
+
+/** Why a change was refused, for the commands. */
+export { RunTimeProblem } from '../registry/run-time-problem.ts';
+
+/** What was decided at run time, of a gateway that does not run: it will find it so at its next start. */
+export interface StoppedGateway {
+  readonly runTime: RunTimeServers;
+  close(): Promise<void>;
+}
+
+export type StoppedResult =
+  | { readonly ok: true; readonly gateway: StoppedGateway }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/** Takes the data folder as a gateway would, so that none starts meanwhile. Starts nothing. */
+export async function openStopped(load: LoadOptions, logger: Logger): Promise<StoppedResult> {
+  const taken = await takeFolder(load);
+  if (!taken.ok) return taken;
+  const { folder, state } = taken;
+  try {
+    const truth = new SqliteTruth({ path: folder.file('truth.db'), clock: systemClock, logger });
+    const { cwd, env } = load;
+    let desired = state;
+    const stored = new StoredServers(truth);
+    const runTime = new RunTimeServers({
+      stored,
+      clock: systemClock,
+      logger,
+      env,
+      folder: cwd,
+      current: () => desired,
+    });
+    const overlay = (): void => {
+      desired = runTime.over(state);
+    };
+    runTime.onChange(overlay);
+    await runTime.refresh();
+    overlay();
+    const close = async (): Promise<void> => {
+      await truth.close();
+      folder.release();
+    };
+    return { ok: true, gateway: { runTime, close } };
+  } catch (error) {
+    folder.release();
+    return refused(error);
+  }
+}
+
+export type RestoreResult =
+  | { readonly ok: true; readonly restored: Restored; readonly file: string }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/** Puts the last good snapshot of what was decided at run time in its place, or nothing (F35). */
+export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty'): Promise<RestoreResult> {
+  const taken = await takeFolder(load);
+  if (!taken.ok) return taken;
+  const file = taken.folder.file('truth.db');
+  try {
+    return { ok: true, restored: restoreTruth(file, how, systemClock.wall()), file };
+  } catch (error) {
+    return refused(error);
+  } finally {
+    taken.folder.release();
+  }
+}
+
+async function takeFolder(load: LoadOptions) {
+  const loaded = await loadConfig(load);
+  if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } } as const;
+  const folder = new DataFolder(loaded.state.dataDir ?? defaultDataDir(load.env));
+  if (folder.acquire()) return { ok: true, folder, state: loaded.state } as const;
+  return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } } as const;
+}
+
+function refused(error: unknown): { readonly ok: false; readonly problem: OpenProblem } {
+  if (!(error instanceof TruthUnusable)) throw error;
+  const { file, message, remedy } = error;
+  return { ok: false, problem: { kind: 'truth', file, message, remedy } };
+}

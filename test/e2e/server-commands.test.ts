@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { MANY_SIDED, manySided } from '../support/many-sided.ts';
+import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
+
+const PORTS = ['--port', '0', '--control-port', '0'];
+
+/** A folder with a file of one server, and how commands are run in it. */
+function place(t: TestContext, config: object | null = { mcpServers: { base: manySided('base') } }) {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-servers-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  if (config !== null) writeFileSync(join(folder, 'trunkline.json'), JSON.stringify(config));
+  const data = ['--data-dir', join(folder, 'data')];
+  const run = (...args: string[]) => {
+    const cut = args.indexOf('--');
+    const all = cut < 0 ? [...args, ...data] : [...args.slice(0, cut), ...data, ...args.slice(cut)];
+    return trunkline(all, { cwd: folder, env: { EXTRA: 'from the environment' } });
+  };
+  const start = async () => {
+    const gateway = startTrunkline([...PORTS, ...data], { cwd: folder, env: { EXTRA: 'from the environment' } });
+    t.after(async () => {
+      gateway.process.kill();
+      await gateway.exited;
+    });
+    await said(gateway, 'Connect');
+    return gateway;
+  };
+  return { folder, run, start };
+}
+
+const SERVER = ['--', process.execPath, MANY_SIDED];
+
+test('check:J6 add, suspend, resume, restart and remove on a running gateway, in words and as JSON', async (t) => {
+  const { run, start } = place(t);
+  await start();
+  const added = await run(
+    'add',
+    'extra',
+    '-e',
+    'NAME=extra',
+    '-e',
+    'FROM=${EXTRA}',
+    '--description',
+    'more',
+    ...SERVER,
+  );
+  assert.equal(added.code, 0, added.err);
+  assert.match(added.out, /^added extra \(the gateway at http:.*\)\n +extra +ready +10 tools/);
+  const called = await run('call', 'extra.echo', 'text=hello');
+  assert.equal(called.code, 0, called.err);
+  assert.match(called.out, /hello/);
+
+  const again = await run('add', 'extra', ...SERVER);
+  assert.equal(again.code, 1);
+  assert.match(again.err, /exists already/);
+  const replaced = await run('add', 'extra', '--replace', '--json', '-e', 'NAME=other', ...SERVER);
+  assert.equal(replaced.code, 0, replaced.err);
+  const told = JSON.parse(replaced.out);
+  assert.deepEqual([told.done, told.running, told.server.name, told.server.state], ['added', true, 'extra', 'running']);
+
+  for (const [change, state] of [
+    ['suspend', 'suspended'],
+    ['resume', null],
+    ['restart', 'running'],
+  ] as const) {
+    const done = await run(change, 'extra', '--json');
+    assert.equal(done.code, 0, `${change}: ${done.err}`);
+    const { server } = JSON.parse(done.out);
+    assert.equal(server.desired.suspended, change === 'suspend');
+    if (state === 'running') assert.equal(server.state, state);
+  }
+  const removed = await run('remove', 'extra');
+  assert.deepEqual([removed.code, /^removed extra/.test(removed.out)], [0, true]);
+  const gone = await run('remove', 'extra');
+  assert.equal(gone.code, 1);
+  assert.match(gone.err, /no server "extra"/);
+  const ofFile = await run('remove', 'base');
+  assert.equal(ofFile.code, 1);
+  assert.match(ofFile.err, /trunkline\.json:1/);
+});
+
+test('what is wrong with what was typed is told with its fix, and nothing is added', async (t) => {
+  const { run, start } = place(t);
+  await start();
+  const cases: readonly (readonly [readonly string[], RegExp])[] = [
+    [['add', 'x', 'ftp://example.com/'], /TL1408.*\n +fix: /],
+    [['add', 'a b', 'http://127.0.0.1:9/'], /TL1402/],
+    [['add', 'x', 'http://127.0.0.1:9/', '-H', 'nonsense'], /-H takes a name and a value/],
+    [['add', 'x', '-e', 'A=${NOT_SET_ANYWHERE}', ...SERVER], /TL1203/],
+    [['add', 'x'], /name a url, or a command/],
+    [['add', 'x', 'http://127.0.0.1:9/', '--ttl', 'soon'], /--ttl takes a time/],
+    [['add', 'x', '-s', 'project', 'http://127.0.0.1:9/'], /files are read and never written/],
+    [['add', 'x', '--session', 'none', 'http://127.0.0.1:9/'], /no open session/],
+  ];
+  for (const [args, words] of cases) {
+    const done = await run(...args);
+    assert.equal(done.code, 1, args.join(' '));
+    assert.match(done.err, words, args.join(' '));
+  }
+  const status = JSON.parse((await run('status', '--json')).out);
+  assert.deepEqual(
+    status.servers.map(({ name }: { name: string }) => name),
+    ['base'],
+  );
+});
+
+test('a temporary server is added with its time and is gone with it', async (t) => {
+  const { run, start } = place(t);
+  await start();
+  const added = await run('add', 'brief', '--ttl', '2h', '--json', ...SERVER);
+  const { server } = JSON.parse(added.out);
+  assert.equal(server.desired.source, 'temporary');
+  assert.ok(Date.parse(server.desired.expiresAt) > Date.now() + 3_600_000);
+});
+
+test('without a gateway they change what the next one finds; restart says that there is nothing to restart', async (t) => {
+  const { run, start } = place(t);
+  const added = await run('add', 'extra', '-e', 'NAME=extra', ...SERVER);
+  assert.equal(added.code, 0, added.err);
+  assert.match(added.out, /^added extra \(no gateway runs/);
+  assert.equal((await run('add', 'base', ...SERVER)).code, 1);
+  assert.equal((await run('add', 'bad', 'ftp://x/')).code, 1);
+  assert.equal((await run('add', 'gone', ...SERVER)).code, 0);
+  assert.equal((await run('remove', 'gone')).code, 0);
+  assert.equal((await run('suspend', 'base', '--json')).code, 0);
+  const restarted = await run('restart', 'base');
+  assert.equal(restarted.code, 4);
+  assert.match(restarted.err, /no gateway runs here/);
+  assert.equal((await run('add', 'brief', '--ttl', '5m', ...SERVER)).code, 4);
+  await start();
+  const { servers } = JSON.parse((await run('status', '--json')).out);
+  const states = servers.map(({ name, state }: { name: string; state: string }) => [name, state]);
+  assert.deepEqual(states, [
+    ['base', 'suspended'],
+    ['extra', 'running'],
+  ]);
+});
+
+test('what was added is enough to start with: no file is needed', async (t) => {
+  const { run, start, folder } = place(t, null);
+  const without = await trunkline([...PORTS, '--data-dir', join(folder, 'data')], { cwd: folder });
+  assert.equal(without.code, 1);
+  assert.match(without.err, /no configuration file/);
+  assert.equal((await run('add', 'only', ...SERVER)).code, 0);
+  const gateway = await start();
+  assert.match(gateway.out, /only +ready/);
+});
