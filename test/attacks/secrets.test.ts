@@ -113,6 +113,7 @@ test('what the gateway shows, logs and keeps holds none of the secrets', async (
   }
   const bearer = { authorization: `Bearer ${arena.controlToken}` };
   const pages = ['/api/v1/gateway', '/api/v1/servers', '/api/v1/tools', '/api/v1/sessions', '/metrics', '/nowhere'];
+  pages.push('/api/v1/logs?lines=100000');
   for (const name of ['probe', 'remote', 'gone', 'dies', 'closed']) pages.push(`/api/v1/servers/${name}`);
   for (const page of pages) told.push((await arena.control(page, 'GET', bearer)).text);
   for (const name of ['gone', 'closed']) {

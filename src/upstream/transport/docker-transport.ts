@@ -140,6 +140,8 @@ export class DockerTransport implements Transport {
     this.#channel.stop();
     this.#channel.loseAll('ended');
     const code = await within(this.#container!.exited, EXIT_CODE_MS, this.#deps.clock);
+    const { logger, server } = this.#deps;
+    logger.info('container_ended', { server, container: this.#container!.id.slice(0, 12), code });
     this.#tell({ kind: 'exited', code, signal: null });
     await this.#finish('interrupt');
   }

@@ -158,6 +158,7 @@ export class StdioTransport implements Transport {
         if (this.#state === 'open') this.#state = 'dying';
         clearTimeout(this.#brokenInput);
         void this.#drained(child).then(() => {
+          this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
           this.#end({ kind: 'exited', code, signal });
           for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
           ladder.leaderExited();

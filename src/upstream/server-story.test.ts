@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ServerNews } from '../model/ports.ts';
+import type { ServerState, StateChange } from '../model/server-state.ts';
+import { ServerStory } from './server-story.ts';
+
+function step(from: ServerState, to: ServerState, reason: string | null = null, at = 0): StateChange {
+  return { from, to, reason, failure: null, at };
+}
+
+function bench(): { readonly story: ServerStory; readonly told: string[] } {
+  const told: string[] = [];
+  const news: ServerNews = {
+    added: (server) => void told.push(`added ${server}`),
+    moved: (_server, { from, to, reason }) => void told.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
+    healthTurned: (_server, reason) => void told.push(`health ${reason}`),
+    replaced: () => void told.push('replaced'),
+    removed: (server) => void told.push(`removed ${server}`),
+  };
+  return { story: new ServerStory('a', news), told };
+}
+
+test('check:J1 the steps of a server, bounded, oldest first', () => {
+  const { story } = bench();
+  const part = story.part();
+  story.turnTo(part, 0);
+  for (let i = 0; i < 120; i++)
+    part.moved(i % 2 === 0 ? step('failed', 'starting', null, i) : step('starting', 'failed', `${i}`, i));
+  assert.equal(story.changes.length, 50);
+  assert.deepEqual([story.changes[0]?.at, story.changes[49]?.at], [70, 119]);
+});
+
+test('S3.13 while a replacement starts beside it, the one in force is told of, and the change-over is one step', () => {
+  const { story, told } = bench();
+  const old = story.part();
+  story.turnTo(old, 0);
+  old.moved(step('unknown', 'starting'));
+  old.moved(step('starting', 'running'));
+  const next = story.part();
+  next.moved(step('unknown', 'starting'));
+  next.healthTurned('silent');
+  old.healthTurned('three calls failed');
+  next.moved(step('starting', 'failed', 'no such command'));
+  story.turnTo(next, 7);
+  old.moved(step('running', 'stopping'));
+  old.moved(step('stopping', 'stopped'));
+  next.moved(step('failed', 'starting'));
+  story.end();
+  next.moved(step('starting', 'stopping'));
+  assert.deepEqual(told, [
+    'added a',
+    'unknown starting',
+    'starting running',
+    'health three calls failed',
+    'replaced',
+    'running failed: its definition has changed; no such command',
+    'failed starting',
+    'removed a',
+  ]);
+  let state: ServerState = 'unknown';
+  for (const change of story.changes) {
+    assert.equal(change.from, state);
+    state = change.to;
+  }
+});
+
+test('a replacement that is up where the old one was is said, and is no step', () => {
+  const { story, told } = bench();
+  const [old, next] = [story.part(), story.part()];
+  story.turnTo(old, 0);
+  old.moved(step('unknown', 'starting'));
+  old.moved(step('starting', 'running'));
+  next.moved(step('unknown', 'starting'));
+  next.moved(step('starting', 'running'));
+  story.turnTo(next, 0);
+  assert.deepEqual(told.slice(3), ['replaced']);
+});
