@@ -16,7 +16,14 @@ import { SessionTable } from './session-table.ts';
 const ADA: Principal = { id: 'agent:ada', name: 'ada', servers: null };
 const OTHER = { kind: 'server', server: 'memory', path: '/servers/memory/mcp' } as const;
 
-function table(options: { max?: number; maxPerPrincipal?: number; records?: Map<string, SessionRecord> } = {}) {
+interface TableOptions {
+  readonly max?: number;
+  readonly maxPerPrincipal?: number;
+  readonly records?: Map<string, SessionRecord>;
+  readonly crowded?: () => boolean;
+}
+
+function table(options: TableOptions = {}) {
   const clock = new FakeClock();
   const records = options.records ?? new Map<string, SessionRecord>();
   const ended: string[] = [];
@@ -34,6 +41,7 @@ function table(options: { max?: number; maxPerPrincipal?: number; records?: Map<
     fingerprints: new Fingerprints(),
     settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
     onEnded: (sessionId) => void ended.push(sessionId),
+    ...(options.crowded === undefined ? {} : { crowded: options.crowded }),
   });
   const create = (principal = ANONYMOUS, lasting = true) =>
     sessions.create({
@@ -115,6 +123,40 @@ test('stored sessions that expired while no process ran are gone', async () => {
   assert.deepEqual([...records.keys()], [id]);
   assert.ok(forgotten.includes(old.id));
   assert.deepEqual(ended, [old.id, old.id], 'what is kept for it elsewhere is let go as well');
+});
+
+test('stored sessions that nobody came back for after a restart are looked for again, not at the start alone', async () => {
+  const first = table();
+  const left = first.create();
+  const { clock, sessions, records, ended } = table({ records: first.records });
+  const used = sessions.create({
+    principal: ANONYMOUS,
+    endpoint: AGGREGATE,
+    revision: '2025-11-25',
+    capabilities: '{}',
+    info: null,
+    lasting: true,
+  });
+  await sessions.clean();
+  assert.ok(records.has(left.id), 'its client may still come');
+  for (let minutes = 0; minutes < 45; minutes++) {
+    await clock.advance(60_000);
+    used.useAs(ANONYMOUS, clock.now());
+  }
+  assert.deepEqual([...records.keys()], [used.id]);
+  assert.deepEqual(ended, [left.id]);
+});
+
+test('fault:F40 no session is opened while memory is too short; those that are there go on', () => {
+  let crowded = false;
+  const { sessions, create } = table({ crowded: () => crowded });
+  const { mcpSessionId } = create();
+  crowded = true;
+  assert.throws(() => create(), { code: 'OVERLOADED' });
+  assert.notEqual(sessions.find(mcpSessionId), undefined);
+  crowded = false;
+  create();
+  assert.equal(sessions.size, 2);
 });
 
 test('fault:F19 caps: refused when full of sessions in use, an old idle one yields', async () => {
