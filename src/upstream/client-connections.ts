@@ -57,7 +57,7 @@ export class ClientConnections {
       server: server.name,
       clock: deps.clock,
       connect: (want, attempt) => this.#connect(want, attempt),
-      resumable: (want) => deps.connector.resumable(this.#server, want),
+      resumable: (want) => deps.connector.needsOwn(this.#server, want),
       adopted: (connection, want) => {
         deps.connector.remember(this.#server, want, connection);
         deps.adopted(connection, want);
@@ -182,6 +182,21 @@ export class ClientConnections {
     this.forgetSession(sessionId);
     this.replicas.release(sessionId);
     for (const key of keysOfSession(sessionId)) void this.pool.release(key);
+  }
+
+  /** What serves this client, or (`spare`) nobody yet, ends at once: it is no longer this node's. */
+  surrender(whose: ClientProfile | 'spare'): void {
+    if (whose === 'spare') {
+      this.pool.endSpare();
+      return;
+    }
+    const isolation = this.#server.isolation === 'principal' ? 'principal' : 'session';
+    for (const era of ['stateful', 'stateless'] as const) {
+      const own = sessionKey(whose, isolation, era);
+      for (const key of [...this.pool.keys()]) {
+        if (key === own || key.startsWith(`${own} lane `)) void this.pool.release(key);
+      }
+    }
   }
 
   /**

@@ -1,13 +1,16 @@
 import type { PhaseTimes } from '../http/phase-times.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Server } from '../model/server.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
+import type { OpenTransportOptions } from './open-transport.ts';
 import type { Wanted } from './pool-slot.ts';
+import { withEpoch } from './process/epoch-variable.ts';
 import { digestOfKey, labelOf } from './session-key.ts';
 import type { SpokenEras } from './spoken-eras.ts';
+import { OwnedTransport } from './transport/owned-transport.ts';
 import type { Transport } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
@@ -18,7 +21,7 @@ const NO_SESSION = '';
 const SLOWER = 3;
 
 export interface ConnectorDeps
-  extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport'> {
+  extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport' | 'ownership'> {
   readonly times: UpstreamTimes;
   readonly eras: SpokenEras;
   readonly phases: PhaseTimes | null;
@@ -116,6 +119,13 @@ export class Connector {
     return false;
   }
 
+  /** Whether the client must have a connection that was opened for it, and not one that is nobody's yet. */
+  needsOwn(server: Server, want: Wanted): boolean {
+    const { ownership } = this.#deps;
+    if (this.resumable(server, want)) return true;
+    return ownership !== undefined && isOwnProcess(server) && !ownership.mayAdopt(server, want.profile);
+  }
+
   async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
@@ -127,11 +137,22 @@ export class Connector {
     return resumed;
   }
 
+  #transport(server: Server, { profile, tenancy }: Wanted, options: OpenTransportOptions): Transport {
+    const { openTransport, ownership } = this.#deps;
+    if (ownership === undefined || !isOwnProcess(server)) return openTransport(server, options);
+    return new OwnedTransport({
+      server: server.name,
+      kind: options.kind,
+      own: () => ownership.own(server, profile, tenancy.kind),
+      make: (epoch) => openTransport(withEpoch(server, epoch), options),
+    });
+  }
+
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
-    const { clock, eraVerdicts, openTransport, times, phases, owner, tool, dropped, abandoned } = this.#deps;
+    const { clock, eraVerdicts, times, phases, owner, tool, dropped, abandoned } = this.#deps;
     const { profile, tenancy } = want;
     const connection = (kind: Transport['kind']) => {
-      const transport = openTransport(server, { kind, label: labelOf(tenancy), phases });
+      const transport = this.#transport(server, want, { kind, label: labelOf(tenancy), phases });
       return new Connection(transport, {
         server: server.name,
         profile,

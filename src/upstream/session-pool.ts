@@ -179,6 +179,13 @@ export class SessionPool implements Yielding {
     return this.#end(slot, 'remove');
   }
 
+  /** What is nobody's yet ends. */
+  endSpare(): void {
+    const spare = this.#spare;
+    this.#spare = null;
+    if (spare !== null) void this.#end(spare, 'remove');
+  }
+
   /**
    * Closes what one session or principal has not used for long, and whatever failed too often in a row (S1.7). A busy
    * connection stays, whatever is against it.

@@ -1,6 +1,13 @@
 import type { Clock } from '../model/clock.ts';
 import type { PoolSettings } from '../model/pool-settings.ts';
-import type { EraVerdicts, KnownCatalogs, ServerNews, UpstreamEvents, UpstreamSessions } from '../model/ports.ts';
+import type {
+  EraVerdicts,
+  KnownCatalogs,
+  Ownership,
+  ServerNews,
+  UpstreamEvents,
+  UpstreamSessions,
+} from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
@@ -22,6 +29,8 @@ export interface UpstreamSetDeps {
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
   readonly openTransport: OpenTransport;
+  /** Which processes this node may serve, in a cluster. Absent: all. */
+  readonly ownership?: Ownership | undefined;
   /** Child processes on this node at once. See `UpstreamSet.limit`. */
   readonly maxProcesses: number;
   /** Upper bound of a call that keeps reporting progress. Default 10 min. */

@@ -156,6 +156,11 @@ export class UpstreamSet implements Upstreams {
     for (const upstream of this.#upstreams.values()) upstream.releaseSession(sessionId);
   }
 
+  /** This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. */
+  surrender(server: string, whose: ClientProfile | 'spare' | null): void {
+    this.#upstreams.get(server)?.surrender(whose);
+  }
+
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
   async drain(deadlineMs: number = this.#times.drainMs): Promise<void> {
     await Promise.all([...this.#upstreams.values()].map((upstream) => upstream.drained(deadlineMs)));

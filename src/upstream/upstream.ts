@@ -89,6 +89,12 @@ export class Upstream {
     this.#parts.connections.release(sessionId);
   }
 
+  /** As `UpstreamSet.surrender`. */
+  surrender(whose: ClientProfile | 'spare' | null): void {
+    if (whose === null) void this.close('remove');
+    else this.#parts.connections.surrender(whose);
+  }
+
   sweep(): void {
     this.#parts.connections.pool.sweep();
   }

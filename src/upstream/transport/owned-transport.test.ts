@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { serverOf } from '../../../test/support/upstream-bench.ts';
+import type { Owned } from '../../model/ports.ts';
+import type { StdioSpec } from '../../model/server.ts';
+import { withEpoch } from '../process/epoch-variable.ts';
+import { type MemoryLink, MemoryTransport } from './memory-transport.ts';
+import { OwnedTransport } from './owned-transport.ts';
+import { RecordingReceiver } from './recording-receiver.contract.ts';
+import { transportContract } from './transport.contract.ts';
+
+class PlayedOwned implements Owned {
+  readonly epoch = 'abc.7';
+  stillMine = true;
+  released = 0;
+
+  release(): void {
+    this.released++;
+  }
+}
+
+transportContract({
+  name: 'owned',
+  pushes: true,
+  emits: true,
+  endsWithServer: true,
+  async start(receiver) {
+    const arrived: Buffer[] = [];
+    const waiting: ((message: Buffer) => void)[] = [];
+    let link: MemoryLink | null = null;
+    const transport = new OwnedTransport({
+      server: 'fake',
+      kind: 'memory',
+      own: async () => new PlayedOwned(),
+      make: () =>
+        new MemoryTransport('fake', (given) => {
+          link = given;
+          return {
+            receive: (message) => (waiting.shift() ?? ((late) => arrived.push(late)))(message),
+            close: () => {},
+          };
+        }),
+    });
+    await transport.open(receiver);
+    const write = (message: Buffer): void => link?.deliver(message);
+    return {
+      transport,
+      server: {
+        next: () => {
+          const message = arrived.shift();
+          return message ? Promise.resolve(message) : new Promise((resolve) => waiting.push(resolve));
+        },
+        answer: (_request, message) => write(message),
+        emit: (_request, message) => write(message),
+        push: write,
+        die: () => link?.exit(),
+      },
+      dispose: async () => {},
+    };
+  },
+});
+
+test('fault:F31 a process that is another node’s hears nothing any more: what should be sent is NOT_SENT', async () => {
+  const owned = new PlayedOwned();
+  const heard: string[] = [];
+  const epochs: string[] = [];
+  const transport = new OwnedTransport({
+    server: 'memory',
+    kind: 'memory',
+    own: async () => owned,
+    make: (epoch) => {
+      epochs.push(epoch);
+      return new MemoryTransport('memory', () => ({
+        receive: (message) => heard.push(message.toString()),
+        close: () => {},
+      }));
+    },
+  });
+  const receiver = new RecordingReceiver();
+  await transport.open(receiver);
+  assert.deepEqual(epochs, ['abc.7']);
+  owned.stillMine = false;
+  transport.send([Buffer.from('{"id":1}')], { request: 1, method: 'tools/call', headers: null });
+  transport.send([Buffer.from('{}')], { request: 0, method: 'notifications/x', headers: null });
+  assert.equal((await receiver.loss(1)).outcome, 'NOT_SENT');
+  owned.stillMine = true;
+  transport.send([Buffer.from('{"id":2}')], { request: 2, method: 'tools/call', headers: null });
+  await transport.close('remove');
+  assert.deepEqual(
+    heard.filter((text) => text !== '{"id":2}'),
+    [],
+  );
+  assert.equal(owned.released, 1);
+});
+
+test('nothing is started for what another node owns', async () => {
+  const refusal = new Error('node b owns it');
+  const transport = new OwnedTransport({
+    server: 'memory',
+    kind: 'memory',
+    own: () => Promise.reject(refusal),
+    make: () => assert.fail('a process was started'),
+  });
+  await assert.rejects(transport.open(new RecordingReceiver()), refusal);
+  await transport.close('remove');
+});
+
+test('the epoch is in the environment of the process, and nowhere without a cluster', () => {
+  const transport: StdioSpec = { type: 'stdio', command: 'x', args: [], env: {}, inheritEnv: false, cwd: '/' };
+  const server = serverOf('a', { transport });
+  const spec = withEpoch(server, 'abc.7').transport as StdioSpec;
+  assert.equal(spec.env['TRUNKLINE_EPOCH']?.reveal(), 'abc.7');
+  assert.equal(withEpoch(server, ''), server);
+});
