@@ -21,7 +21,8 @@ const MAX_OPEN_ASKS = 256;
 
 /**
  * Sends a server's request to the session's client under an id of our own and waits for the answer. `owner` is the
- * exchange it belongs to, null for none. What the client did not declare is not asked.
+ * exchange it belongs to, null for none; `server` whose request it is, where several may ask outside of calls. What the
+ * client did not declare is not asked.
  */
 export function askClient(
   session: ClientSession,
@@ -29,6 +30,7 @@ export function askClient(
   request: Message,
   { clock, prefix }: AskDeps,
   send: (message: Buffer) => void,
+  server = '',
 ): Promise<Message> {
   if (session.ended) return Promise.reject(new GatewayError('CANCELLED', 'the session of the client has ended'));
   if (!declares(session.client.capabilities, request)) {
@@ -40,7 +42,8 @@ export function askClient(
   if (asks.size >= MAX_OPEN_ASKS) {
     return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
   }
-  const { id, answer } = asks.open(owner, request.id);
+  const expired = (late: string): void => session.channel?.calledOff(calledOff(late, 'it was not answered in time'));
+  const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
   const parts = withId(request, id);
   send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
   return answer;
@@ -50,11 +53,17 @@ export function askClient(
  * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
  * Null when no such ask is open, and so nothing is to be said.
  */
-export function callOffAsk(session: ClientSession, exchange: ClientExchange | null, cancelled: Message): Buffer | null {
+export function callOffAsk(
+  session: ClientSession,
+  exchange: ClientExchange | null,
+  cancelled: Message,
+  server = '',
+): Buffer | null {
   if (session.openAsks === null || cancelled.bodyStart < 0) return null;
   const range = field(cancelled.bytes, cancelled.bodyStart, cancelled.bodyEnd, 'requestId');
   if (range === null) return null;
-  const id = session.openAsks.callOff(exchange, cancelled.bytes.toString('latin1', range.start, range.end));
+  const serverId = cancelled.bytes.toString('latin1', range.start, range.end);
+  const id = session.openAsks.callOff(exchange, { server, id: serverId });
   return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
 }
 
@@ -67,8 +76,10 @@ export function abandonAsks(session: ClientSession, exchange: ClientExchange): B
   if (asks === null || asks.size === 0) return [];
   if (exchange.cancelled === null) asks.release(exchange);
   const ids = asks.abandon(exchange, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
-  return ids.map(
-    (id) =>
-      notification('notifications/cancelled', `{"requestId":${id},"reason":"the call is over"}`, 'stateful').bytes,
-  );
+  return ids.map((id) => calledOff(id, 'the call is over'));
+}
+
+function calledOff(id: string, reason: string): Buffer {
+  const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
+  return notification('notifications/cancelled', params, 'stateful').bytes;
 }

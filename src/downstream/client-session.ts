@@ -23,8 +23,10 @@ export interface ResumableReply {
 export interface SessionChannel {
   /** Whether a client listens at this moment. */
   readonly open: boolean;
-  deliver(notification: Message): void;
-  ask(request: Message): Promise<Message>;
+  deliver(notification: Message, server?: string): void;
+  ask(request: Message, server?: string): Promise<Message>;
+  /** Tells the client that a question it was asked is called off. */
+  calledOff(told: Buffer): void;
   /** Ends the streams; the session is over or the gateway stops. */
   close(): void;
 }

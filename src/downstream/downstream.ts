@@ -180,19 +180,19 @@ export class Downstream implements ClientStreams {
     return front;
   }
 
-  deliver(sessionId: string, notification: Message): void {
+  deliver(sessionId: string, notification: Message, server?: string): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;
     session.channel ??= this.#standalone(session);
-    session.channel.deliver(notification);
+    session.channel.deliver(notification, server);
   }
 
-  ask(sessionId: string, request: Message): Promise<Message> {
+  ask(sessionId: string, request: Message, server?: string): Promise<Message> {
     const channel = this.sessions.get(sessionId)?.channel;
     if (channel === undefined || channel === null) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
     }
-    return channel.ask(request);
+    return channel.ask(request, server);
   }
 
   *sessionsFor(server: string): Generator<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }> {

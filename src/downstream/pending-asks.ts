@@ -11,14 +11,23 @@ export interface AskOwner {
   readonly likely: boolean;
 }
 
+/** What a server's request is known by: on one connection by its id alone, outside of calls by its server as well. */
+export interface AskName {
+  /** Empty where that goes without saying. */
+  readonly server: string;
+  /** The id the server gave its request, as written. */
+  readonly id: string;
+}
+
 /** How long a client may think about what belongs to no call; what belongs to one has that call's deadline. */
 const ASK_MS = 15 * 60_000;
 
 interface PendingAsk {
   /** null for one that belongs to no exchange, or none any more. */
   owner: AskOwner | null;
-  /** The id the server gave its request, as written. */
-  readonly serverId: string;
+  readonly name: AskName;
+  /** Nobody waits for the answer any more, because it took too long. */
+  readonly expired: (id: string) => void;
   /** Stops its deadline, where it has one. */
   disarm: (() => void) | null;
   resolve(answer: Message): void;
@@ -45,12 +54,16 @@ export class PendingAsks {
     return this.#open.size;
   }
 
-  /** Registers an ask; `id` is the lexeme to send it under. */
-  open(owner: AskOwner | null, serverId: string): { readonly id: string; readonly answer: Promise<Message> } {
+  /** Registers an ask; `id` is the lexeme to send it under, and to call it off by when it has `expired`. */
+  open(
+    owner: AskOwner | null,
+    name: AskName,
+    expired: (id: string) => void,
+  ): { readonly id: string; readonly answer: Promise<Message> } {
     const id = `"${this.#prefix}-${++this.#count}"`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
     const disarm = owner === null ? this.#armed(id) : null;
-    this.#open.set(id, { owner, serverId, disarm, resolve, reject });
+    this.#open.set(id, { owner, name, expired, disarm, resolve, reject });
     return { id, answer: promise };
   }
 
@@ -67,9 +80,9 @@ export class PendingAsks {
   }
 
   /** The server called its request off: the ask ends, and `id` is what the client knows it by. Null for no such ask. */
-  callOff(exchange: object | null, serverId: string): string | null {
+  callOff(exchange: object | null, name: AskName): string | null {
     for (const [id, ask] of this.#open) {
-      if ((ask.owner?.exchange ?? null) !== exchange || ask.serverId !== serverId) continue;
+      if ((ask.owner?.exchange ?? null) !== exchange || !isSame(ask.name, name)) continue;
       this.#end(id, ask);
       ask.reject(new GatewayError('CANCELLED', 'the server called its request off'));
       return id;
@@ -109,6 +122,7 @@ export class PendingAsks {
     return this.#clock.after(ASK_MS, () => {
       const ask = this.#open.get(id);
       this.#open.delete(id);
+      ask?.expired(id);
       ask?.reject(new GatewayError('TIMEOUT', 'the client did not answer'));
     });
   }
@@ -124,4 +138,8 @@ export class PendingAsks {
     const number = Number(id.slice(head.length, -1));
     return Number.isInteger(number) && number > 0 && number <= this.#count;
   }
+}
+
+function isSame(one: AskName, other: AskName): boolean {
+  return one.id === other.id && (one.server === '' || other.server === '' || one.server === other.server);
 }

@@ -39,16 +39,20 @@ export class SharedChannel implements SessionChannel, Reply {
     return this.#wire.open;
   }
 
-  deliver(notification: Message): void {
-    this.#tell(null, notification);
+  deliver(notification: Message, server?: string): void {
+    this.#tell(null, notification, null, server);
+  }
+
+  calledOff(told: Buffer): void {
+    this.#wire.write(oneLine(told));
   }
 
   notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
     this.#tell(exchange, notification, flow);
   }
 
-  ask(request: Message): Promise<Message> {
-    return this.#ask(null, request);
+  ask(request: Message, server?: string): Promise<Message> {
+    return this.#ask(null, request, server);
   }
 
   askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message> {
@@ -69,14 +73,15 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#wire.end();
   }
 
-  #ask(owner: AskOwner | null, request: Message): Promise<Message> {
-    return askClient(this.#session, owner, request, this.#deps, (message) => this.#wire.write(oneLine(message)));
+  #ask(owner: AskOwner | null, request: Message, server?: string): Promise<Message> {
+    const send = (message: Buffer): void => this.#wire.write(oneLine(message));
+    return askClient(this.#session, owner, request, this.#deps, send, server);
   }
 
-  #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null): void {
+  #tell(owner: ClientExchange | null, notification: Message, flow: Flow | null = null, server?: string): void {
     const bytes =
       notification.method === 'notifications/cancelled'
-        ? callOffAsk(this.#session, owner, notification)
+        ? callOffAsk(this.#session, owner, notification, server)
         : notificationFor('stateful', notification, this.#session.client);
     if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
   }

@@ -64,9 +64,9 @@ export class StandaloneStreams implements SessionChannel {
     return stream.resume(sink, afterId);
   }
 
-  deliver(notification: Message): void {
+  deliver(notification: Message, server?: string): void {
     if (notification.method === 'notifications/cancelled') {
-      const told = callOffAsk(this.#session, null, notification);
+      const told = callOffAsk(this.#session, null, notification, server);
       if (told !== null) this.#send(told);
       return;
     }
@@ -74,11 +74,15 @@ export class StandaloneStreams implements SessionChannel {
     if (bytes !== null) this.#send(bytes, true);
   }
 
-  ask(request: Message): Promise<Message> {
+  ask(request: Message, server?: string): Promise<Message> {
     if (!this.open) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
     }
-    return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message));
+    return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message), server);
+  }
+
+  calledOff(told: Buffer): void {
+    this.#send(told);
   }
 
   close(): void {

@@ -54,7 +54,7 @@ export class ServerEvents {
     if (sessionId === null || !this.#mayHear(sessionId, server)) return;
     const seen = this.#deps.sessions.get(sessionId);
     if (listsChangedBy(message.method).length > 0) this.#listChanged(sessionId, seen, message);
-    else this.#deps.streams.deliver(sessionId, this.#outward(server, seen, message));
+    else this.#deps.streams.deliver(sessionId, this.#outward(server, seen, message), server);
   }
 
   async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
@@ -67,7 +67,7 @@ export class ServerEvents {
     if (seen !== null && !mayUse(seen.client.principal, server))
       return refusal(message, 'the client may not use this server');
     try {
-      const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message));
+      const reply = await this.#deps.streams.ask(sessionId, this.#outward(server, seen, message), server);
       return seen === null || !isAggregate(seen) ? reply : this.#deps.ids.inward(reply, server, seen.client.principal);
     } catch (cause) {
       if (!(cause instanceof GatewayError)) return refusal(message, 'the client could not be asked');

@@ -97,10 +97,15 @@ export interface ServerNews {
 
 /** Delivery to clients outside any exchange. Implemented by `downstream/`. */
 export interface ClientStreams {
-  /** Sends a notification on the session's own stream (or its event log while none is open). */
-  deliver(sessionId: string, notification: Message): void;
-  /** Sends a request on the session's own stream; rejects with GatewayError when the client cannot be asked. */
-  ask(sessionId: string, request: Message): Promise<Message>;
+  /**
+   * Sends a notification on the session's own stream (or its event log while none is open). `server` says whose it is
+   * where it calls a request off.
+   */
+  deliver(sessionId: string, notification: Message, server?: string): void;
+  /**
+   * Sends a server's request on the session's own stream; rejects with GatewayError when the client cannot be asked.
+   */
+  ask(sessionId: string, request: Message, server?: string): Promise<Message>;
   /** The ids of the open stateful sessions on an endpoint's path that may use the server; for list_changed. */
   sessionsFor(server: string): Iterable<{ readonly sessionId: string; readonly endpoint: 'aggregate' | 'server' }>;
 }

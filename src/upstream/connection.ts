@@ -11,9 +11,11 @@ import type { Call } from './call.ts';
 import { connectionKeyText } from './connection-key.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
+import { HeldLosses } from './held-losses.ts';
 import { ownId } from './identifiers.ts';
 import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts';
-import { type Carrier, OwnRequest, type Pending } from './pending.ts';
+import { type Carrier, OwnRequest } from './pending.ts';
+import { PendingRequests } from './pending-requests.ts';
 import { ServerMessages } from './server-messages.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import { ToldLevel, takesLevel } from './told-level.ts';
@@ -23,8 +25,6 @@ const LISTEN = 'subscriptions/listen';
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
 const HELD_MS = 100;
-/** How long the end of a pipe may be behind the first request that it did not take. */
-const END_FOLLOWS_MS = 500;
 const LF = 0x0a;
 const CR = 0x0d;
 
@@ -62,9 +62,8 @@ export class Connection implements Carrier, TransportReceiver {
   /** Why it ended by itself; null while it lives or was closed by us. */
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps;
-  readonly #pending = new Map<number, Pending>();
-  /** Requests the pipe did not take any more, till it has ended. */
-  #unsent: Set<() => void> | null = null;
+  readonly #pending: PendingRequests;
+  readonly #unsent: HeldLosses;
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
@@ -72,16 +71,16 @@ export class Connection implements Carrier, TransportReceiver {
   #open = true;
   #timeouts = 0;
   readonly #use: ConnectionUse;
-  /** Who waits for the end of what is in flight. */
-  readonly #idle = new Set<() => void>();
 
   constructor(transport: Transport, deps: ConnectionDeps) {
     this.transport = transport;
     this.createdAt = deps.clock.wall();
     this.#use = new ConnectionUse(deps.clock);
+    this.#pending = new PendingRequests(deps.clock);
+    this.#unsent = new HeldLosses(deps.clock);
     this.#deps = deps;
     this.#oneLine = !transport.streamPerRequest;
-    this.#messages = new ServerMessages(this, deps, this.#pending);
+    this.#messages = new ServerMessages(this, deps, this.#pending.byId);
   }
 
   get profile(): ClientProfile {
@@ -103,9 +102,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** Requests in flight, but for our own stream that listens for changes. */
   get inFlight(): number {
-    let count = 0;
-    for (const { exchange, method } of this.#pending.values()) if (exchange !== null || method !== LISTEN) count++;
-    return count;
+    return this.#pending.inFlight;
   }
 
   /** All that is in flight, for comparison with other connections of the same server. */
@@ -138,7 +135,7 @@ export class Connection implements Carrier, TransportReceiver {
     const facts = { era: hello.era, revision: hello.revision };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
     if (hello.era === 'stateful' && takesLevel(hello.capabilities)) {
-      this.#level = new ToldLevel(this, this.#pending, this.#oneLine);
+      this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine);
     }
     if (hello.era === 'stateful' && resumeSessionId === undefined) {
       this.notify(notification('notifications/initialized', null, 'stateful'));
@@ -185,7 +182,7 @@ export class Connection implements Carrier, TransportReceiver {
       return;
     }
     const id = ++this.#lastId;
-    this.#pending.set(id, call);
+    this.#pending.add(id, call);
     this.#use.sent();
     call.place(this, id);
     const wire = outgoing(call, id, this.#era, this.transport.streamPerRequest, this.#deps.tool);
@@ -197,7 +194,7 @@ export class Connection implements Carrier, TransportReceiver {
   async ask(message: Message, timeoutMs: number, headers: readonly string[] | null = null): Promise<Message> {
     const { id, pending } = this.post(message, headers);
     const disarm = this.#deps.clock.after(timeoutMs, () => {
-      if (!this.#pending.delete(id)) return;
+      if (!this.#pending.remove(id)) return;
       const text = `${this.#deps.server} did not answer ${message.method} within ${timeoutMs} ms`;
       pending.lost(new GatewayError('TIMEOUT', text, { server: this.#deps.server }));
     });
@@ -217,7 +214,7 @@ export class Connection implements Carrier, TransportReceiver {
       pending.lost(this.#gone('NOT_SENT'));
       return { id, pending };
     }
-    this.#pending.set(id, pending);
+    this.#pending.add(id, pending);
     if (this.hello === null) this.#era = message.era;
     const own = request(message.method, String(id), message.bodyStart < 0 ? null : message.body, message.era);
     const mirrored = message.era === 'stateless' && this.transport.streamPerRequest;
@@ -237,7 +234,7 @@ export class Connection implements Carrier, TransportReceiver {
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
     const pending = this.#pending.get(id);
     if (pending === undefined || !this.#open) return false;
-    this.#forget(id);
+    this.#pending.remove(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
       const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
       this.notify(notification('notifications/cancelled', params, this.#era));
@@ -261,26 +258,11 @@ export class Connection implements Carrier, TransportReceiver {
   lost(id: number, error: GatewayError): void {
     const pending = this.#pending.get(id);
     if (pending === undefined) return;
-    this.#forget(id);
+    this.#pending.remove(id);
     this.#use.failed(pending, error.message);
     this.#messages.lost(pending);
-    if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#hold(pending, error);
+    if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(pending, error);
     else pending.lost(error);
-  }
-
-  /**
-   * A pipe that takes no more is about to end, and its end tells more: who tries again then meets the next connection
-   * instead of this one, and a failed start knows the exit code.
-   */
-  #hold(pending: Pending, error: GatewayError): void {
-    const release = () => {
-      this.#unsent?.delete(release);
-      disarm();
-      pending.lost(error);
-    };
-    const disarm = this.#deps.clock.after(END_FOLLOWS_MS, release);
-    this.#unsent ??= new Set();
-    this.#unsent.add(release);
   }
 
   sessionId(id: string): void {
@@ -297,21 +279,12 @@ export class Connection implements Carrier, TransportReceiver {
     this.ended = reason;
     this.#loseAll();
     this.#deps.owner.closed(this, reason);
-    for (const release of this.#unsent ?? []) release();
+    this.#unsent.releaseAll();
   }
 
   /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
-    if (!this.#open || !this.#busy()) return;
-    await new Promise<void>((resolve) => {
-      const idle = (): void => {
-        this.#idle.delete(idle);
-        disarm();
-        resolve();
-      };
-      const disarm = this.#deps.clock.after(deadlineMs, idle);
-      this.#idle.add(idle);
-    });
+    if (this.#open) await this.#pending.drained(deadlineMs);
   }
 
   /** Ends it; what is in flight gets UNKNOWN. Resolves when nothing is left of it. */
@@ -319,7 +292,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (this.#open) {
       this.#open = false;
       this.#loseAll();
-      for (const release of this.#unsent ?? []) release();
+      this.#unsent.releaseAll();
     }
     await this.transport.close(how);
   }
@@ -360,7 +333,7 @@ export class Connection implements Carrier, TransportReceiver {
       this.#deps.dropped('unmatched');
       return;
     }
-    this.#forget(id);
+    this.#pending.remove(id);
     this.#timeouts = 0;
     this.#use.answered(pending, message.kind === 'result');
     if (pending.token !== null) this.#messages.answered(id, pending);
@@ -370,27 +343,16 @@ export class Connection implements Carrier, TransportReceiver {
   /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
   #malformed(stream: number, reason: string): void {
     this.#deps.dropped('malformed');
-    if (!this.#pending.has(stream)) return;
+    if (this.#pending.get(stream) === undefined) return;
     const text = `${this.#deps.server} sent something that is no JSON-RPC message: ${reason}`;
     this.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server: this.#deps.server }));
   }
 
-  #forget(id: number): void {
-    this.#pending.delete(id);
-    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
-  }
-
-  #busy(): boolean {
-    for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
-    return false;
-  }
-
   #loseAll(): void {
-    const lost = [...this.#pending.values()];
-    this.#pending.clear();
+    const lost = this.#pending.takeAll();
     this.#messages.close();
     for (const pending of lost) pending.lost(this.#gone('UNKNOWN'));
-    for (const idle of this.#idle) idle();
+    this.#pending.settle();
   }
 
   #gone(code: 'NOT_SENT' | 'UNKNOWN'): GatewayError {

@@ -263,3 +263,19 @@ test('progress of a task that the call itself waits for goes to the call, after 
   assert.deepEqual(bench.events.notifications, []);
   assert.match(exchange.emitted.at(-1)!.bytes.toString(), /"progressToken":"t"/);
 });
+
+test('a question of no call is called off with its session when its connection ends', async () => {
+  const bench = new UpstreamBench();
+  const script = stateful();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  bench.events.answer = () => new Promise(() => {});
+  script.last.deliver({ jsonrpc: '2.0', id: 7, method: 'ping' });
+  script.last.deliver({ jsonrpc: '2.0', id: 8, method: 'roots/list' });
+  await settled();
+  assert.equal(bench.events.requests.length, 1);
+  script.last.end();
+  const [told, ...others] = bench.events.notifications;
+  assert.deepEqual([told?.sessionId, told?.method, others], ['session-1', 'notifications/cancelled', []]);
+  assert.match(told!.bytes, /"requestId":8,/);
+});

@@ -167,7 +167,10 @@ export class ServerMessages<C extends Channel> {
 
   close(): void {
     this.#held = [];
-    for (const [id, asked] of this.#asks) if (asked !== null) callOff(id, asked);
+    for (const [id, asked] of this.#asks) {
+      if (asked !== null) callOff(id, asked);
+      else this.#deps.owner.notified(this.#connection, calledOff(id));
+    }
     this.#asks.clear();
   }
 
@@ -351,8 +354,12 @@ export class ServerMessages<C extends Channel> {
 
 /** Takes a question back from the client, as the server would; it is over as soon as whoever keeps it lets go. */
 function callOff(id: string, asked: Pending): void {
+  asked.exchange?.emit(calledOff(id));
+}
+
+function calledOff(id: string): Message {
   const params = `{"requestId":${id},"reason":"the connection it came on is lost"}`;
-  asked.exchange?.emit(notification('notifications/cancelled', params, 'stateful'));
+  return notification('notifications/cancelled', params, 'stateful');
 }
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */

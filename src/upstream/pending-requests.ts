@@ -1,0 +1,75 @@
+import type { Clock } from '../model/clock.ts';
+import type { Pending } from './pending.ts';
+
+const LISTEN = 'subscriptions/listen';
+
+/** The requests that one connection has in flight, by our ids, and who waits until there are none. */
+export class PendingRequests {
+  readonly #clock: Clock;
+  readonly #pending = new Map<number, Pending>();
+  readonly #idle = new Set<() => void>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get byId(): ReadonlyMap<number, Pending> {
+    return this.#pending;
+  }
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  /** But for our own stream that listens for changes. */
+  get inFlight(): number {
+    let count = 0;
+    for (const { exchange, method } of this.#pending.values()) if (exchange !== null || method !== LISTEN) count++;
+    return count;
+  }
+
+  get(id: number): Pending | undefined {
+    return this.#pending.get(id);
+  }
+
+  add(id: number, pending: Pending): void {
+    this.#pending.set(id, pending);
+  }
+
+  /** It is over, one way or the other. False when it was not in flight. */
+  remove(id: number): boolean {
+    const was = this.#pending.delete(id);
+    if (was && this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
+    return was;
+  }
+
+  /** All are over; whoever waits for that is told by `settle`. */
+  takeAll(): readonly Pending[] {
+    const all = [...this.#pending.values()];
+    this.#pending.clear();
+    return all;
+  }
+
+  settle(): void {
+    for (const idle of this.#idle) idle();
+  }
+
+  /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
+  async drained(deadlineMs: number): Promise<void> {
+    if (!this.#busy()) return;
+    await new Promise<void>((resolve) => {
+      const idle = (): void => {
+        this.#idle.delete(idle);
+        disarm();
+        resolve();
+      };
+      const disarm = this.#clock.after(deadlineMs, idle);
+      this.#idle.add(idle);
+    });
+  }
+
+  #busy(): boolean {
+    for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
+    return false;
+  }
+}
