@@ -11,6 +11,7 @@ import { isClientRequest } from '../protocol/methods.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './call.ts';
 import type { Connection } from './connection.ts';
+import { Ejection } from './ejection.ts';
 import { asGatewayError } from './failures.ts';
 import { errorCode } from './identifiers.ts';
 import { InputRounds, needsInput, refuseInput } from './input-rounds.ts';
@@ -55,11 +56,13 @@ export interface DispatcherDeps {
 export class Dispatcher implements CallOwner {
   readonly #deps: DispatcherDeps;
   readonly #rounds: InputRounds;
+  readonly #ejection: Ejection<Call>;
   #lastTiming: CallTiming = NO_DEADLINE;
   readonly #durations = new Map<string, Histogram>();
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
+    this.#ejection = new Ejection(deps.clock);
     this.#rounds = new InputRounds(deps.clock, deps.random, (call) => this.#dispatch(call));
   }
 
@@ -73,6 +76,7 @@ export class Dispatcher implements CallOwner {
 
   answered(call: Call, message: Message): void {
     this.#deps.answered();
+    this.#ejection.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === HEADER_MISMATCH)
       this.#refresh(call, message);
     else if (needsInput(call, message)) this.#rounds.begin(call, message);
@@ -83,6 +87,7 @@ export class Dispatcher implements CallOwner {
     const { client } = call.exchange;
     if (error.outcome === 'UNKNOWN') call.mayHaveRun = true;
     this.#deps.failed(error);
+    this.#ejection.failed(call, error);
     const name = call.method === 'tools/call' ? nameIn(call.request) : null;
     const tool = name === null ? null : this.#deps.tool(client, name);
     const verdict = decideRetry(error, call.attempts, this.#deps.server(), tool);
@@ -102,6 +107,7 @@ export class Dispatcher implements CallOwner {
   }
 
   ended(call: Call): void {
+    this.#ejection.ended(call);
     const method = isClientRequest(call.method, call.request.era) ? call.method : 'other';
     let series = this.#durations.get(method);
     if (series === undefined) {
@@ -128,6 +134,11 @@ export class Dispatcher implements CallOwner {
 
   #dispatch(call: Call): void {
     if (call.done) return;
+    const out = this.#ejection.refusal(call, call.server);
+    if (out !== null) {
+      call.fail(out);
+      return;
+    }
     const connection = this.#deps.ready(call.exchange.client, placedAs(call));
     if (connection === null) void this.#dispatchLater(call);
     else this.#send(connection, call);

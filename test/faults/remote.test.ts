@@ -131,6 +131,43 @@ test('fault:F23 a server that asks for patience gets it up to 30 s; beyond that,
   assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
 });
 
+test('fault:F23 five answers of 5xx in a row: the server is left alone, told at once, and found again when it is well', async (t) => {
+  let broken = true;
+  let reached = 0;
+  const server = await StatefulServer.start({
+    intercept: (message, { res }) => {
+      if (message.method !== 'tools/call') return false;
+      reached++;
+      if (!broken) return false;
+      res.writeHead(500).end();
+      return true;
+    },
+  });
+  t.after(() => server.stop());
+  const bench = new FaultBench(t);
+  await bench.start({ ill: { type: 'http', url: server.url }, good: bench.stdio('good') });
+  await bench.gateway.ready();
+  const client = await bench.opened('one');
+  const other = await bench.opened('two', 'stateless');
+  const echo = (of = client): ReturnType<typeof client.call> => of.call('ill__echo', { text: 'done' });
+  for (let i = 0; i < 5; i++) assert.equal((await echo()).ending, 'UNKNOWN');
+  const beyond = await Promise.all([echo(), echo(other), echo()]);
+  for (const { ending, reason } of beyond) {
+    // On a slow machine the first second may be over: then one of them was let through to see.
+    assert.ok(ending === 'NOT_SENT' || (ending === 'UNKNOWN' && reached > 5), reason);
+  }
+  assert.ok(reached <= 6, `${reached} calls reached it`);
+  assert.ok(beyond.some(({ reason }) => /retryAfterMs/.test(reason)));
+  assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
+  broken = false;
+  await until('it is found to be well', async () => (await echo()).ending === 'RESULT');
+  for (let i = 0; i < 5; i++) assert.equal((await echo(other)).ending, 'RESULT');
+  assert.deepEqual(
+    bench.violations(['good'], { attempts: bench.history.attempts.filter(({ tool }) => tool !== 'echo') }),
+    [],
+  );
+});
+
 test('fault:F25 comments without end and a head that stops: bounded by the deadline, neighbours go on', async (t) => {
   const timers: NodeJS.Timeout[] = [];
   const server = await StatefulServer.start({
