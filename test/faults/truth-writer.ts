@@ -1,0 +1,31 @@
+import { writeSync } from 'node:fs';
+import { systemClock } from '../../src/model/clock.ts';
+import { StoredServers } from '../../src/registry/stored-servers.ts';
+import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { STEPS, stepOf } from './truth-steps.ts';
+
+/**
+ * A process that changes the store of run-time servers, step after step, and says each once it is acknowledged; to be
+ * killed in the middle. Arguments: the file, and how many steps were done before.
+ */
+const [file, begin] = process.argv.slice(2);
+const truth = new SqliteTruth({ path: file!, clock: systemClock, logger: Logger.silent() });
+const store = new StoredServers(truth);
+for (let i = Number(begin); i < STEPS; i++) {
+  const step = stepOf(i);
+  const { name } = step;
+  const server = { name, text: step.text, folder: '/', addedAt: 1, changedAt: i };
+  const revision = (await store.read()).servers.get(name)?.revision ?? 0;
+  const applied =
+    step.kind === 'add'
+      ? await store.add(server)
+      : step.kind === 'change'
+        ? await store.change(server, revision)
+        : step.kind === 'remove'
+          ? await store.remove(name, revision)
+          : await store.suspend(name, i);
+  if (!applied.ok) throw new Error(`step ${i} was refused`);
+  writeSync(1, `${i}\n`);
+}
+await truth.close();
