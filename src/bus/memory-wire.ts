@@ -64,7 +64,7 @@ export class MemoryHub {
 export class MemoryWire implements Wire {
   readonly #hub: MemoryHub;
   readonly #own = new Set<MemorySubscription>();
-  readonly #listeners: ((change: WireChange) => void)[] = [];
+  readonly #listeners = new Set<(change: WireChange) => void>();
   #state: WireStatus['state'] = 'connected';
   #reconnects = 0;
 
@@ -101,8 +101,9 @@ export class MemoryWire implements Wire {
     };
   }
 
-  onChange(listener: (change: WireChange) => void): void {
-    this.#listeners.push(listener);
+  onChange(listener: (change: WireChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** From now on nothing goes in or out, and what was on its way is lost. */

@@ -10,7 +10,8 @@ export interface Wire {
   publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
   /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. */
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void };
-  onChange(listener: (change: WireChange) => void): void;
+  /** The returned function ends it. */
+  onChange(listener: (change: WireChange) => void): () => void;
   /** What was published is sent, then the connection ends. Idempotent. */
   close(): Promise<void>;
 }

@@ -26,7 +26,7 @@ export class NatsWire implements Wire {
   readonly #options: NatsOptions;
   readonly #clock: Clock;
   readonly #registered = new Set<Registered>();
-  readonly #listeners: ((change: WireChange) => void)[] = [];
+  readonly #listeners = new Set<(change: WireChange) => void>();
   /** Resolves when the first attempt has succeeded or failed: `status` tells. */
   readonly firstAttempt: Promise<void>;
   #connection: NatsConnection | null = null;
@@ -90,8 +90,9 @@ export class NatsWire implements Wire {
     };
   }
 
-  onChange(listener: (change: WireChange) => void): void {
-    this.#listeners.push(listener);
+  onChange(listener: (change: WireChange) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   close(): Promise<void> {

@@ -1,0 +1,148 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Bucket, BucketOptions, StateRecord, StateWatcher } from '../shared-state.ts';
+import type { NatsSharedState, Reach } from './nats-shared-state.ts';
+import { NatsWatch } from './nats-watch.ts';
+import { apiCode, NO_MESSAGE, NO_STREAM, stateFailure, WRONG_REVISION } from './state-failure.ts';
+
+const OPERATION = 'KV-Operation';
+const MAX_VALUE_BYTES = 64 * 1024;
+
+/** One key-value bucket of JetStream. A bucket that was lost is made again by the next operation on it. */
+export class NatsBucket implements Bucket {
+  readonly name: string;
+  readonly #state: NatsSharedState;
+  readonly #options: BucketOptions;
+  #incarnation: string;
+
+  private constructor(state: NatsSharedState, name: string, options: BucketOptions, incarnation: string) {
+    this.#state = state;
+    this.name = name;
+    this.#options = options;
+    this.#incarnation = incarnation;
+  }
+
+  static async open(state: NatsSharedState, name: string, options: BucketOptions): Promise<NatsBucket> {
+    return new NatsBucket(state, name, options, await state.makeStream(name, options));
+  }
+
+  get incarnation(): string {
+    return this.#incarnation;
+  }
+
+  get stream(): string {
+    return `KV_${this.name}`;
+  }
+
+  subject(key: string): string {
+    return `$KV.${this.name}.${key}`;
+  }
+
+  async get(key: string): Promise<StateRecord | null> {
+    const stored = await this.#last(key);
+    return stored === null || stored.removed ? null : { key, value: stored.value, revision: stored.revision };
+  }
+
+  async create(key: string, value: Buffer): Promise<number | null> {
+    const revision = await this.#write(key, value, 0);
+    if (revision !== null) return revision;
+    // What was deleted leaves a mark, whose revision is the one to follow on.
+    const stored = await this.#last(key);
+    if (stored === null) return this.#write(key, value, 0);
+    return stored.removed ? this.#write(key, value, stored.revision) : null;
+  }
+
+  async update(key: string, value: Buffer, revision: number): Promise<number | null> {
+    return revision > 0 ? this.#write(key, value, revision) : null;
+  }
+
+  async delete(key: string, revision?: number): Promise<boolean> {
+    return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
+  }
+
+  async keys(pattern = '>'): Promise<readonly string[]> {
+    const keys: string[] = [];
+    await new Promise<void>((resolve, reject) => {
+      const watch = new NatsWatch(this, pattern, true, {
+        put: ({ key }) => keys.push(key),
+        gone: () => {},
+        onReady: () => {
+          watch.close();
+          resolve();
+        },
+      });
+      watch.start().catch(reject);
+    });
+    return keys;
+  }
+
+  async watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
+    const watch = new NatsWatch(this, pattern, false, watcher);
+    await watch.start();
+    return watch;
+  }
+
+  get state(): NatsSharedState {
+    return this.#state;
+  }
+
+  /** Runs an operation; where the bucket is gone, makes it again first. */
+  async withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T> {
+    try {
+      return await run(await this.#state.reach());
+    } catch (error) {
+      if (!this.#gone(error)) throw stateFailure(error, doing);
+    }
+    this.#incarnation = await this.#state.makeStream(this.name, this.#options);
+    try {
+      return await run(await this.#state.reach());
+    } catch (error) {
+      throw stateFailure(error, doing);
+    }
+  }
+
+  /** Nobody listens on the subjects of a bucket that is gone. */
+  #gone(error: unknown): boolean {
+    return apiCode(error) === NO_STREAM || (error instanceof Error && error.name === 'JetStreamNotEnabled');
+  }
+
+  async #last(key: string) {
+    return this.withStream('read', async ({ manager }) => {
+      try {
+        const stored = await manager.streams.getMessage(this.stream, { last_by_subj: this.subject(key) });
+        if (stored === null) return null;
+        const removed = isRemoval(stored.header?.get(OPERATION));
+        return { value: Buffer.from(stored.data), revision: stored.seq, removed };
+      } catch (error) {
+        if (apiCode(error) === NO_MESSAGE) return null;
+        throw error;
+      }
+    });
+  }
+
+  /** Null when the record has another revision. `expected` null: whatever it has. */
+  async #write(key: string, value: Buffer, expected: number | null, operation?: 'DEL'): Promise<number | null> {
+    const most = this.#options.maxValueBytes ?? MAX_VALUE_BYTES;
+    if (value.length > most) {
+      throw new GatewayError('TOO_LARGE', `a record of ${value.length} bytes`, { outcome: 'NOT_SENT' });
+    }
+    return this.withStream('write', async ({ client }) => {
+      const headers = this.#state.deps.core.headers();
+      if (operation !== undefined) headers.set(OPERATION, operation);
+      try {
+        const { seq } = await client.publish(this.subject(key), value, {
+          headers,
+          ...(expected === null ? {} : { expect: { lastSubjectSequence: expected } }),
+        });
+        return seq;
+      } catch (error) {
+        if (WRONG_REVISION.includes(apiCode(error))) return null;
+        throw error;
+      }
+    });
+  }
+}
+
+/** Whether an operation header marks a record that is gone. */
+export function isRemoval(operation: string | undefined): boolean {
+  return operation === 'DEL' || operation === 'PURGE';
+}

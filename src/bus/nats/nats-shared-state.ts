@@ -1,0 +1,116 @@
+import type { JetStreamClient, JetStreamManager, StreamConfig } from '@nats-io/jetstream';
+import type { NatsConnection } from '@nats-io/transport-node';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
+import type { NatsCore, NatsJetStream } from './load-nats.ts';
+import { NatsBucket } from './nats-bucket.ts';
+import type { NatsWire } from './nats-wire.ts';
+import { apiCode, NO_STREAM, stateFailure } from './state-failure.ts';
+
+const REQUEST_MS = 2_000;
+const MAX_VALUE_BYTES = 64 * 1024;
+/** What JetStream wants in a header; the value must leave room for it. */
+const HEADER_BYTES = 512;
+const MANY = 3;
+const NANOS = 1_000_000;
+/** Until when JetStream knows a message twice sent by its id. We send none. It may not be longer than records live. */
+const DUPLICATES_MS = 120_000;
+
+export interface NatsStateDeps {
+  readonly wire: NatsWire;
+  readonly core: NatsCore;
+  readonly jetStream: NatsJetStream;
+  readonly clock: Clock;
+}
+
+/** JetStream on the connection that there is now. */
+export interface Reach {
+  readonly connection: NatsConnection;
+  readonly client: JetStreamClient;
+  readonly manager: JetStreamManager;
+}
+
+/**
+ * Shared records in JetStream, laid out as its own key-value buckets, so that its tools show them. Reads ask the leader of
+ * a bucket, never a copy that may be behind: leases stand on them.
+ */
+export class NatsSharedState implements SharedState {
+  readonly deps: NatsStateDeps;
+  readonly #buckets = new Map<string, Promise<NatsBucket>>();
+  #reach: Reach | null = null;
+
+  constructor(deps: NatsStateDeps) {
+    this.deps = deps;
+  }
+
+  bucket(name: string, options: BucketOptions): Promise<Bucket> {
+    const known = this.#buckets.get(name);
+    if (known !== undefined) return known;
+    const opened = NatsBucket.open(this, name, options);
+    this.#buckets.set(name, opened);
+    opened.catch(() => this.#buckets.delete(name));
+    return opened;
+  }
+
+  /** Rejects with GatewayError NOT_SENT when nothing can be asked. */
+  async reach(): Promise<Reach> {
+    const { wire, jetStream } = this.deps;
+    const { connection } = wire;
+    const { state, lacks } = wire.status;
+    if (connection === null || state !== 'connected') throw new GatewayError('NOT_SENT', 'the bus is not connected');
+    if (lacks.length > 0 && connection.info?.jetstream !== true) throw new GatewayError('NOT_SENT', lacks[0]!);
+    if (this.#reach?.connection === connection) return this.#reach;
+    const options = { timeout: REQUEST_MS };
+    // The check asks for what an account may do; whoever may not, is told so by what it does next.
+    const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
+    this.#reach = { connection, client: jetStream.jetstream(connection, options), manager };
+    return this.#reach;
+  }
+
+  /** Makes the stream behind a bucket, or brings its settings in line. Returns which making of it this is. */
+  async makeStream(name: string, options: BucketOptions): Promise<string> {
+    const { manager, connection } = await this.reach();
+    const stream = `KV_${name}`;
+    const wanted = streamConfig(name, options);
+    try {
+      const { config, created } = await manager.streams.info(stream);
+      const same = config.max_age === wanted.max_age && config.max_msg_size === wanted.max_msg_size;
+      if (!same) await manager.streams.update(stream, { ...config, ...wanted });
+      return created;
+    } catch (error) {
+      if (apiCode(error) !== NO_STREAM) throw stateFailure(error, 'read');
+    }
+    for (const replicas of connection.info?.cluster === undefined ? [1] : [MANY, 1]) {
+      try {
+        const { created } = await manager.streams.add({ ...wanted, name: stream, num_replicas: replicas });
+        return created;
+      } catch (error) {
+        // Fewer servers than replicas; or somebody else has just made it.
+        if (replicas === 1) {
+          const made = await manager.streams.info(stream).catch(() => null);
+          if (made === null) throw stateFailure(error, 'read');
+          return made.created;
+        }
+      }
+    }
+    throw new GatewayError('NOT_SENT', `the bucket ${name} could not be made`);
+  }
+}
+
+function streamConfig(name: string, { ttlMs, maxValueBytes }: BucketOptions) {
+  return {
+    subjects: [`$KV.${name}.>`],
+    max_msgs_per_subject: 1,
+    max_age: ttlMs * NANOS,
+    max_msg_size: (maxValueBytes ?? MAX_VALUE_BYTES) + HEADER_BYTES,
+    duplicate_window: (ttlMs === 0 ? DUPLICATES_MS : Math.min(ttlMs, DUPLICATES_MS)) * NANOS,
+    storage: 'file',
+    retention: 'limits',
+    discard: 'new',
+    allow_rollup_hdrs: true,
+    allow_direct: false,
+    deny_delete: false,
+    max_bytes: -1,
+  } satisfies Partial<StreamConfig>;
+}

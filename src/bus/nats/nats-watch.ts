@@ -1,0 +1,96 @@
+import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
+import type { StateWatcher } from '../shared-state.ts';
+import { isRemoval, type NatsBucket } from './nats-bucket.ts';
+
+const RETRY_MS = 500;
+
+interface Running {
+  readonly consumer: PushConsumer;
+  readonly messages: { stop(): void };
+}
+
+/** One watch of a bucket. It begins anew whenever the connection was lost: what it missed cannot be known otherwise. */
+export class NatsWatch {
+  readonly #bucket: NatsBucket;
+  readonly #pattern: string;
+  readonly #headersOnly: boolean;
+  readonly #watcher: StateWatcher;
+  #running: Running | null = null;
+  #round = 0;
+  #closed = false;
+  #unfollow: (() => void) | null = null;
+  #stopRetry: (() => void) | null = null;
+
+  constructor(bucket: NatsBucket, pattern: string, headersOnly: boolean, watcher: StateWatcher) {
+    this.#bucket = bucket;
+    this.#pattern = pattern;
+    this.#headersOnly = headersOnly;
+    this.#watcher = watcher;
+  }
+
+  /** Rejects with GatewayError when it cannot begin; later it is tried until it is closed. */
+  async start(): Promise<void> {
+    await this.#begin();
+    if (this.#closed) return;
+    this.#unfollow = this.#bucket.state.deps.wire.onChange(({ type }) => {
+      if (type === 'connected') this.#again();
+    });
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stopRetry?.();
+    this.#unfollow?.();
+    this.#stop();
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#stopRetry?.();
+    this.#begin().catch(() => {
+      if (!this.#closed) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
+    });
+  }
+
+  async #begin(): Promise<void> {
+    this.#stop();
+    const round = this.#round;
+    const live = (): boolean => !this.#closed && round === this.#round;
+    await this.#bucket.withStream('read', async ({ client }) => {
+      const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
+        deliver_policy: 'last_per_subject',
+        filter_subjects: [this.#bucket.subject(this.#pattern)],
+        headers_only: this.#headersOnly,
+      });
+      let left = (await consumer.info(true)).num_pending;
+      const messages = await consumer.consume({
+        callback: (message) => {
+          if (!live()) return;
+          this.#tell(message);
+          if (left > 0 && --left === 0) this.#watcher.onReady?.();
+        },
+      });
+      if (!live()) {
+        messages.stop();
+        return;
+      }
+      this.#running = { consumer, messages };
+      if (left === 0) this.#watcher.onReady?.();
+    });
+  }
+
+  #stop(): void {
+    this.#round++;
+    const running = this.#running;
+    this.#running = null;
+    if (running === null) return;
+    running.messages.stop();
+    running.consumer.delete().catch(() => {});
+  }
+
+  #tell(message: JsMsg): void {
+    const key = message.subject.slice(this.#bucket.subject('').length);
+    if (isRemoval(message.headers?.get('KV-Operation'))) this.#watcher.gone(key, message.seq);
+    else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
+  }
+}

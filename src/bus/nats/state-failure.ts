@@ -1,0 +1,23 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+
+/** Codes of JetStream's answers. */
+export const WRONG_REVISION: readonly number[] = [10_071, 10_164];
+export const NO_STREAM = 10_059;
+export const NO_MESSAGE = 10_037;
+
+/** JetStream's own code of an error; 0 where it is no answer of JetStream's. */
+export function apiCode(error: unknown): number {
+  const code = (error as { readonly code?: unknown } | null)?.code;
+  return typeof code === 'number' ? code : 0;
+}
+
+/** An answer of JetStream says that nothing was done; without one, a write may have been. */
+export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayError {
+  if (error instanceof GatewayError) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  const answered = apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
+  const outcome = doing === 'read' || answered ? 'NOT_SENT' : 'UNKNOWN';
+  return new GatewayError(outcome, `the shared state could not be ${doing === 'read' ? 'read' : 'written'}: ${text}`, {
+    cause: error,
+  });
+}

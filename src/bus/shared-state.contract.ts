@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { describe, test } from 'node:test';
+import type { Bucket, SharedState, StateRecord } from './shared-state.ts';
+
+export interface StateHarness {
+  readonly name: string;
+  start(): Promise<StateBench>;
+}
+
+export interface StateBench {
+  /** Two nodes' views of the same state. */
+  readonly nodes: readonly [SharedState, SharedState];
+  /** Lets so much time pass for records; the real time where it cannot be turned. */
+  pass(ms: number): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** Long enough for a write and a read on a busy machine. */
+const TTL_MS = 1_500;
+
+/** What every `SharedState` promises. */
+export function sharedStateContract(harness: StateHarness): void {
+  describe(`shared state contract: ${harness.name}`, () => {
+    function scenario(title: string, run: (bench: StateBench, a: Bucket, b: Bucket) => Promise<void>, ttlMs = 0): void {
+      test(`check:H4 [${harness.name}] ${title}`, { timeout: 60_000 }, async () => {
+        const bench = await harness.start();
+        const name = `test-${randomBytes(6).toString('hex')}`;
+        try {
+          const [a, b] = await Promise.all(bench.nodes.map((node) => node.bucket(name, { ttlMs })));
+          assert.equal(a!.incarnation, b!.incarnation);
+          await run(bench, a!, b!);
+        } finally {
+          await bench.dispose();
+        }
+      });
+    }
+
+    scenario('what one node writes, another reads, to the byte', async (_bench, a, b) => {
+      const value = randomBytes(60_000);
+      const revision = await a.create('own.server=2E1.k-1', value);
+      assert.ok(revision !== null && revision > 0);
+      const record = await b.get('own.server=2E1.k-1');
+      assert.ok(record?.value.equals(value));
+      assert.equal(record?.revision, revision);
+      assert.equal(await b.get('own.server=2E1'), null);
+      await assert.rejects(a.create('long', Buffer.alloc(64 * 1024 + 1)), { code: 'TOO_LARGE' });
+    });
+
+    scenario('of many who claim one key at once, one gets it', async (_bench, a, b) => {
+      const claims = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? a : b).create('lease', text(`${at}`)));
+      const revisions = await Promise.all(claims);
+      const winners = revisions.flatMap((revision, at) => (revision === null ? [] : [at]));
+      assert.equal(winners.length, 1);
+      const record = await a.get('lease');
+      assert.equal(record?.value.toString(), `${winners[0]}`);
+    });
+
+    scenario('whoever has read an older revision does not overwrite a newer one', async (_bench, a, b) => {
+      const first = await a.create('lease', text('one'));
+      const second = await b.update('lease', text('two'), first!);
+      assert.ok(second! > first!);
+      assert.equal(await a.update('lease', text('three'), first!), null);
+      assert.equal(await a.delete('lease', first!), false);
+      assert.equal((await a.get('lease'))?.value.toString(), 'two');
+      const updates = await Promise.all([1, 2, 3, 4].map((at) => a.update('lease', text(`${at}`), second!)));
+      assert.equal(updates.filter((revision) => revision !== null).length, 1);
+      assert.equal(await a.update('none', text('x'), 7), null);
+    });
+
+    scenario('what was deleted is gone and may be made again, with a later revision', async (_bench, a, b) => {
+      const first = await a.create('lease', text('one'));
+      assert.equal(await b.delete('lease', first!), true);
+      assert.equal(await a.get('lease'), null);
+      assert.deepEqual(await a.keys(), []);
+      assert.equal(await a.update('lease', text('late'), first!), null);
+      const again = await a.create('lease', text('two'));
+      assert.ok(again! > first!);
+      assert.equal(await b.create('lease', text('three')), null);
+      assert.equal(await b.delete('lease'), true);
+      assert.equal(await b.get('lease'), null);
+    });
+
+    scenario(
+      'a record that nobody renews is gone after its time, and its revisions go on',
+      async (bench, a, b) => {
+        const first = await a.create('lease', text('one'));
+        let revision = first!;
+        for (let at = 0; at < 3; at++) {
+          await bench.pass(TTL_MS / 2);
+          revision = (await a.update('lease', text('renewed'), revision))!;
+          assert.ok(revision !== null, `renewal ${at}`);
+        }
+        assert.equal(await b.create('lease', text('thief')), null);
+        await bench.pass(TTL_MS);
+        while ((await b.get('lease')) !== null) await bench.pass(50);
+        assert.equal(await a.update('lease', text('too late'), revision), null);
+        const taken = await b.create('lease', text('two'));
+        assert.ok(taken! > revision);
+      },
+      TTL_MS,
+    );
+
+    scenario(
+      'a watch tells what there is, then that this was all, then every change in order',
+      async (_bench, a, b) => {
+        await a.create('node.a', text('1'));
+        await a.create('node.b', text('1'));
+        await a.create('other.a', text('1'));
+        const removed = await a.create('node.c', text('1'));
+        await a.delete('node.c', removed!);
+        const told: string[] = [];
+        const seen = (record: StateRecord): void => void told.push(`put ${record.key} ${record.value.toString()}`);
+        const watch = await b.watch('node.*', {
+          put: seen,
+          gone: (key) => void told.push(`gone ${key}`),
+          onReady: () => void told.push('ready'),
+        });
+        await eventually(() => told.includes('ready'));
+        assert.deepEqual(
+          told
+            .slice(0, told.indexOf('ready'))
+            .filter((line) => line.startsWith('put'))
+            .sort(),
+          ['put node.a 1', 'put node.b 1'],
+        );
+        told.length = 0;
+        let revision = (await a.get('node.a'))!.revision;
+        for (let at = 2; at < 30; at++) revision = (await a.update('node.a', text(`${at}`), revision))!;
+        await a.update('other.a', text('2'), (await a.get('other.a'))!.revision);
+        await a.delete('node.b');
+        await a.create('node.d', text('1'));
+        await eventually(() => told.at(-1) === 'put node.d 1');
+        assert.deepEqual(told, [
+          ...Array.from({ length: 28 }, (_, at) => `put node.a ${at + 2}`),
+          'gone node.b',
+          'put node.d 1',
+        ]);
+        watch.close();
+        await a.create('node.e', text('1'));
+        assert.deepEqual([...(await b.keys('node.*'))].sort(), ['node.a', 'node.d', 'node.e']);
+        assert.equal(told.at(-1), 'put node.d 1');
+      },
+    );
+
+    scenario('a watch of nothing is ready too', async (_bench, a) => {
+      let ready = 0;
+      const watch = await a.watch('>', { put() {}, gone() {}, onReady: () => ready++ });
+      await eventually(() => ready === 1);
+      watch.close();
+    });
+  });
+}
+
+function text(value: string): Buffer {
+  return Buffer.from(value);
+}
+
+async function eventually(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+}

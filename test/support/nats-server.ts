@@ -1,0 +1,139 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export interface NatsServerOptions {
+  /** Path of the program; the one of the system otherwise. */
+  readonly program?: string;
+  readonly jetStream?: boolean;
+  /** Lines of its configuration file beside those of the port and JetStream. `FOLDER` stands for its own folder. */
+  readonly config?: string;
+  /** Files for that folder. */
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** A real nats-server of the test's own, on a private port of loopback, with its data in a folder of its own. */
+export class NatsServer implements AsyncDisposable {
+  readonly port: number;
+  readonly folder: string;
+  readonly #program: string;
+  #process: ChildProcess | null = null;
+
+  private constructor(program: string, folder: string, port: number) {
+    this.#program = program;
+    this.folder = folder;
+    this.port = port;
+  }
+
+  static async start(options: NatsServerOptions = {}): Promise<NatsServer> {
+    for (let attempt = 0; ; attempt++) {
+      const folder = mkdtempSync(join(tmpdir(), 'trunkline-nats-'));
+      const server = new NatsServer(options.program ?? 'nats-server', folder, await freePort());
+      for (const [name, text] of Object.entries(options.files ?? {})) writeFileSync(join(folder, name), text);
+      const jetStream = options.jetStream === false ? '' : `jetstream { store_dir: "${join(folder, 'data')}" }`;
+      const config = `listen: "127.0.0.1:${server.port}"\n${jetStream}\n${options.config ?? ''}\n`;
+      writeFileSync(join(folder, 'nats.conf'), config.replaceAll('FOLDER', folder));
+      try {
+        await server.run();
+        return server;
+      } catch (error) {
+        // Somebody else has taken the port meanwhile.
+        rmSync(folder, { recursive: true, force: true });
+        if (attempt === 4) throw error;
+      }
+    }
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts it, for the first time or again. Rejects when it ends instead. */
+  async run(): Promise<void> {
+    const process = spawn(this.#program, ['-c', join(this.folder, 'nats.conf')], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    this.#process = process;
+    let said = '';
+    for await (const line of createInterface(process.stderr!)) {
+      said += `${line}\n`;
+      if (line.includes('Server is ready')) {
+        process.stderr!.resume();
+        return;
+      }
+    }
+    throw new Error(`nats-server did not start: ${said}`);
+  }
+
+  /** As somebody who wants it to stop. */
+  stop(): Promise<void> {
+    return this.#end('SIGTERM');
+  }
+
+  /** As a crash would end it. */
+  kill(): Promise<void> {
+    return this.#end('SIGKILL');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
+    const process = this.#process;
+    this.#process = null;
+    if (process === null || process.exitCode !== null || process.signalCode !== null) return;
+    const exit = once(process, 'exit');
+    process.kill(signal);
+    await exit;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Below those that the system gives out by itself, so that nobody gets it between our look and the server's. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const probe = createServer();
+    const free = await new Promise<boolean>((done) => {
+      probe.once('error', () => done(false));
+      probe.listen(port, '127.0.0.1', () => done(true));
+    });
+    if (!free) continue;
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
+}
+
+const CURRENT = 'v2.15.2';
+const OLDEST_GO = 1.25;
+
+/** The newest release, built once with Go; a text why there is none here. */
+export function currentNatsServer(): { readonly program: string } | { readonly missing: string } {
+  const folder = resolve(import.meta.dirname, `../../node_modules/.cache/nats-server-${CURRENT}`);
+  const program = join(folder, 'nats-server');
+  if (existsSync(program)) return { program };
+  try {
+    const version = execFileSync('go', ['version'], { encoding: 'utf8' });
+    const go = Number.parseFloat(/go(\d+\.\d+)/.exec(version)?.[1] ?? '0');
+    if (go < OLDEST_GO) return { missing: `Go ${go} is too old to build nats-server ${CURRENT}` };
+    mkdirSync(folder, { recursive: true });
+    const scratch = mkdtempSync(join(folder, 'build-'));
+    execFileSync('go', ['install', `github.com/nats-io/nats-server/v2@${CURRENT}`], {
+      env: { ...process.env, GOBIN: scratch },
+      stdio: 'ignore',
+      timeout: 240_000,
+    });
+    // Whole or not at all, whoever builds it at the same time.
+    execFileSync('mv', [join(scratch, 'nats-server'), program]);
+    rmSync(scratch, { recursive: true, force: true });
+    return { program };
+  } catch (error) {
+    return { missing: `nats-server ${CURRENT} could not be built here: ${String(error).split('\n')[0]}` };
+  }
+}
