@@ -1,4 +1,4 @@
-import { Gateway } from '../../src/gateway/gateway.ts';
+import { Gateway, type GatewayDeps } from '../../src/gateway/gateway.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -196,6 +196,7 @@ export class GatewayBench {
     offers: Record<string, Offer | null> = {},
     servers: Record<string, Partial<Server>> = {},
     metrics?: Metrics,
+    more: Partial<GatewayDeps> = {},
   ) {
     this.gateway = new Gateway({
       clock: this.clock,
@@ -204,6 +205,7 @@ export class GatewayBench {
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
       key: Buffer.alloc(32, 3),
       firstListWaitMs: () => 2_000,
+      ...more,
     });
     for (const [server, offer] of Object.entries(offers)) {
       if (offer !== null) this.upstreams.known.set(server, serverCatalog(server, offer));

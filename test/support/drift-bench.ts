@@ -1,0 +1,117 @@
+import type { Drift } from '../../src/gateway/drift/drift.ts';
+import type { DriftPolicy, PinnedList, WaitingDefinition } from '../../src/model/drift.ts';
+import type { Outcome } from '../../src/model/outcome.ts';
+import { answer } from '../../src/model/outcome.ts';
+import type { ListKind } from '../../src/model/server-catalog.ts';
+import { result } from '../../src/protocol/compose.ts';
+import { PinBook } from '../../src/registry/pin-book.ts';
+import { SqliteTruth } from '../../src/store/truth/sqlite-truth.ts';
+import { TruthPins } from '../../src/store/truth/truth-pins.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { FakeClock } from './fake-clock.ts';
+import { client, ended, endpointOf, GatewayBench, type RunOptions } from './gateway-bench.ts';
+import { type Offer, serverCatalog } from './server-catalogs.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: what clients are shown is looked into at will
+type Json = any;
+
+/** A gateway between doubles whose servers, `s` and others, are listed with the inspection that real ones have. */
+export class DriftBench {
+  readonly bench: GatewayBench;
+  readonly logged: Json[];
+
+  private constructor(bench: GatewayBench, logged: Json[]) {
+    this.bench = bench;
+    this.logged = logged;
+  }
+
+  static async of(policies: Readonly<Record<string, DriftPolicy>>): Promise<DriftBench> {
+    const logged: Json[] = [];
+    const logger = new Logger({ level: 'info', write: (line) => logged.push(JSON.parse(line)) });
+    const clock = new FakeClock();
+    const truth = new SqliteTruth({ path: ':memory:', clock, logger });
+    const marks = new Set<string>();
+    const pins = await PinBook.open(
+      new TruthPins(truth),
+      { has: (server) => marks.has(server), add: (server) => void marks.add(server) },
+      clock,
+      logger,
+    );
+    const offers = Object.fromEntries(Object.keys(policies).map((name) => [name, null]));
+    const servers = Object.fromEntries(Object.entries(policies).map(([name, drift]) => [name, { drift }]));
+    const bench = new GatewayBench(offers, servers, undefined, { pins, logger });
+    for (const name of Object.keys(policies)) bench.upstreams.states.set(name, 'running');
+    bench.streams.sessions = [
+      { sessionId: 'session-1', endpoint: 'aggregate', servers: Object.keys(policies) },
+      { sessionId: 'own', endpoint: 'server', servers: Object.keys(policies) },
+    ];
+    return new DriftBench(bench, logged);
+  }
+
+  get drift(): Drift {
+    return this.bench.gateway.drift!;
+  }
+
+  /** The server says that it offers this now, and is listed. */
+  async offer(server: string, offer: Offer): Promise<void> {
+    const catalog = serverCatalog(server, offer);
+    await this.bench.gateway.inspect(catalog);
+    this.bench.upstreams.known.set(server, catalog);
+    const kinds: readonly ListKind[] = ['tools', 'prompts', 'resources', 'resourceTemplates'];
+    this.bench.gateway.catalogChanged(server, '{}', kinds);
+  }
+
+  /** The server answers lists itself, with this. */
+  live(json: string): void {
+    this.bench.upstreams.respond = ({ request }) => answer(result('9', json, request.era));
+    this.bench.upstreams.owned.add('s');
+  }
+
+  /** What is answered on the server's own endpoint, or on the aggregate. */
+  async ask(
+    method: string,
+    params: object | null = null,
+    where: 'own' | 'all' = 'own',
+    more: RunOptions = {},
+  ): Promise<Json> {
+    return ended(await this.outcome(method, params, where, more));
+  }
+
+  outcome(
+    method: string,
+    params: object | null = null,
+    where: 'own' | 'all' = 'own',
+    more: RunOptions = {},
+  ): Promise<Outcome> {
+    const options: RunOptions =
+      where === 'all' ? more : { client: client('stateful', { sessionId: 'own' }), endpoint: endpointOf('s'), ...more };
+    return this.bench.run(method, params === null ? null : JSON.stringify(params), options);
+  }
+
+  async tools(where: 'own' | 'all' = 'own'): Promise<readonly string[]> {
+    return (await this.ask('tools/list', null, where)).tools.map(({ name }: Json) => name);
+  }
+
+  async waiting(server = 's'): Promise<readonly WaitingDefinition[]> {
+    return (await this.drift.report(server)).waiting;
+  }
+
+  /** Approves what waits under this name, as it is. */
+  async approve(key: string, list: PinnedList = 'tools'): Promise<void> {
+    const chosen = (await this.waiting()).filter((one) => one.key === key && one.list === list);
+    await this.drift.approve('s', chosen, 'op');
+  }
+
+  /** The notifications that the session was sent since the last look. */
+  async told(sessionId: string): Promise<readonly string[]> {
+    await this.bench.clock.advance(100);
+    const { delivered } = this.bench.streams;
+    const own = delivered.splice(0).filter((one) => one.sessionId === sessionId);
+    return own.map(({ message }) => message.method);
+  }
+
+  /** Lines of the log with this event. */
+  lines(event: string): Json[] {
+    return this.logged.filter((line) => line.event === event || line.msg === event || line.message === event);
+  }
+}
