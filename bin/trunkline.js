@@ -32,6 +32,8 @@ if (!useSource) {
 // Large bodies live outside the heap. Without this V8 marks the whole heap anew for every 25 MB of them that come by,
 // which costs more than twice what passing them on does.
 setFlagsFromString('--external-memory-accounted-in-global-limit');
+// Few objects outlive a call: to rouse other threads for those costs more than it saves (decision 022).
+setFlagsFromString('--no-parallel-scavenge');
 boundYoungGeneration(16);
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));

@@ -35,7 +35,9 @@ export class ClientExchange implements Exchange {
   readonly client: ClientProfile;
   /** Replaced by whoever takes it over while the call goes on. */
   reply: Reply;
-  readonly #headers: IncomingHttpHeaders | null;
+  readonly #headers: Readonly<IncomingHttpHeaders> | null;
+  /** Undefined until somebody asks. */
+  #params: Readonly<Record<string, string>> | null | undefined;
   readonly #number = ++count;
   /** Set by whoever knows which endpoint it came on. */
   sealsInput = false;
@@ -46,7 +48,12 @@ export class ClientExchange implements Exchange {
   next: ClientExchange | null = null;
   #over = false;
 
-  constructor(request: Message, client: ClientProfile, reply: Reply, headers: IncomingHttpHeaders | null = null) {
+  constructor(
+    request: Message,
+    client: ClientProfile,
+    reply: Reply,
+    headers: Readonly<IncomingHttpHeaders> | null = null,
+  ) {
     this.request = request;
     this.client = client;
     this.reply = reply;
@@ -60,7 +67,8 @@ export class ClientExchange implements Exchange {
 
   /** Only these headers leave this room; credentials never do. */
   get paramHeaders(): Readonly<Record<string, string>> | null {
-    return this.#headers === null ? null : paramHeadersOf(this.#headers);
+    if (this.#params === undefined) this.#params = this.#headers === null ? null : paramHeadersOf(this.#headers);
+    return this.#params;
   }
 
   get id(): string {
@@ -113,11 +121,17 @@ export class ClientExchange implements Exchange {
   }
 }
 
-/** The `Mcp-Param-*` headers, by lower-case name. */
-export function paramHeadersOf(headers: IncomingHttpHeaders): Record<string, string> {
-  const found: Record<string, string> = Object.create(null);
-  for (const [name, value] of Object.entries(headers)) {
-    if (typeof value === 'string' && name.startsWith('mcp-param-')) found[name] = value;
+const NONE: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
+
+/** The `Mcp-Param-*` headers, by lower-case name. Nearly all requests have none. */
+export function paramHeadersOf(headers: Readonly<IncomingHttpHeaders>): Readonly<Record<string, string>> {
+  let found: Record<string, string> | null = null;
+  for (const name in headers) {
+    if (!name.startsWith('mcp-param-')) continue;
+    const value = headers[name];
+    if (typeof value !== 'string') continue;
+    found ??= Object.create(null) as Record<string, string>;
+    found[name] = value;
   }
-  return found;
+  return found ?? NONE;
 }

@@ -210,13 +210,14 @@ export class HttpClient implements HttpClientPort {
       this.#lineMethod = request.method;
       this.#linePath = request.path;
     }
-    const { block } = request;
-    if (request.headers.length > 0 || block === undefined || bodyBytes === 0) return this.#ownHead(request, bodyBytes);
+    const { block, headers } = request;
+    if (block === undefined || bodyBytes === 0) return this.#ownHead(request, bodyBytes);
     // Requests of one session differ in little but their length, and in that seldom.
-    if (block.headBytes !== bodyBytes || block.headLine !== this.#line) {
+    if (block.headBytes !== bodyBytes || block.headLine !== this.#line || !sameTexts(block.headOwn, headers)) {
       block.head = this.#ownHead(request, bodyBytes);
       block.headLine = this.#line;
       block.headBytes = bodyBytes;
+      block.headOwn = headers;
     }
     return block.head;
   }
@@ -229,6 +230,13 @@ export class HttpClient implements HttpClientPort {
     }
     return `${this.#line}${block}${own}Content-Length: ${bodyBytes}\r\n\r\n`;
   }
+}
+
+function sameTexts(some: readonly string[], others: readonly string[]): boolean {
+  if (some === others) return true;
+  if (some.length !== others.length) return false;
+  for (let i = 0; i < some.length; i++) if (some[i] !== others[i]) return false;
+  return true;
 }
 
 function closedFailure(): HttpFailure {

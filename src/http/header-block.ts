@@ -8,10 +8,11 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 export class HeaderBlock {
   /** `name: value\r\n` for each header, in latin1. */
   readonly text: string;
-  /** The client's: the last whole head made with this block, and the request line and body length it was made for. */
+  /** The client's: the last whole head made with this block, and the request line, body length and headers it is for. */
   head = '';
   headLine = '';
   headBytes = -1;
+  headOwn: readonly string[] = [];
 
   /** Name and value alternating. Throws TypeError, without the value, when a name or value is not valid. */
   constructor(pairs: readonly string[]) {

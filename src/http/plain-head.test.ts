@@ -32,7 +32,6 @@ describe('heads of plain requests', () => {
     );
     assert.equal(read('GET / HTTP/1.1\r\n\r\n')?.bodyBytes, 0);
     assert.equal(read(head(['X: \t a  b \t ', 'Y:'], 'DELETE /x HTTP/1.1'))?.headers['x'], 'a  b');
-    assert.equal(Object.hasOwn(read(head(['__proto__: x', ...LINES]))!.headers, '__proto__'), true);
   });
 
   test('leaves everything else to node:http', () => {
@@ -55,6 +54,8 @@ describe('heads of plain requests', () => {
       NUL: with_('X: a\0'),
       'other than ASCII': with_('X: \xe9'),
       'other than ASCII in the target': head(LINES, 'POST /\xe9 HTTP/1.1'),
+      'a name that every object has': with_('__proto__: x'),
+      'another such name': with_('constructor: x'),
       'a header twice': with_('x-a: 1\r\nX-A: 2'),
       'a length twice': with_('Content-Length: 2'),
       'no length': head(LINES.filter((line) => !line.startsWith('Content-Length'))),

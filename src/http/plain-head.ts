@@ -35,7 +35,7 @@ export function readPlainHead(bytes: Buffer, from: number): PlainHead | null {
   const line = REQUEST_LINE.exec(text);
   if (line === null || NOT_PLAIN.test(text)) return null;
   const [first, method, target] = line as unknown as [string, string, string];
-  const headers: IncomingHttpHeaders = Object.create(null);
+  const headers: IncomingHttpHeaders = {};
   let headerLines = 0;
   let bodyBytes = -1;
   const last = text.length - END.length;
@@ -45,6 +45,7 @@ export function readPlainHead(bytes: Buffer, from: number): PlainHead | null {
     if (colon < 0 || ++headerLines > MAX_LINES) return null;
     const name = text.slice(position, colon).toLowerCase();
     const value = fieldValue(text, colon + 1, lineEnd);
+    // `in` finds what every object has as well: `constructor` is no plain name.
     if (value === null || name in headers || NOT_FOR_US.has(name)) return null;
     if (name === 'content-length') {
       if (!LENGTH.test(value)) return null;

@@ -41,9 +41,14 @@ interface Pattern {
 export class RouteTable {
   readonly #exact = new Map<string, RouteMatch>();
   readonly #patterns: Pattern[] = [];
+  /** The path that was looked up last, and what was found: clients stay where they are. */
+  #lastPath = '';
+  #lastMatch: RouteMatch | null = null;
 
   /** Adds a route; a path that is there already is replaced. */
   add(path: string, handlers: Readonly<Partial<Record<Method, Handler>>>, options: RouteOptions = {}): void {
+    this.#lastPath = '';
+    this.#lastMatch = null;
     const methods = Object.keys(handlers);
     const route: Route = {
       handlers: new Map(Object.entries(handlers)),
@@ -64,6 +69,15 @@ export class RouteTable {
   }
 
   match(path: string): RouteMatch | null {
+    if (path === this.#lastPath) return this.#lastMatch;
+    const match = this.#find(path);
+    if (match === null) return null;
+    this.#lastPath = path;
+    this.#lastMatch = match;
+    return match;
+  }
+
+  #find(path: string): RouteMatch | null {
     const exact = this.#exact.get(path);
     if (exact !== undefined) return exact;
     for (const { prefix, suffix, route } of this.#patterns) {

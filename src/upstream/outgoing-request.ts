@@ -69,7 +69,7 @@ function mirrored(
   const declared = definition === null ? NONE : declaredBy(definition);
   if (declared.length > 0)
     headers.push(...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments')));
-  if (sent !== null) headers.push(...unknownHeaders(sent, declared));
+  if (sent !== null) addUnknown(headers, sent, declared);
   return headers;
 }
 
@@ -77,13 +77,12 @@ function mirrored(
  * The client's `Mcp-Param-*` headers that the tool, as far as it is known, does not declare: an intermediary forwards them
  * and otherwise ignores them (2026-07-28 streamable-http §Server Behavior for Custom Headers).
  */
-function unknownHeaders(sent: Readonly<Record<string, string>>, declared: readonly HeaderParam[]): string[] {
-  const headers: string[] = [];
-  for (const [name, value] of Object.entries(sent)) {
+function addUnknown(headers: string[], sent: Readonly<Record<string, string>>, declared: readonly HeaderParam[]): void {
+  for (const name in sent) {
+    const value = sent[name]!;
     if (declared.some(({ header }) => `mcp-param-${header.toLowerCase()}` === name)) continue;
     if (isFieldText(value)) headers.push(name, value);
   }
-  return headers;
 }
 
 const NONE: readonly HeaderParam[] = [];
