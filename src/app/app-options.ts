@@ -3,6 +3,7 @@ import type { DesiredState } from '../model/desired-state.ts';
 import type { UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
+import type { ClusterConnection } from './cluster-connection.ts';
 
 export interface AppOptions {
   /** Where desired state comes from; `files` resolved, or a command line. */
@@ -19,6 +20,8 @@ export interface AppOptions {
   readonly memoryServers?: ReadonlyMap<string, MemoryServerFactory>;
   /** What is desired beside the files; `App.overlaid` says that it has changed. */
   readonly overlay?: (state: DesiredState) => DesiredState;
+  /** Joins a cluster whose nodes share this process. */
+  readonly cluster?: ClusterConnection;
   /** Also hears what servers tell of themselves. */
   readonly observer?: ServerObserver;
 }

@@ -4,7 +4,7 @@ import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
 import { Listener } from '../http/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
-import { ANONYMOUS } from '../model/principal.ts';
+import { ANONYMOUS, type Principal } from '../model/principal.ts';
 import type { Reload } from '../registry/config-follower.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
@@ -20,6 +20,8 @@ import { productVersion } from './version.ts';
 const NOT_READY_LEAD_MS = 2_000;
 const DRAIN_MS = 30_000;
 const DRAIN_POLL_MS = 20;
+/** A node whose cluster cannot be reached serves after so long what it may without. */
+const JOIN_MS = 3_000;
 /** How long answers already under way get to leave at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
 
@@ -70,6 +72,8 @@ export class App {
     });
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
+    const { cluster, gateway } = rooms;
+    if (cluster !== null) cluster.onServersChanged = () => gateway.desiredChanged((id) => this.#principal(id));
   }
 
   get state(): DesiredState {
@@ -114,7 +118,7 @@ export class App {
     registerProbes(mcp, {
       version: productVersion(),
       readiness: () => this.readiness(),
-      upstreams: this.rooms.upstreams,
+      upstreams: this.rooms.everywhere,
     });
     const control = new Listener({
       settings: listenerSettings(state, state.control),
@@ -151,8 +155,15 @@ export class App {
   /** No-op for a gateway that was told to stop while its ports were being opened. */
   startServers(): void {
     if (this.#stopping !== null) return;
-    const { upstreams, downstream, logger } = this.rooms;
-    upstreams.start();
+    const { upstreams, downstream, logger, cluster } = this.rooms;
+    if (cluster === null) upstreams.start();
+    else {
+      // Processes are started under the epoch of whoever owns them, so that the node has to have its lease.
+      cluster.start();
+      void cluster.joined(JOIN_MS).then(() => {
+        if (this.#closed === null) upstreams.start();
+      });
+    }
     this.#reconciler.start();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
@@ -172,7 +183,8 @@ export class App {
   }
 
   readiness(): Readiness {
-    return { ready: this.#stopping === null, reason: this.#stopping ?? '' };
+    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? null;
+    return { ready: reason === null, reason: reason ?? '' };
   }
 
   /** Not ready from now on; everything else goes on. For a defect after which the process must not live long. */
@@ -197,12 +209,14 @@ export class App {
 
   async #drain(): Promise<void> {
     this.failReadiness('draining');
-    const { downstream } = this.rooms;
+    const { downstream, cluster } = this.rooms;
+    cluster?.drain();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
     this.#mcp?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
-    while (downstream.inFlight > 0 && performance.now() < this.#drainEnd) await pause(DRAIN_POLL_MS);
+    const inFlight = (): number => downstream.inFlight + (cluster?.inFlight ?? 0);
+    while (inFlight() > 0 && performance.now() < this.#drainEnd) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }
 
@@ -242,6 +256,13 @@ export class App {
     if (await this.rooms.runTime.refresh()) this.#follower.overlaid();
   }
 
+  /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */
+  #principal(id: string): Principal | null {
+    // Without a listener the only caller without a key is whoever started this process, on its pipes.
+    const started = this.#mcp === null && id === ANONYMOUS.id ? ANONYMOUS : null;
+    return this.rooms.authenticator.principal(id) ?? started;
+  }
+
   #reloaded(reload: Reload): void {
     const { logger, metrics } = this.rooms;
     for (const secret of reload.secrets) logger.addSecret(secret);
@@ -260,11 +281,9 @@ export class App {
   }
 
   #apply(change: RegistryChange): void {
-    const { logger, upstreams, authenticator, downstream, gateway } = this.rooms;
+    const { logger, upstreams, cluster, authenticator, downstream, gateway } = this.rooms;
     const { added, removed, changed, updated } = change.servers;
-    // Without a listener the only caller without a key is whoever started this process, on its pipes.
-    const started = this.#mcp === null ? ANONYMOUS : null;
-    const current = (id: string) => authenticator.principal(id) ?? (id === ANONYMOUS.id ? started : null);
+    const current = (id: string) => this.#principal(id);
     logger.info('config_applied', { version: change.version, added, removed, changed, settings: change.settings });
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
@@ -275,7 +294,7 @@ export class App {
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;
     upstreams.limit({ maxProcesses, maxTimeoutMs, pool });
-    this.#applied = upstreams
+    this.#applied = (cluster ?? upstreams)
       .apply(change.state.servers)
       .catch((error: unknown) => logger.error('apply_failed', { error }));
     // The new set stands already; what `apply` resolves with is the end of what it replaced.

@@ -31,7 +31,7 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
   }
   try {
-    return { ok: true, app: new App(await buildRooms(options, loaded, folder)) };
+    return { ok: true, app: new App(await buildRooms(options, loaded, folder, options.cluster ?? null)) };
   } catch (error) {
     folder?.release();
     if (folder !== null && error instanceof TruthError) {

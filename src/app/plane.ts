@@ -8,7 +8,7 @@ import type { Rooms } from './rooms.ts';
 
 /** What the control API works on, of this gateway. */
 export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 'readiness'>): ControlPlane {
-  const { upstreams, metrics, serverEvents, serverLogs, downstream, gateway, operator, records } = rooms;
+  const { everywhere: upstreams, metrics, serverEvents, serverLogs, downstream, gateway, operator, records } = rooms;
   return {
     upstreams,
     metrics,

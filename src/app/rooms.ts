@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
+import { Cluster } from '../cluster/cluster.ts';
 import type { ConfigResult } from '../config/load-config.ts';
 import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
-import type { SessionRecords } from '../model/ports.ts';
+import type { SessionRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
 import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
 import { Registry } from '../registry/registry.ts';
@@ -30,10 +31,12 @@ import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
+import type { ClusterConnection } from './cluster-connection.ts';
 import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
+import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
 
@@ -55,7 +58,12 @@ export interface Rooms {
   /** What was decided at run time. */
   readonly truth: Truth;
   readonly runTime: RunTimeServers;
+  /** The servers of this node. */
   readonly upstreams: UpstreamSet;
+  /** This node's part in its cluster; null for a lone one. */
+  readonly cluster: Cluster | null;
+  /** All servers there are to call; on a lone node those of this node. */
+  readonly everywhere: Upstreams;
   readonly gateway: Gateway;
   readonly downstream: Downstream;
   readonly operator: Operator;
@@ -73,6 +81,7 @@ export async function buildRooms(
   options: AppOptions,
   loaded: Rooms['loaded'],
   folder: DataFolder | null,
+  connection: ClusterConnection | null = null,
 ): Promise<Rooms> {
   const { logger } = options;
   const clock = systemClock;
@@ -103,7 +112,9 @@ export async function buildRooms(
   const reaper = new Reaper({ logger, record });
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
-  const key = installationKey(stateFile, random);
+  const installation = installationKey(stateFile, random);
+  // What one node of a cluster sealed, another one may have to open.
+  const key = connection?.key ?? installation;
   const pins = await PinBook.open(new TruthPins(truth), trustMarks(stateFile), clock, logger);
   const gateway = new Gateway({
     clock,
@@ -121,12 +132,28 @@ export async function buildRooms(
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall());
   const serverLogs = new ServerLogs(logger, run);
-  const upstreams = new UpstreamSet({
+  const told = options.observer === undefined ? gateway : observed(gateway, options.observer);
+  const cluster =
+    connection === null
+      ? null
+      : new Cluster(
+          {
+            ...connection,
+            clock,
+            random,
+            logger,
+            version: productVersion(),
+            events: told,
+          },
+          () => upstreams,
+        );
+  const upstreams: UpstreamSet = new UpstreamSet({
     clock,
     random,
     logger,
     metrics,
-    events: options.observer === undefined ? gateway : observed(gateway, options.observer),
+    events: cluster?.events ?? told,
+    ownership: cluster?.ownership,
     news: serverEvents,
     inspect: (catalog) => gateway.inspect(catalog),
     knownCatalogs: new SqliteKnownCatalogs(stateFile),
@@ -138,7 +165,7 @@ export async function buildRooms(
       logger,
       guard: reaper,
       env,
-      owner: createHash('sha256').update(key).update('containers').digest('hex').slice(0, 16),
+      owner: createHash('sha256').update(installation).update('containers').digest('hex').slice(0, 16),
       memoryServers: options.memoryServers ?? new Map(),
     }),
     maxProcesses: loaded.state.maxProcesses,
@@ -156,6 +183,7 @@ export async function buildRooms(
       dropKept();
     },
   });
+  const everywhere = cluster?.upstreams ?? upstreams;
   const downstream = new Downstream({
     key,
     clock,
@@ -165,12 +193,12 @@ export async function buildRooms(
     authenticator,
     records,
     events,
-    state: () => registry.state,
+    state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, everywhere),
     crowded: () => memory.look() !== 'ample',
   });
-  gateway.attach(upstreams, downstream);
+  gateway.attach(everywhere, downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
-  await upstreams.apply(registry.state.servers);
+  await (cluster ?? upstreams).apply(registry.state.servers);
 
   return {
     options,
@@ -188,6 +216,8 @@ export async function buildRooms(
     truth,
     runTime,
     upstreams,
+    cluster,
+    everywhere,
     gateway,
     downstream,
     serverEvents,
@@ -195,6 +225,8 @@ export async function buildRooms(
     operator: new Operator(gateway, random, JSON.stringify(info)),
     memory,
     async close() {
+      await cluster?.close();
+      await connection?.close();
       gauges.close();
       serverLogs.close();
       memory.close();

@@ -47,8 +47,6 @@ export interface ClusterDeps {
   readonly key: Buffer;
   /** This node's gateway. */
   readonly events: UpstreamEvents;
-  /** The set of servers is another one, wherever they are. */
-  readonly serversChanged: () => void;
   /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
   readonly watchLoop?: boolean;
 }
@@ -67,6 +65,8 @@ export class Cluster {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
+  /** The set of servers is another one, wherever they are. */
+  onServersChanged: (() => void) | null = null;
   readonly #deps: ClusterDeps;
   readonly #local: () => LocalUpstreams;
   readonly #nodes: Nodes;
@@ -337,7 +337,7 @@ export class Cluster {
     this.#tellConflicts();
     this.#catalogs.refresh((server) => this.#router.homeOf(server));
     if (sameServers(before, this.#directory)) this.#directory = { ...this.#directory, servers: before.servers };
-    else this.#deps.serversChanged();
+    else this.onServersChanged?.();
   }
 
   #tellConflicts(): void {

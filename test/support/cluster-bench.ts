@@ -239,7 +239,6 @@ export class ClusterBench {
         version: '0.0.0',
         key: KEY,
         events,
-        serversChanged: () => {},
         watchLoop: false,
       },
       () => local,

@@ -1,0 +1,14 @@
+import type { Bus } from '../bus/bus.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+
+/** What joins this gateway to a cluster: how its nodes talk, what they share, and what all of them know. */
+export interface ClusterConnection {
+  readonly bus: Bus;
+  readonly state: SharedState;
+  /** The operator's name for this node. */
+  readonly node: string;
+  /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
+  readonly key: Buffer;
+  /** The last of it: nothing of the cluster is used any more. */
+  close(): Promise<void>;
+}

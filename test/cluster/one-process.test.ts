@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import type { App } from '../../src/app/app.ts';
+import { openApp } from '../../src/app/open-app.ts';
+import { KeyRing } from '../../src/bus/key-ring.ts';
+import { MemorySharedState } from '../../src/bus/memory-shared-state.ts';
+import { MemoryHub } from '../../src/bus/memory-wire.ts';
+import { SignedBus } from '../../src/bus/signed-bus.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { systemRandom } from '../../src/model/random.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const COUNTER = resolve(import.meta.dirname, '../fixtures/cluster/counter.mjs');
+const counter = { command: process.execPath, args: [COUNTER] };
+const SECRET = 'a secret of a cluster, 32 bytes and more';
+
+/** Two gateways that are nodes of one cluster, joined by the memory of this process. */
+class Pair {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'trunkline-nodes-'));
+  readonly #hub = new MemoryHub();
+  readonly #state = new MemorySharedState(systemClock);
+  readonly #apps: App[] = [];
+
+  async node(id: string, servers: object): Promise<{ app: App; url: (server?: string) => string }> {
+    const file = join(this.#folder, `${id}.json`);
+    const config = { mcpServers: servers, listen: { port: 0 }, control: { port: 0 } };
+    writeFileSync(file, JSON.stringify({ ...config, $schema: 'trunkline' }));
+    const bus = new SignedBus({
+      wire: this.#hub.open(),
+      keys: new KeyRing([SECRET]),
+      clock: systemClock,
+      random: systemRandom,
+      logger: Logger.silent(),
+    });
+    const opened = await openApp({
+      load: { files: [file], cwd: this.#folder, env: process.env },
+      logger: Logger.silent(),
+      state: 'none',
+      follow: false,
+      cluster: { bus, state: this.#state, node: id, key: Buffer.alloc(32, 1), close: () => bus.close() },
+    });
+    assert.ok(opened.ok, JSON.stringify(opened));
+    const { app } = opened;
+    this.#apps.push(app);
+    const { mcpUrl } = await app.listen();
+    app.startServers();
+    await app.rooms.cluster!.joined(10_000);
+    return {
+      app,
+      url: (server) => (server === undefined ? mcpUrl : mcpUrl.replace(/\/mcp$/, `/servers/${server}/mcp`)),
+    };
+  }
+
+  async dispose(): Promise<void> {
+    for (const app of this.#apps) await app.close('shutdown');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const end = performance.now() + 20_000;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`not seen: ${what}`);
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
+test("S0.18 H4 a server that only another node's file names is listed and called, with questions on the way", async () => {
+  const pair = new Pair();
+  try {
+    const a = await pair.node('a', {});
+    await pair.node('b', { counter });
+    await until(() => a.app.rooms.everywhere.servers().length === 1, 'the server of the other node');
+    const client = await WireClient.open(a.url(), { capabilities: { roots: {} } });
+    client.answer = () => ({ roots: [{ uri: 'file:///a' }, { uri: 'file:///b' }] });
+    await until(async () => (await client.toolNames()).includes('counter__who'), 'its tools');
+    assert.equal(await client.callText('counter__count'), '1');
+    assert.equal(await client.callText('counter__count'), '2');
+    assert.equal(await client.callText('counter__ask'), '2');
+    const other = await WireClient.open(a.url('counter'));
+    assert.equal(await other.callText('count'), '1');
+    const who = JSON.parse(await other.callText('who'));
+    assert.match(who.epoch, /^\d+\.\d+$/);
+    assert.equal(a.app.rooms.everywhere.status('counter')?.state, 'running');
+  } finally {
+    await pair.dispose();
+  }
+});
