@@ -7,6 +7,8 @@ export const EXIT = {
   unreachable: 4,
   /** The tool ran and reported an error. */
   toolError: 5,
+  /** `drift --check`: definitions wait for a decision. */
+  drift: 6,
   internal: 70,
 } as const;
 

@@ -1,0 +1,142 @@
+import { suggest } from '../config/suggest.ts';
+import type { DriftReport, WaitingDefinition } from '../model/drift.ts';
+import type { CommandInput } from './command-input.ts';
+import { ControlClient } from './control-client.ts';
+import { reportText, visible, waitingText } from './drift-text.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { findRunning } from './find-running.ts';
+
+export interface DriftInput extends CommandInput {
+  readonly server: string | undefined;
+  /** Something that waits is an exit code of its own. */
+  readonly check: boolean;
+}
+
+export interface DecisionInput extends CommandInput {
+  readonly server: string;
+  /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name stands in two lists. */
+  readonly names: readonly string[];
+  readonly all: boolean;
+}
+
+/** `trunkline drift [server]`: what servers offer against what was approved of them. */
+export async function drift(input: DriftInput): Promise<ExitCode> {
+  const { terminal, flags, server, check } = input;
+  const client = await clientOf(input);
+  const reports = await reportsOf(client);
+  const shown = server === undefined ? reports : [oneOf(reports, server)];
+  if (flags.json === true) terminal.out(`${JSON.stringify({ servers: shown })}\n`);
+  else for (const report of shown) terminal.out(reportText(report));
+  return check && shown.some(({ waiting }) => waiting.length > 0) ? EXIT.drift : EXIT.ok;
+}
+
+/** `trunkline drift approve <server> [name…]`: exactly what is printed, or nothing if the server changes it meanwhile. */
+export async function approve(input: DecisionInput): Promise<ExitCode> {
+  const { server, names, all } = input;
+  if (all === names.length > 0) throw new CommandError(EXIT.usage, 'say which: names of definitions, or --all');
+  const client = await clientOf(input);
+  const { waiting } = oneOf(await reportsOf(client), server);
+  const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
+  if (chosen.length === 0) throw new CommandError(EXIT.usage, `nothing of ${server} waits for approval`);
+  const definitions = chosen.map(({ list, key, digest }) => ({ list, key, digest }));
+  return decide(input, client, 'approve', definitions, chosen);
+}
+
+/** `trunkline drift block <server> <name…>`: also of what nobody has changed. */
+export async function block(input: DecisionInput): Promise<ExitCode> {
+  const client = await clientOf(input);
+  const { waiting } = oneOf(await reportsOf(client), input.server);
+  const definitions = input.names.map((name) => {
+    const known = waiting.find((one) => isNamed(one, name));
+    if (known !== undefined) return { list: known.list, key: known.key };
+    const [, list = 'tools', key = name] = /^(tools|prompts|resourceTemplates)\/(.+)$/s.exec(name) ?? [];
+    return name === 'instructions' ? { list: 'instructions', key: '' } : { list, key };
+  });
+  return decide(input, client, 'block', definitions, []);
+}
+
+/** `trunkline drift history <server>`: what was seen and decided, the newest first. */
+export async function history(
+  input: CommandInput & { readonly server: string; readonly lines: number },
+): Promise<ExitCode> {
+  const { terminal, flags, server, lines } = input;
+  const client = await clientOf(input);
+  oneOf(await reportsOf(client), server);
+  const answer = await client.get(`${path(server)}/history?limit=${Math.max(1, lines)}`);
+  if (flags.json === true) {
+    terminal.out(`${answer}\n`);
+    return EXIT.ok;
+  }
+  for (const { at, kind, name, severity, by, text } of (JSON.parse(answer) as { events: HistoryEvent[] }).events) {
+    const what = name === null ? '' : ` ${name.list}${name.key === '' ? '' : `/${visible(name.key)}`}`;
+    const who = by === null ? '' : ` by ${visible(by)}`;
+    const how = [severity, visible(text)].filter((part) => part !== null && part !== '').join(': ');
+    terminal.out(`${at} ${kind}${what}${who}${how === '' ? '' : ` (${how})`}\n`);
+  }
+  return EXIT.ok;
+}
+
+interface HistoryEvent {
+  readonly at: string;
+  readonly kind: string;
+  readonly name: { readonly list: string; readonly key: string } | null;
+  readonly severity: string | null;
+  readonly by: string | null;
+  readonly text: string;
+}
+
+async function decide(
+  { terminal, flags, server }: DecisionInput,
+  client: ControlClient,
+  decision: 'approve' | 'block',
+  definitions: readonly { readonly list: string; readonly key: string }[],
+  chosen: readonly WaitingDefinition[],
+): Promise<ExitCode> {
+  const answer = await client.post(`${path(server)}/${decision}`, JSON.stringify({ definitions }));
+  if (flags.json === true) {
+    terminal.out(`${answer}\n`);
+    return EXIT.ok;
+  }
+  for (const one of chosen) terminal.out(`${waitingText(one).join('\n')}\n`);
+  const left = (JSON.parse(answer) as DriftReport).waiting.length;
+  const done = decision === 'approve' ? 'approved' : 'blocked';
+  terminal.out(`${definitions.length} ${done} of ${server}; ${left} waiting\n`);
+  return EXIT.ok;
+}
+
+async function clientOf(input: CommandInput): Promise<ControlClient> {
+  const running = await findRunning(input);
+  if (running === null) throw new CommandError(EXIT.unreachable, 'no gateway runs here that could be asked');
+  return new ControlClient(running);
+}
+
+async function reportsOf(client: ControlClient): Promise<readonly DriftReport[]> {
+  return (JSON.parse(await client.get('/api/v1/drift')) as { servers: DriftReport[] }).servers;
+}
+
+function oneOf(reports: readonly DriftReport[], server: string): DriftReport {
+  const found = reports.find((report) => report.server === server);
+  if (found !== undefined) return found;
+  const close = suggest(
+    server,
+    reports.map((report) => report.server),
+  );
+  const hint = close === null ? '' : `; did you mean "${close}"?`;
+  throw new CommandError(EXIT.usage, `there is no server "${server}"${hint}`);
+}
+
+function namedIn(waiting: readonly WaitingDefinition[], name: string): readonly WaitingDefinition[] {
+  const found = waiting.filter((one) => isNamed(one, name));
+  if (found.length === 0) throw new CommandError(EXIT.usage, `nothing named ${visible(name)} waits for approval`);
+  if (new Set(found.map(({ list }) => list)).size === 1) return found;
+  const choices = found.map(({ list, key }) => `${list}/${visible(key)}`).join(' or ');
+  throw new CommandError(EXIT.usage, `${visible(name)} stands in several lists: say ${choices}`);
+}
+
+function isNamed({ list, key }: WaitingDefinition, name: string): boolean {
+  return list === 'instructions' ? name === 'instructions' : key === name || `${list}/${key}` === name;
+}
+
+function path(server: string): string {
+  return `/api/v1/servers/${encodeURIComponent(server)}/drift`;
+}
