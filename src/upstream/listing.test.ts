@@ -157,6 +157,37 @@ test('a list that failed is not asked for again for 5 s', async () => {
   assert.deepEqual(names(await bench.set.catalog('a', client, 1000)), ['echo']);
 });
 
+test('check:F7 a list that failed is not asked for again for 5 s, whoever wants it and whatever its server tells', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  const list = script.handlers['tools/list']!;
+  await bench.run([serverOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  answerText(await bench.call('a', toolCall(client)));
+  script.handlers['tools/list'] = () => new Refusal(-32603, 'not now');
+  const asked = () => script.links.reduce((sum, link) => sum + link.count('tools/list'), 0);
+  const changed = async () => {
+    script.links[0]!.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+    await bench.clock.advance(1000);
+  };
+  await changed();
+  const failed = asked();
+  for (let i = 0; i < 3; i++) {
+    await changed();
+    await bench.set.catalog('a', client, 0);
+    // Another session opens a connection of its own.
+    answerText(await bench.call('a', toolCall(clientOf(`other ${i}`))));
+  }
+  assert.equal(asked(), failed);
+  script.handlers['tools/list'] = (params, link, id) => ({
+    ...(list(params, link, id) as object),
+    tools: [{ name: 'new' }],
+  });
+  await bench.clock.advance(2_000);
+  assert.equal(asked(), failed + 1, 'and then by itself');
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
+});
+
 test('a list that failed is tried again unasked, further and further apart, and told when it succeeds', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());

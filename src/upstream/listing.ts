@@ -32,6 +32,8 @@ export interface Listed {
   readonly catalog: ServerCatalog;
   /** What is odd about the lists, in words, for the log. */
   readonly complaints: readonly string[];
+  /** The server refused one that it declares to have: what was known of that is kept. */
+  readonly refused: boolean;
 }
 
 /**
@@ -55,15 +57,18 @@ export async function listServer(
     resourceTemplates: NO_LIST,
   };
   const mirrored = hello.era === 'stateless' && connection.transport.streamPerRequest;
+  let refused = false;
   for (const kind of LIST_KINDS) {
     const list = listOf(kind);
     if (!declares(hello, list.capability)) continue;
     const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, hello), timeoutMs);
-    lists[kind] = (await allPages(list, ask, mirrored, complaints)) ?? before?.lists[kind] ?? NO_LIST;
+    const pages = await allPages(list, ask, mirrored, complaints);
+    refused ||= pages === null;
+    lists[kind] = pages ?? before?.lists[kind] ?? NO_LIST;
   }
   const digest = digestOf(hello, lists);
   const listedOf = { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt: saidAt };
-  return { catalog: listedOf, complaints };
+  return { catalog: listedOf, complaints, refused };
 }
 
 /**

@@ -101,6 +101,8 @@ export class ServerCatalogs {
   /** The server was started anew: what is known of it may be out of date. */
   startedAnew(): void {
     this.#run++;
+    // What failed was another run's.
+    for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.pausedUntil = 0;
   }
 
   /**
@@ -131,13 +133,13 @@ export class ServerCatalogs {
   /** Lists for this kind of client, unless that was done in this run of the server. */
   ensure(profile: ClientProfile, connection: Connection): void {
     const shelf = this.#shelf(profile, connection.era);
-    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#refresh(shelf, connection);
+    if (shelf.listedIn !== this.#run && shelf.listing === null) void this.#relist(shelf, connection);
   }
 
   /** Lists again for every kind of client that this connection serves and that was listed in this run. */
   async refreshAll(connection: Connection): Promise<void> {
     const listed = [...this.#shelves[connection.era].values()].filter(({ listedIn }) => listedIn === this.#run);
-    await Promise.all(listed.map((shelf) => this.#refresh(shelf, connection)));
+    await Promise.all(listed.map((shelf) => this.#relist(shelf, connection)));
   }
 
   /** Lists now, on a connection that fits. Never rejects; joined by whoever asks meanwhile. */
@@ -147,13 +149,24 @@ export class ServerCatalogs {
 
   /** Lists now for the kind of client that this connection presents. */
   refreshOver(connection: Connection): Promise<void> {
-    return this.#refresh(this.#shelf(connection.profile, connection.era), connection);
+    return this.#relist(this.#shelf(connection.profile, connection.era), connection);
   }
 
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
   renewed(connection: Connection): Promise<void> {
     const shelf = this.#shelf(connection.profile, connection.era);
-    return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#refresh(shelf, connection);
+    return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#relist(shelf, connection);
+  }
+
+  /** As soon as the list may be asked for: one that failed is not asked again at once, whatever has happened (F7). */
+  #relist(shelf: Shelf, connection: Connection): Promise<void> {
+    const leftMs = shelf.pausedUntil - this.#deps.clock.now();
+    if (leftMs <= 0 || shelf.listing !== null) return this.#refresh(shelf, connection);
+    shelf.disarm();
+    shelf.disarm = this.#deps.clock.after(leftMs, () => {
+      if (connection.ready && shelf.listing === null) void this.#refresh(shelf, connection);
+    });
+    return Promise.resolve();
   }
 
   #refresh(shelf: Shelf, connection: Connection | null): Promise<void> {
@@ -181,7 +194,7 @@ export class ServerCatalogs {
       const before = shelf.catalog;
       const wall = clock.wall();
       const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);
-      const { catalog, complaints } = listed;
+      const { catalog, complaints, refused } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
       const inspected = this.#deps.inspect?.(catalog);
       if (inspected != null) await inspected;
@@ -189,7 +202,7 @@ export class ServerCatalogs {
       // Of the same lists the one that was taken last is kept: their time to live has begun again.
       shelf.catalog = unchanged && shelf.era === 'stateful' ? before : catalog;
       shelf.listedIn = run;
-      shelf.pausedUntil = 0;
+      shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
       shelf.failures = 0;
       this.#latest = shelf;
       if (!unchanged) knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
