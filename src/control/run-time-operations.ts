@@ -14,6 +14,7 @@ const LONGEST_TTL_MS = 7 * 24 * 60 * 60 * 1000;
 
 const STATUS: Readonly<Record<RunTimeCode, number>> = {
   definition_invalid: 422,
+  definition_too_large: 413,
   name_taken: 409,
   no_such_server: 404,
   not_added_here: 409,

@@ -5,6 +5,7 @@ import { TruthError } from '../store/truth/truth.ts';
 export type RunTimeCode =
   /** Not good: `problems` says everything that is wrong, as of a file. */
   | 'definition_invalid'
+  | 'definition_too_large'
   | 'name_taken'
   | 'no_such_server'
   /** It stands in a file, or in the program: only there it can be changed. */

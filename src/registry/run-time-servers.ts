@@ -266,7 +266,7 @@ export class RunTimeServers {
 
   async #readGood({ text, name, folder: given }: Definition, caller: Caller) {
     if (Buffer.byteLength(text) > Math.min(MAX_TEXT_BYTES, TRUTH_LIMITS.valueBytes)) {
-      throw new RunTimeProblem('too_many', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
+      throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
     const folder = given ?? this.#deps.folder;
     const result = await this.#definitions.read({ text, folder }, name);

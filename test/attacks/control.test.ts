@@ -83,12 +83,13 @@ test('proto:O2 admin: the token is for its user alone, opens no MCP endpoint, an
   assert.equal(reply.status, 401);
 });
 
-test('proto:O2 admin: no operation takes a command to run, and every command that was run is in the log', async () => {
+test('proto:O2 admin: the token alone runs no command, and every command that was run is in the log', async () => {
   const added = { name: 'x', command: 'touch', args: ['/tmp/x'], mcpServers: { x: { command: 'touch' } } };
   for (const path of ['/api/v1/servers', '/api/v1/servers/x', '/api/v1/gateway', '/api/v1/config', '/api/v1/exec']) {
     for (const method of ['POST', 'PUT', 'PATCH']) {
       const { status } = await arena.control(path, method, { ...bearer, ...JSON_TYPE }, JSON.stringify(added));
-      assert.ok([404, 405].includes(status), `${method} ${path}: ${status}`);
+      // Those that take definitions refuse this one (run-time-servers.test.ts); the others are not there.
+      assert.ok([403, 404, 405, 422].includes(status), `${method} ${path}: ${status}`);
     }
   }
   const pid = await pidOfProbe();
@@ -109,8 +110,12 @@ test('admin: methods that read change nothing, and nothing is changed by GET', a
   }
   for (const [method, path] of OPERATIONS.filter(([each]) => each === 'GET')) {
     for (const other of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-      const { status } = await arena.control(path, other, { ...bearer, ...JSON_TYPE }, '{}');
-      assert.ok([404, 405, 501].includes(status), `${other} ${path} (${method}): ${status}`);
+      // Without the length, what Node sends after a DELETE is the beginning of another request.
+      const headers = { ...bearer, ...JSON_TYPE, 'content-length': '2' };
+      const { status } = await arena.control(path, other, headers, '{}');
+      // Of the servers of files nothing is changed: neither by an empty definition nor by a removal.
+      const changes = path.startsWith('/api/v1/servers') ? [409, 422] : [];
+      assert.ok([404, 405, 501, ...changes].includes(status), `${other} ${path} (${method}): ${status}`);
     }
   }
   assert.equal(await pidOfProbe(), pid);
