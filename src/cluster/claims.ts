@@ -71,7 +71,7 @@ export class Claims {
   }
 
   get incarnation(): string {
-    return this.#incarnation;
+    return this.#deps.store.incarnation;
   }
 
   get size(): number {
@@ -146,7 +146,7 @@ export class Claims {
 
   /** The lease is ours again. What somebody could have taken meanwhile is written anew, or was taken. */
   async regained(how: Regained): Promise<void> {
-    const incarnation = await this.#deps.store.incarnation();
+    const incarnation = await this.#deps.store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
     if (how === 'in time' && !other) return;
@@ -244,7 +244,7 @@ export class Claims {
   }
 
   #epoch(revision: number): string {
-    return `${this.#incarnation}.${revision}`;
+    return `${this.incarnation}.${revision}`;
   }
 }
 

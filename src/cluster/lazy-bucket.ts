@@ -7,15 +7,22 @@ import type { Bucket, BucketOptions, SharedState, StateRecord } from '../bus/sha
 export class LazyBucket {
   readonly #open: () => Promise<Bucket>;
   #bucket: Promise<Bucket> | null = null;
+  #opened: Bucket | null = null;
 
   constructor(state: SharedState, name: string, options: BucketOptions) {
     this.#open = () => state.bucket(name, options);
   }
 
-  /** Which making of the bucket this is, asked now. */
-  incarnation(): Promise<string> {
-    this.#bucket = null;
-    return this.#with(async (bucket) => bucket.incarnation);
+  /** Which making of the bucket this is, as last seen; empty before. */
+  get incarnation(): string {
+    return this.#opened === null ? '' : shortened(this.#opened.incarnation);
+  }
+
+  /** The same, asked now. */
+  async readIncarnation(): Promise<string> {
+    // A bucket notices that it was lost when it is read.
+    await this.get('incarnation');
+    return this.incarnation;
   }
 
   get(key: string): Promise<StateRecord | null> {
@@ -38,10 +45,17 @@ export class LazyBucket {
     this.#bucket ??= this.#open();
     const opened = this.#bucket;
     try {
-      return await work(await opened);
+      const bucket = await opened;
+      this.#opened = bucket;
+      return await work(bucket);
     } catch (error) {
       if (this.#bucket === opened) this.#bucket = null;
       throw error;
     }
   }
+}
+
+/** A point in time is as good a name in milliseconds, and has no dots. */
+function shortened(incarnation: string): string {
+  return /^\d{4}-\d\d-\d\dT/.test(incarnation) ? String(Date.parse(incarnation)) : incarnation;
 }
