@@ -33,8 +33,8 @@ export interface CapabilityDrift {
 
 export type CapabilityLists = Readonly<Partial<Record<ListKind, readonly Capability[]>>>;
 
-/** Objects nested deeper are compared whole. */
-const MAX_DEPTH = 64;
+/** Objects nested deeper are compared whole: every level is read again for each one above it. */
+const MAX_DEPTH = 24;
 
 /** Everything in which two snapshots of a server's lists differ, field by field and unknown fields included (S4.19). */
 export function capabilityDrift(before: CapabilityLists, after: CapabilityLists): CapabilityDrift {
@@ -74,7 +74,7 @@ export function fieldChanges(before: string, after: string): readonly FieldChang
 }
 
 function compare(pointer: string, before: string, after: string, depth: number, found: FieldChange[]): void {
-  if (sameJson(before, after)) return;
+  if (before === after || sameJson(before, after)) return;
   const [had, has] = [membersOf(before, depth), membersOf(after, depth)];
   if (had === null || has === null) {
     found.push({ pointer, before, after });

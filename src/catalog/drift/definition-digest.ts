@@ -12,21 +12,22 @@ const MAX_CANONICAL_BYTES = 256 * 1024;
  */
 const UNPINNED = ['_meta', 'execution'] as const;
 
-const DIGESTS = new WeakMap<Capability, string>();
+/** By the buffer that holds the definition, which whatever speaks of it shares. */
+const DIGESTS = new WeakMap<Buffer, string>();
 
 /** Of a capability in a catalogue; computed once. */
-export function digestOf(item: Capability): string {
-  let digest = DIGESTS.get(item);
+export function digestOf({ bytes }: Pick<Capability, 'bytes'>): string {
+  let digest = DIGESTS.get(bytes);
   if (digest === undefined) {
-    digest = definitionDigest(item.bytes);
-    DIGESTS.set(item, digest);
+    digest = definitionDigest(bytes);
+    DIGESTS.set(bytes, digest);
   }
   return digest;
 }
 
 /** The item is a copy of the other, byte for byte: what is known of that one holds for it. */
 export function sharesDigest(item: Capability, other: Capability): void {
-  DIGESTS.set(item, digestOf(other));
+  DIGESTS.set(item.bytes, digestOf(other));
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { DefinitionName, DriftPolicy, PinnedList, ServerPins } from '../../model/drift.ts';
+import type { DefinitionName, DriftPolicy, PinnedList, ServerPins, Severity } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
 import type { Capability } from '../../model/server-catalog.ts';
 import { digestOf } from './definition-digest.ts';
@@ -45,12 +45,12 @@ export function whyWithheld(standing: Standing): string {
   return standing === 'changed' ? 'has changed and waits for approval' : 'is new and waits for approval';
 }
 
-const SEVERITIES = new WeakMap<Capability, Map<string, string>>();
+const SEVERITIES = new WeakMap<Buffer, Map<string, Severity>>();
 
-function severityOf(list: PinnedList, old: Buffer, oldDigest: string, item: Capability): string {
-  let known = SEVERITIES.get(item);
-  if (known === undefined) SEVERITIES.set(item, (known = new Map()));
+function severityOf(list: PinnedList, old: Buffer, oldDigest: string, { bytes }: Capability): Severity {
+  let known = SEVERITIES.get(bytes);
+  if (known === undefined) SEVERITIES.set(bytes, (known = new Map()));
   let severity = known.get(oldDigest);
-  if (severity === undefined) known.set(oldDigest, (severity = judgeChange(list, old, item.bytes).severity));
+  if (severity === undefined) known.set(oldDigest, (severity = judgeChange(list, old, bytes).severity));
   return severity;
 }

@@ -1,6 +1,6 @@
 import { digestOf, sharesDigest } from '../../catalog/drift/definition-digest.ts';
 import { guardedPage, type PageItem, pageItems } from '../../catalog/drift/guarded-page.ts';
-import { type Guard, standingOf } from '../../catalog/drift/standing.ts';
+import { type Guard, offeredFor, standingOf } from '../../catalog/drift/standing.ts';
 import type { Definition } from '../../model/drift.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -55,7 +55,7 @@ export class GuardedPages {
     // What is known was looked at when it was listed, and most servers have nothing that is kept back.
     if (known && guard.policy === 'warn' && !pins.values().some(({ blocked }) => blocked !== null)) return outcome;
     const items = pageItems(list.kind, bytes, bodyStart, bodyEnd);
-    await this.#digest(items, raw === null ? null : raw.lists[list.kind].items);
+    await this.#prepare(list.kind, items, raw === null ? null : raw.lists[list.kind].items, guard);
     const edits = guardedPage(list.kind, items, guard);
     if (!known) this.#stray(server, list.kind, items, guard);
     return edits.length === 0 ? outcome : answer(spliceMessage(message, edits));
@@ -76,14 +76,19 @@ export class GuardedPages {
     return guard;
   }
 
-  /** Digests of all items, those of known ones without reading them again. */
-  async #digest(items: readonly PageItem[], known: readonly Capability[] | null): Promise<void> {
+  /** What becomes of each item, in slices; known ones are not read again. */
+  async #prepare(
+    list: GuardedList,
+    items: readonly PageItem[],
+    known: readonly Capability[] | null,
+    guard: Guard,
+  ): Promise<void> {
     const byKey = new Map(known?.map((item) => [item.key, item]));
     const pace = new Pace(this.#deps.now);
     for (const item of items) {
       const same = byKey.get(item.key);
       if (same?.bytes.equals(item.bytes) === true) sharesDigest(item, same);
-      else digestOf(item);
+      offeredFor(list, item, guard);
       const rest = pace.step();
       if (rest !== null) await rest;
     }

@@ -2,6 +2,7 @@ import { digestOf } from '../../catalog/drift/definition-digest.ts';
 import type { OtherNames } from '../../catalog/drift/other-names.ts';
 import { allPinned } from '../../catalog/drift/pinned-items.ts';
 import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
+import { offeredFor } from '../../catalog/drift/standing.ts';
 import type { Definition, DriftPolicy, Finding, Pins } from '../../model/drift.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import type { DriftNotes } from './drift-notes.ts';
@@ -55,6 +56,12 @@ export class Inspection {
       const when = lost ? 'after its pins were lost' : 'at first use';
       await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
       guards.invalidate();
+    }
+    // What is offered in place of what changed is found out here, in slices, and looked up later.
+    const guard = guards.of(server);
+    for (const { list, item } of allPinned(catalog)) {
+      offeredFor(list, item, guard);
+      await pace.step();
     }
     offered.listed(catalog, findings);
     await notes.look(server, policy, [...offered.definitions(server)], true, pace);
