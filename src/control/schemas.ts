@@ -137,6 +137,7 @@ export const SERVER = object(
     ssh: { type: 'boolean' },
     sshHost: nullable(text),
     containerId: nullable(text),
+    serviceType: { enum: ['mcpserver'] },
     type: text,
     autoStart: { type: 'boolean' },
     command: nullable(text),

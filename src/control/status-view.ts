@@ -8,6 +8,8 @@ export interface StatusView extends Omit<ServerStatus, 'definition'> {
   readonly localProcess: boolean;
   /** Reached through a remote shell; `sshHost` says where. */
   readonly ssh: boolean;
+  /** What kind of thing it is among those that a seed supervises (S3.15). */
+  readonly serviceType: 'mcpserver';
   /** The keys of S3.16, where we have other words. */
   readonly type: ServerStatus['transport'];
   readonly autoStart: boolean;
@@ -36,6 +38,7 @@ export function statusView(status: ServerStatus): StatusView {
     external: transport === 'http' || transport === 'sse' || transport === 'json',
     localProcess: transport === 'stdio' && sshHost === null,
     ssh: sshHost !== null,
+    serviceType: 'mcpserver',
     type: transport,
     autoStart: definition.enabled && definition.start === 'eager',
     command,

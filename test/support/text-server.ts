@@ -17,7 +17,7 @@ export interface TextServerOptions extends InProcessOptions {
   /** The result of a call as JSON text, null for no answer; an Error becomes a JSON-RPC error. */
   readonly call?: (call: TextCall) => string | Error | null | Promise<string | Error | null>;
   /** Results of other methods as JSON text. */
-  readonly answers?: Readonly<Record<string, (params: string) => string>>;
+  readonly answers?: Readonly<Record<string, (params: string) => string | Promise<string>>>;
   readonly capabilities?: string;
   readonly onNotification?: (method: string, message: string) => void;
 }

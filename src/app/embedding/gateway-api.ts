@@ -54,7 +54,7 @@ export type GatewayServerStatus = StatusView;
 export interface GatewayEvents {
   /** State, reason or counters of a server changed; null: it is no longer registered. */
   serverChanged: (name: string, status: GatewayServerStatus | null) => void;
-  /** The tools of a server are others than before. */
+  /** The tools of a server are others than before, gone because it is down, or back because it is up again (S4.11). */
   toolsChanged: (server: string) => void;
 }
 

@@ -10,6 +10,8 @@ type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 export class ServerWatch implements ServerObserver {
   readonly #listeners: Listeners = { serverChanged: new Set(), toolsChanged: new Set() };
   readonly #waiting = new Set<() => void>();
+  /** Servers that were up and listed, and whether they are. */
+  readonly #offering = new Map<string, boolean>();
   /** Set by the gateway once it is there: whether a server is registered. */
   registered: (name: string) => boolean = () => false;
 
@@ -26,16 +28,15 @@ export class ServerWatch implements ServerObserver {
     this.#later(() => {
       for (const listener of [...this.#listeners.serverChanged]) listener(name, statusView(status));
     });
+    this.#withdrawn(name, status);
   }
 
   catalogChanged(server: string, _fingerprint: string, lists: readonly ListKind[]): void {
-    if (!lists.includes('tools')) return;
-    this.#later(() => {
-      for (const listener of [...this.#listeners.toolsChanged]) listener(server);
-    });
+    if (lists.includes('tools')) this.#toolsChanged(server);
   }
 
   removed(name: string): void {
+    this.#offering.delete(name);
     this.#later(() => {
       for (const listener of [...this.#listeners.serverChanged]) listener(name, null);
     });
@@ -55,6 +56,21 @@ export class ServerWatch implements ServerObserver {
       };
       const timer = setTimeout(done, timeoutMs);
       this.#waiting.add(look);
+    });
+  }
+
+  /** The tools of a server go when it does, and come when it comes back (S4.11). */
+  #withdrawn(name: string, { initialized, toolCount }: ServerStatus): void {
+    const before = this.#offering.get(name);
+    if (toolCount === 0 || initialized === before || (before === undefined && !initialized)) return;
+    this.#offering.set(name, initialized);
+    // Those of its first start are told when they are listed.
+    if (before !== undefined) this.#toolsChanged(name);
+  }
+
+  #toolsChanged(server: string): void {
+    this.#later(() => {
+      for (const listener of [...this.#listeners.toolsChanged]) listener(server);
     });
   }
 

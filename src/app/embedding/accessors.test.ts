@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { type AgentClient, createGateway } from '../../index.ts';
+
+test('S3.15 what is configured, what kind of thing it is, its client, and whether that is ready', async () => {
+  const config = { command: 'nowhere-at-all', args: ['--x'], env: { TOKEN: 'secret-value-1' }, description: 'mine' };
+  await using gateway = await createGateway({
+    servers: { up: textServer({ tools: () => [tool('x')], call: () => textResult('y') }), down: config },
+  });
+  await gateway.ready();
+  const up = gateway.server('up')!;
+  const down = gateway.server('down')!;
+  assert.deepEqual([up.serviceType, down.serviceType], ['mcpserver', 'mcpserver']);
+  assert.deepEqual([up.clientReady, down.clientReady], [true, false]);
+  const { command, args, env, description, timeout } = down;
+  assert.deepEqual(
+    { command, args, env, description, timeout },
+    { ...config, env: { TOKEN: '[redacted]' }, timeout: 60 },
+  );
+  await gateway.setTimeout('down', 5);
+  assert.equal(gateway.server('down')!.timeout, 5, 'always the present one');
+  assert.equal((await gateway.client('up')!.callTool('x')).content[0]?.text, 'y');
+  assert.deepEqual([gateway.client('up')!.isInitialized, gateway.client('down')!.isInitialized], [true, false]);
+  assert.deepEqual([gateway.server('none'), gateway.client('none')], [null, null]);
+});
+
+test('S2.32 all servers are listed anew at the same time, and each has its own result', async () => {
+  // Whoever is asked answers when the other one has been asked too: one after the other would take for ever.
+  const asked = { one: Promise.withResolvers<void>(), two: Promise.withResolvers<void>() };
+  let meeting = false;
+  const paired = (own: 'one' | 'two', other: 'one' | 'two') =>
+    textServer({
+      answers: {
+        'tools/list': async () => {
+          if (meeting) {
+            asked[own].resolve();
+            await asked[other].promise;
+          }
+          return `{"tools":[${meeting ? `${tool('x')},` : ''}${tool(own)}]}`;
+        },
+      },
+    });
+  await using gateway = await createGateway({
+    servers: { one: paired('one', 'two'), two: paired('two', 'one'), down: { command: 'nowhere-at-all' } },
+  });
+  await gateway.ready();
+  meeting = true;
+  const results = await gateway.router.refreshTools();
+  assert.deepEqual(
+    results.map((result) => [result.name, result.ok ? result.tools.map(({ name }) => name) : result.ok]),
+    [
+      ['down', false],
+      ['one', ['x', 'one']],
+      ['two', ['x', 'two']],
+    ],
+  );
+});
+
+test('S2.33 the status is of servers that are registered, not of clients of another making', async () => {
+  await using gateway = await createGateway({ servers: { b: textServer({}), a: textServer({}) } });
+  await gateway.ready();
+  const foreign = { name: 'foreign', tools: [], isInitialized: true } as unknown as AgentClient;
+  gateway.router.addClient(foreign);
+  const names = () => gateway.servers().map(({ name }) => name);
+  assert.deepEqual(names(), ['a', 'b']);
+  assert.equal(gateway.server('foreign'), null);
+  assert.equal(gateway.router.getClient('foreign'), foreign);
+  await gateway.unregisterServer('a');
+  assert.deepEqual(names(), ['b']);
+});
