@@ -188,11 +188,11 @@ check:F6 - per-server and per-tool timeouts, cancel sent
 check:F7 - list failure cooldown
 check:F8 C edge-triggered events, recovery events
 check:F9 - readiness wait for HTTP servers 500 ms/30 s
-check:G1 - CompareToolLists and kinds over tool metadata
-check:G2 - PendingSchemaChanges
-check:G3 - refresh on list_changed/ttl/refresh-all
-check:G4 - pins with approve/block, poisoning scan
-check:G5 - freeze tools per client turn/epoch
+check:G1 C CompareToolLists and kinds over tool metadata
+check:G2 C PendingSchemaChanges
+check:G3 C refresh on list_changed/ttl/refresh-all
+check:G4 C pins with approve/block, poisoning scan
+check:G5 C freeze tools per client turn/epoch
 check:H1 - execute/list-tools subjects and JSON envelopes
 check:H2 - created/deleted events, watch on every node
 check:H3 - Messenger interface, NATS + in-memory (+ SQL), shared conformance suite
