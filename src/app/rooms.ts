@@ -4,6 +4,7 @@ import type { ConfigResult } from '../config/load-config.ts';
 import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { Gateway } from '../gateway/gateway.ts';
+import { isListening } from '../http/is-listening.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords, Upstreams } from '../model/ports.ts';
@@ -171,6 +172,7 @@ export async function buildRooms(
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
+    reachable: (url) => isListening(url),
     surroundings: { environment: env, inContainer: insideContainer(env) },
     clientInfo: JSON.stringify(info),
   });

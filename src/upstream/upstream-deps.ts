@@ -42,6 +42,8 @@ export interface UpstreamSetDeps {
   readonly times?: Partial<UpstreamTimes>;
   /** A server was listed; what it said is shown to nobody before this resolves. Never rejects. Default: at once. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
+  /** Whether somebody listens where a server's URL points (S2.26). Never rejects. Default: nobody looks. */
+  readonly reachable?: (url: string) => Promise<boolean>;
   /** For reports of starts that failed. Default: nothing is known of them. */
   readonly surroundings?: LaunchSurroundings;
   /**

@@ -17,6 +17,7 @@ import { LostConnections } from './lost-connections.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { standIn } from './profiles.ts';
+import { ReadinessWatch } from './readiness-watch.ts';
 import { type RememberedCatalog, ServerCatalogs } from './server-catalogs.ts';
 import { ServerHealth } from './server-health.ts';
 import { ServerObserver } from './server-observer.ts';
@@ -163,6 +164,7 @@ export function assembleUpstream(
       else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
       launches.moved(transition);
+      readiness?.moved(to);
       part.moved({ ...transition, reason: reason === null ? null : logger.redact(reason) });
       observer.tell();
     },
@@ -175,6 +177,7 @@ export function assembleUpstream(
     },
     recovery: recovered,
   });
+  const readiness = readinessOf(server, deps, () => supervisor);
   const launches = new LaunchReports({
     clock,
     logger,
@@ -253,4 +256,19 @@ export function assembleUpstream(
 /** What is reached by a URL is there or is not: nothing has to be fetched before it starts (S3.3). */
 function remoteTimes(times: UpstreamTimes): UpstreamTimes {
   return { ...times, startupMs: Math.min(times.startupMs, times.remoteStartupMs) };
+}
+
+/** null for what is started here, and is there when its start is over. */
+function readinessOf(
+  { transport }: Server,
+  { clock, reachable }: UpstreamSetDeps,
+  supervisor: () => Supervisor,
+): ReadinessWatch | null {
+  if (reachable === undefined || !('url' in transport)) return null;
+  const { url } = transport;
+  const attempt = () =>
+    void supervisor()
+      .ready()
+      .catch(() => {});
+  return new ReadinessWatch({ clock, reachable: () => reachable(url), attempt });
 }

@@ -228,6 +228,7 @@ export interface BenchOptions {
   readonly remembered?: Remembered;
   readonly pool?: PoolSettings;
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
+  readonly reachable?: UpstreamSetDeps['reachable'];
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -254,6 +255,7 @@ export class UpstreamBench {
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,
       ...(options.times === undefined ? {} : { times: options.times }),
+      ...(options.reachable === undefined ? {} : { reachable: options.reachable }),
       ...(options.beforeAuthRequired === undefined ? {} : { beforeAuthRequired: options.beforeAuthRequired }),
     });
   }
