@@ -91,7 +91,7 @@ export class UpstreamSet implements Upstreams {
     for (const { server } of this.#coming) actual.set(server.name, server);
     const plan = planChanges(actual, this.#desired);
     const lists = [plan.start, plan.stop, plan.suspend, plan.replace, plan.update];
-    void this.#carryOut(plan);
+    this.#carryOut(plan).catch((error: unknown) => this.#deps.logger.error('apply_failed', { error }));
     return lists.flat().map(({ name }) => name);
   }
 

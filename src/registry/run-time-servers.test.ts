@@ -1,0 +1,202 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { loadConfig } from '../config/load-config.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
+import { type Truth, TruthError, type TruthSnapshot } from '../store/truth/truth.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { RunTimeServers } from './run-time-servers.ts';
+import { StoredServers } from './stored-servers.ts';
+
+const EXEC = { exec: true };
+const PLAIN = { exec: false };
+
+async function filesOf(...names: readonly string[]): Promise<DesiredState> {
+  const servers = Object.fromEntries(names.map((name) => [name, { command: name }]));
+  const text = JSON.stringify({ mcpServers: { none: { command: 'x', disabled: true }, ...servers } });
+  const result = await loadConfig({ cwd: '/', env: {}, inline: [{ label: '<test>', text }] });
+  assert.ok(result.ok);
+  return result.state;
+}
+
+/** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
+async function rig(env: Record<string, string> = {}) {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
+  const truth = new SqliteTruth({ path: ':memory:', clock, logger });
+  let failing: TruthError | null = null;
+  let answer: TruthSnapshot | null = null;
+  const store: Truth = {
+    read: async (collections) => {
+      if (failing !== null) throw failing;
+      return answer ?? truth.read(collections);
+    },
+    get: (collection, key) => truth.get(collection, key),
+    list: (collection, options) => truth.list(collection, options),
+    apply: async (writes) => {
+      if (failing !== null) throw failing;
+      return truth.apply(writes);
+    },
+    close: () => truth.close(),
+  };
+  let files = await filesOf('base');
+  let desired = files;
+  let changes = 0;
+  const make = () =>
+    new RunTimeServers({
+      stored: new StoredServers(store),
+      clock,
+      logger,
+      env,
+      folder: '/srv',
+      current: () => desired,
+    });
+  const servers = make();
+  const overlay = () => {
+    desired = servers.over(files);
+  };
+  servers.onChange(() => {
+    changes++;
+    overlay();
+  });
+  await servers.refresh();
+  overlay();
+  return {
+    clock,
+    lines,
+    servers,
+    make,
+    fail: (error: TruthError | null) => {
+      failing = error;
+    },
+    answer: (snapshot: TruthSnapshot | null) => {
+      answer = snapshot;
+    },
+    async files(...names: readonly string[]) {
+      files = await filesOf(...names);
+      overlay();
+    },
+    names: () => [...desired.servers.keys()].sort(),
+    server: (name: string) => desired.servers.get(name),
+    changes: () => changes,
+  };
+}
+
+const text = (name: string, definition: object) => ({
+  text: JSON.stringify({ name, ...definition }),
+  name: null,
+  folder: null,
+});
+const url = { url: 'https://mcp.example.com/mcp' };
+
+test('check:A8 a store that cannot be read, or is emptier than it was, changes nothing', async () => {
+  const { servers, names, fail, answer } = await rig();
+  await servers.add(text('one', url), PLAIN);
+  await servers.suspend('base');
+  fail(new TruthError('unavailable', 'no such disk'));
+  await assert.rejects(servers.refresh(), { fault: 'unavailable' });
+  fail(null);
+  const empty = new Map([
+    ['server', new Map()],
+    ['suspended', new Map()],
+  ]);
+  for (const revision of [0, 1]) {
+    answer({ revision, records: empty });
+    await assert.rejects(servers.refresh(), { fault: 'damaged' });
+  }
+  assert.deepEqual(names(), ['base', 'none', 'one']);
+  assert.equal(servers.provenance('base')?.suspended, true);
+  answer(null);
+  assert.equal(await servers.refresh(), false);
+  // One that says so itself, of later, is another matter: somebody has removed them.
+  answer({ revision: 99, records: empty });
+  assert.equal(await servers.refresh(), true);
+});
+
+test('fault:F34 a change that the store does not take is in force nowhere', async () => {
+  const { servers, names, server, fail, changes } = await rig();
+  await servers.add(text('one', url), PLAIN);
+  const before = changes();
+  fail(new TruthError('full', 'the disk is full'));
+  const refused = [
+    servers.add(text('two', url), PLAIN),
+    servers.change('one', { ...text('one', { ...url, description: 'x' }) }, PLAIN),
+    servers.remove('one'),
+    servers.suspend('one'),
+  ];
+  for (const change of refused) await assert.rejects(change, { code: 'store_full' });
+  assert.deepEqual([names(), server('one')?.description, changes()], [['base', 'none', 'one'], null, before]);
+  assert.equal(servers.provenance('one')?.suspended, false);
+  fail(null);
+  await servers.add(text('two', url), PLAIN);
+  assert.deepEqual(names(), ['base', 'none', 'one', 'two']);
+});
+
+test('a stored definition that cannot be read any more stays in force, and is told; at a start it does not run, and keeps its name', async () => {
+  const env: Record<string, string> = { TOKEN: 'first-value' };
+  const { servers, server, make } = await rig(env);
+  await servers.add(text('one', { ...url, headers: { 'x-a': '${TOKEN}' } }), EXEC);
+  const digest = server('one')!.connectionDigest;
+  delete env['TOKEN'];
+  await servers.refresh();
+  assert.equal(server('one')!.connectionDigest, digest);
+  assert.match(servers.problems.join(), /the stored server one cannot be read: TL1203/);
+
+  const next = make();
+  await next.refresh();
+  const desired = next.over(await filesOf('base'));
+  assert.ok(!desired.servers.has('one'));
+  assert.match(next.problems.join(), /TL1203/);
+  await assert.rejects(next.add(text('one', url), PLAIN), { code: 'name_taken' });
+  env['TOKEN'] = 'second-value';
+  assert.equal(await next.refresh(), true);
+  assert.deepEqual(next.problems, []);
+});
+
+test('a file’s server wins over a stored one that clients would take for it, for as long as it is there', async () => {
+  const { servers, names, files, lines, server } = await rig();
+  await servers.add(text('my_server', { ...url, timeoutMs: 900_000 }), PLAIN);
+  await files('base', 'My-Server');
+  assert.deepEqual(names(), ['My-Server', 'base', 'none']);
+  assert.match(servers.problems.join(), /my_server does not run: clients would confuse it with My-Server/);
+  assert.equal(lines.filter((line) => line.includes('server_shadowed')).length, 1);
+  await files('base');
+  assert.deepEqual([names(), servers.problems], [['base', 'my_server', 'none'], []]);
+  assert.equal(server('my_server')?.timeoutMs, 900_000);
+});
+
+test('a suspension is of the name: of a file’s server too, until it is resumed; what the file disables, only the file enables', async () => {
+  const { servers, server, files } = await rig();
+  await servers.suspend('base');
+  assert.equal(server('base')?.enabled, false);
+  await files('other');
+  await files('base');
+  assert.equal(server('base')?.enabled, false);
+  await servers.resume('base');
+  assert.equal(server('base')?.enabled, true);
+  await assert.rejects(servers.resume('none'), { code: 'disabled_by_definition', message: /<test>:1/ });
+  await assert.rejects(servers.suspend('nobody'), { code: 'no_such_server' });
+});
+
+test('check:A14 a temporary server has its time and its session, and keeps both when it is changed', async () => {
+  const { servers, names, clock, lines } = await rig();
+  const until = { expiresAt: clock.wall() + 5_000, sessionId: null };
+  await servers.add(text('brief', url), PLAIN, until);
+  await servers.add(text('bound', url), PLAIN, { expiresAt: null, sessionId: 'session-1' });
+  await servers.add(text('both', url), PLAIN, { expiresAt: clock.wall() + 60_000, sessionId: 'session-1' });
+  await clock.advance(4_000);
+  await servers.change('brief', text('brief', { ...url, description: 'changed' }), PLAIN);
+  await servers.suspend('brief');
+  await clock.advance(999);
+  assert.deepEqual(names(), ['base', 'both', 'bound', 'brief', 'none']);
+  await clock.advance(1);
+  assert.deepEqual(names(), ['base', 'both', 'bound', 'none']);
+  servers.sessionEnded('session-2');
+  assert.equal(names().length, 4);
+  servers.sessionEnded('session-1');
+  assert.deepEqual(names(), ['base', 'none']);
+  assert.equal(lines.filter((line) => line.includes('temporary_server_ended')).length, 3);
+  assert.equal(clock.pending, 0, 'nothing is waited for');
+});
