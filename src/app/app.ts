@@ -24,6 +24,8 @@ const DRAIN_POLL_MS = 20;
 const JOIN_MS = 3_000;
 /** How long answers already under way get to leave at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
+/** Settings that are looked at once, when the gateway starts. */
+const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataDir']);
 
 export interface Addresses {
   readonly mcpUrl: string;
@@ -289,8 +291,7 @@ export class App {
     authenticator.replace(change.state);
     downstream.reauthorize(current);
     this.#mcp?.update(listenerSettings(change.state));
-    const fixed =
-      this.#control === null ? [] : change.settings.filter((name) => name === 'control' || name === 'dataDir');
+    const fixed = this.#control === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;
     upstreams.limit({ maxProcesses, maxTimeoutMs, pool });

@@ -1,5 +1,6 @@
 import type { Bus } from '../bus/bus.ts';
 import type { SharedState } from '../bus/shared-state.ts';
+import type { Wire } from '../bus/wire.ts';
 
 /** What joins this gateway to a cluster: how its nodes talk, what they share, and what all of them know. */
 export interface ClusterConnection {
@@ -9,6 +10,8 @@ export interface ClusterConnection {
   readonly node: string;
   /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
   readonly key: Buffer;
+  /** What the bus stands on, for the public subjects of other programs; absent where there are none. */
+  readonly wire?: Wire;
   /** The last of it: nothing of the cluster is used any more. */
   close(): Promise<void>;
 }

@@ -8,6 +8,8 @@ import { TruthError } from '../store/truth/truth.ts';
 import { TruthUnusable } from '../store/truth/truth-file.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
+import type { ClusterConnection } from './cluster-connection.ts';
+import { openCluster } from './open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
 
@@ -31,7 +33,7 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
   }
   try {
-    return { ok: true, app: new App(await buildRooms(options, loaded, folder, options.cluster ?? null)) };
+    return { ok: true, app: new App(await buildRooms(options, loaded, folder, await clusterOf(options, state))) };
   } catch (error) {
     folder?.release();
     if (folder !== null && error instanceof TruthError) {
@@ -42,6 +44,12 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     const { file, message, remedy } = error;
     return { ok: false, problem: { kind: 'truth', file, message, remedy } };
   }
+}
+
+/** One-off commands look at a configuration; they do not become nodes. */
+async function clusterOf(options: AppOptions, { cluster }: DesiredState): Promise<ClusterConnection | null> {
+  if (options.cluster !== undefined) return options.cluster;
+  return cluster === null || options.state === 'none' ? null : openCluster(cluster, options.logger);
 }
 
 function takeFolder(options: AppOptions, state: DesiredState): DataFolder | null {

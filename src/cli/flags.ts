@@ -8,6 +8,7 @@ export interface GatewayFlags {
   readonly dataDir?: string;
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
   readonly insecure?: boolean;
+  readonly nats?: string;
   readonly json?: boolean;
   /** Only of commands whose words are no file. */
   readonly config?: string;
@@ -27,6 +28,7 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
   new Option('--log-level <level>', 'least level that is logged to standard error')
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),
+  new Option('--nats <urls>', 'join the cluster of this NATS, for example nats://127.0.0.1:4222').env('TRUNKLINE_NATS'),
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
 

@@ -11,7 +11,7 @@ import { CommandError, EXIT } from './exit-code.ts';
  */
 export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
-  const { host, port, controlPort, dataDir, logLevel, insecure } = flags;
+  const { host, port, controlPort, dataDir, logLevel, insecure, nats } = flags;
   const base = {
     cwd: terminal.cwd,
     env: terminal.env,
@@ -23,6 +23,7 @@ export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
       ...(dataDir === undefined ? {} : { dataDir }),
       ...(logLevel === undefined ? {} : { logLevel }),
       ...(insecure === undefined ? {} : { insecure }),
+      ...(nats === undefined ? {} : { nats }),
     },
   };
   if (serverCommand.length > 0) {

@@ -136,6 +136,8 @@ export interface ServerInput {
   readonly isolation?: 'shared' | 'session' | 'principal' | undefined;
   /** Processes of a shared server (`isolation: shared`) among which calls are divided. A session keeps to the one that it has talked to. */
   readonly replicas?: number | undefined;
+  /** The whole cluster runs this local server once, on one of the nodes that have it; when that node is gone, on another. */
+  readonly singleton?: boolean | undefined;
   /** Request header whose value isolates clients without sessions from each other. */
   readonly isolationHeader?: string | undefined;
   /** Deadline of a call. */
@@ -249,6 +251,42 @@ interface ConfigData {
   readonly dir?: string | undefined;
 }
 
+interface ConfigClusterTls {
+  /** PEM file of the authorities that NATS’ certificate may be of. */
+  readonly ca?: string | undefined;
+  /** PEM file of a certificate to show to NATS. */
+  readonly cert?: string | undefined;
+  /** PEM file of its key. */
+  readonly key?: string | undefined;
+}
+
+interface ConfigCluster {
+  /** Servers of NATS: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster. */
+  readonly nats?: string | readonly string[] | undefined;
+  /** What all nodes know and nobody else: at least 32 bytes, best as `${file:…}` or `${…}`. By default `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`. */
+  readonly secret?: string | undefined;
+  /** The secret before it, believed as well while nodes change from one to the other. */
+  readonly previousSecret?: string | undefined;
+  /** Name of this node for people; by default that of the machine. */
+  readonly node?: string | undefined;
+  /** User at NATS. */
+  readonly user?: string | undefined;
+  /** The password of that user. */
+  readonly password?: string | undefined;
+  /** Token at NATS, where it uses one for all. */
+  readonly token?: string | undefined;
+  /** Seed of an nkey (`SU…`) that NATS knows. */
+  readonly nkey?: string | undefined;
+  /** A `.creds` file: a JWT with the seed of its key. */
+  readonly credentials?: string | undefined;
+  /** TLS towards NATS; with `tls://` also without this. */
+  readonly tls?: ConfigClusterTls | undefined;
+  /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS. */
+  readonly publicSubjects?: boolean | undefined;
+  /** The agent that programs are there who show no key; without it they are refused. */
+  readonly publicPrincipal?: string | undefined;
+}
+
 interface ConfigLog {
   /** Least severe level to log. */
   readonly level?: 'debug' | 'info' | 'warn' | 'error' | undefined;
@@ -290,6 +328,8 @@ export interface ConfigInput {
   readonly pool?: ConfigPool | undefined;
   /** What is kept on disk. */
   readonly data?: ConfigData | undefined;
+  /** Several nodes as one gateway, over NATS (docs/cluster.md). */
+  readonly cluster?: ConfigCluster | undefined;
   /** Logging. */
   readonly log?: ConfigLog | undefined;
 }

@@ -4,6 +4,7 @@ import type { Server } from '../model/server.ts';
 import { readAgents } from './agents.ts';
 import { argvServer } from './argv-server.ts';
 import { folderOf } from './client.ts';
+import { readCluster } from './cluster.ts';
 import { findDefinitions, isContainerKey, isSetting, type Layout } from './containers.ts';
 import type { Expander } from './expand.ts';
 import { answerInputs, type InputPrompt } from './inputs.ts';
@@ -127,13 +128,24 @@ class Load {
       agents.size > 0,
       longest.reduce((a, b) => Math.max(a, b), 0),
     );
+    const { cluster, secrets: clusterSecrets } = readCluster({
+      setting: this.#settings.get('cluster'),
+      nats: this.#options.overrides?.nats,
+      env: this.#options.env,
+      agents: new Set(agents.keys()),
+      problems,
+    });
     const expanded = this.#expanders.flatMap(({ secrets }) => [...secrets]);
-    const forms = [...this.#secrets, ...expanded, ...keys].flatMap(secretForms);
+    const forms = [...this.#secrets, ...expanded, ...keys, ...clusterSecrets].flatMap(secretForms);
     const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
     for (const { files } of this.#expanders) for (const file of files) this.#watched.add(file);
     const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
     if (problems.failed) return { ok: false, problems: this.#inOrder(problems.errors), ...findings };
-    return { ok: true, state: { servers: this.#servers, agents, ...settings, files: this.#files }, ...findings };
+    return {
+      ok: true,
+      state: { servers: this.#servers, agents, ...settings, cluster, files: this.#files },
+      ...findings,
+    };
   }
 
   /** As they stand in the files, from the top. */

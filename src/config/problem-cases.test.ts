@@ -92,8 +92,7 @@ const CASES: readonly Case[] = [
   top('TL1303', '"listen": { "port": 70000 }'),
   top('TL1304', `"agents": { "ci": { "servers": [] } }`),
   server('TL1304', '{ "url": "https://x.example/", "tls": { "cert": "cert.pem" } }'),
-  server('TL1305', '{ "command": "x", "replicas": 3 }'),
-  top('TL1305', '"cluster": { "nats": "nats://x" }'),
+  top('TL1305', '"endpoints": { "one": {} }'),
   server('TL1306', '{ "command": "x", "url": "https://x.example/" }'),
   server('TL1306', '{ "command": "x", "enabled": true, "disabled": true }'),
   server('TL1306', '{ "command": "x", "retry": "hints" }'),
@@ -127,6 +126,15 @@ const CASES: readonly Case[] = [
   top('TL1602', '"listen": { "host": "300.1.2.3" }'),
   top('TL1602', '"listen": { "trustedProxies": ["10.0.0.0/64"] }'),
   top('TL1603', '"control": { "port": 4270 }'),
+  top('TL1701', '"cluster": { "nats": "nats://127.0.0.1:4222", "secret": "too short" }'),
+  top(
+    'TL1702',
+    '"cluster": { "nats": ["http://127.0.0.1:4222"], "secret": "0123456789abcdef0123456789abcdef", "user": "ann" }',
+  ),
+  top(
+    'TL1703',
+    '"cluster": { "nats": "tls://nats:4222", "secret": "0123456789abcdef0123456789abcdef", "publicPrincipal": "ann" }',
+  ),
 ];
 
 const GOLDEN = join(import.meta.dirname, '../../test/fixtures/config/problems.golden.txt');

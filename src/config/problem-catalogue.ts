@@ -68,6 +68,15 @@ export const PROBLEMS = {
   ),
   TL1602: entry('An address, a network block, a host or an origin is malformed.', 'correct it'),
   TL1603: entry('Two listeners have the same port.', 'give one of them another port'),
+  TL1701: entry(
+    'A cluster has no secret, or one that is too short.',
+    'use at least 32 bytes, as from: openssl rand -hex 32',
+  ),
+  TL1702: entry(
+    'The address of NATS, or how this node shows who it is there, cannot be used.',
+    'write nats://host:4222, and one of user and password, token, nkey, or credentials',
+  ),
+  TL1703: entry('The caller of public subjects is no agent.', 'name one of "agents"'),
 } as const satisfies Record<`TL${number}`, ProblemEntry>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

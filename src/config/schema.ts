@@ -159,6 +159,56 @@ const settingsShape = {
     })
     .optional()
     .describe('What is kept on disk.'),
+  cluster: z
+    .strictObject({
+      nats: z
+        .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
+        .optional()
+        .describe('Servers of NATS: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster.'),
+      secret: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'What all nodes know and nobody else: at least 32 bytes, best as `${file:…}` or `${…}`. By default `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`.',
+        ),
+      previousSecret: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The secret before it, believed as well while nodes change from one to the other.'),
+      node: z
+        .string()
+        .min(1)
+        .max(63)
+        .optional()
+        .describe('Name of this node for people; by default that of the machine.'),
+      user: z.string().min(1).optional().describe('User at NATS.'),
+      password: z.string().min(1).optional().describe('The password of that user.'),
+      token: z.string().min(1).optional().describe('Token at NATS, where it uses one for all.'),
+      nkey: z.string().min(1).optional().describe('Seed of an nkey (`SU…`) that NATS knows.'),
+      credentials: z.string().min(1).optional().describe('A `.creds` file: a JWT with the seed of its key.'),
+      tls: z
+        .strictObject({
+          ca: z.string().min(1).optional().describe('PEM file of the authorities that NATS’ certificate may be of.'),
+          cert: z.string().min(1).optional().describe('PEM file of a certificate to show to NATS.'),
+          key: z.string().min(1).optional().describe('PEM file of its key.'),
+        })
+        .optional()
+        .describe('TLS towards NATS; with `tls://` also without this.'),
+      publicSubjects: z
+        .boolean()
+        .default(false)
+        .optional()
+        .describe('Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS.'),
+      publicPrincipal: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('The agent that programs are there who show no key; without it they are refused.'),
+    })
+    .optional()
+    .describe('Several nodes as one gateway, over NATS (docs/cluster.md).'),
   log: z
     .strictObject({
       level: z

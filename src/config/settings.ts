@@ -18,6 +18,8 @@ export interface Overrides {
   readonly dataDir?: string;
   readonly logLevel?: DesiredState['logLevel'];
   readonly insecure?: boolean;
+  /** Servers of NATS with commas between them: joins a cluster. */
+  readonly nats?: string;
 }
 
 /** One of our keys at the top of a file, with the file it stands in. */
@@ -28,7 +30,7 @@ export interface Setting {
   readonly folder: string;
 }
 
-export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'files'>;
+export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'cluster' | 'files'>;
 
 /** Our own keys, from whichever file has them, checked beyond their shape, with defaults and overrides. */
 export class SettingsReader {

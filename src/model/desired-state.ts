@@ -1,3 +1,4 @@
+import type { ClusterSettings } from './cluster-settings.ts';
 import type { PoolSettings } from './pool-settings.ts';
 import type { Secret } from './secret.ts';
 import type { Server } from './server.ts';
@@ -52,6 +53,8 @@ export interface DesiredState {
   /** Child processes on this node at once. Default 128. */
   readonly maxProcesses: number;
   readonly pool: PoolSettings;
+  /** null: a lone node. */
+  readonly cluster: ClusterSettings | null;
   readonly dataDir: string | null;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   /** Files this state was read from, absolute. */

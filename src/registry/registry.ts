@@ -103,6 +103,7 @@ const SETTINGS: readonly SettingName[] = [
   'maxTimeoutMs',
   'maxProcesses',
   'pool',
+  'cluster',
   'dataDir',
   'logLevel',
 ];
@@ -121,8 +122,13 @@ function isChange({ servers, settings }: Pick<RegistryChange, 'servers' | 'setti
 
 /** Secrets compare by what they hold; two of them are equal to `isDeepStrictEqual` whatever that is. */
 function comparable(state: DesiredState, name: SettingName): unknown {
+  if (name === 'cluster') return comparableCluster(state);
   if (name !== 'agents') return state[name];
   return new Map(
     [...state.agents].map(([agent, { key, servers }]: [string, Agent]) => [agent, [key.reveal(), servers]]),
   );
+}
+
+function comparableCluster({ cluster }: DesiredState): unknown {
+  return cluster === null ? null : { ...cluster, secrets: cluster.secrets.map((secret) => secret.reveal()) };
 }

@@ -191,6 +191,7 @@ function desiredState(options: RigOptions): DesiredState {
     pool: POOL_DEFAULTS,
     dataDir: null,
     logLevel: 'error',
+    cluster: null,
     files: [],
   };
 }

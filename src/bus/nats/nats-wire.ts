@@ -1,8 +1,9 @@
 import type { Msg, MsgHdrs, NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
+import type { NatsCredentials } from '../../model/cluster-settings.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
 import type { NatsCore } from './load-nats.ts';
-import type { NatsCredentials, NatsOptions } from './nats-options.ts';
+import type { NatsOptions } from './nats-options.ts';
 import { serverLacks } from './server-lacks.ts';
 
 /** Of a server that does not say. */
