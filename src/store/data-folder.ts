@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -51,18 +51,51 @@ export class DataFolder {
   acquire(): boolean {
     if (this.#lock !== null) return true;
     mkdirSync(this.path, { recursive: true, mode: 0o700 });
-    const lock = new DatabaseSync(this.file('lock.db'));
-    try {
-      lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
-    } catch (error) {
-      lock.close();
-      if (isBusy(error)) return false;
-      throw error;
+    let lock = this.#tryLock();
+    if (lock === 'damaged') {
+      this.#mendLock();
+      lock = this.#tryLock();
     }
+    if (lock === 'damaged') throw this.#unusable(new Error('it is damaged'));
+    if (lock === null) return false;
     this.#lock = lock;
     // Of one that was killed.
     rmSync(this.file('instance.json'), { force: true });
     return true;
+  }
+
+  /** null when another process has it. Throws where no file of this name can be had. */
+  #tryLock(): DatabaseSync | 'damaged' | null {
+    let lock: DatabaseSync | null = null;
+    try {
+      lock = new DatabaseSync(this.file('lock.db'));
+      lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
+      return lock;
+    } catch (error) {
+      lock?.close();
+      if (isBusy(error)) return null;
+      if (isDamaged(error)) return 'damaged';
+      throw this.#unusable(error);
+    }
+  }
+
+  /**
+   * The file holds nothing, and whoever has it would have kept us from seeing what is in it: emptied it is as good as
+   * new. In place, so that two who do this at once still have one file to contend for.
+   */
+  #mendLock(): void {
+    try {
+      truncateSync(this.file('lock.db'));
+      rmSync(this.file('lock.db-journal'), { force: true });
+    } catch (error) {
+      throw this.#unusable(error);
+    }
+  }
+
+  #unusable(cause: unknown): Error {
+    const words = cause instanceof Error ? cause.message : String(cause);
+    const text = `the lock ${this.file('lock.db')} cannot be used: ${words}`;
+    return new Error(`${text}; make it writable or remove it, it holds nothing`, { cause });
   }
 
   /**
@@ -134,5 +167,15 @@ export class DataFolder {
 }
 
 function isBusy(error: unknown): boolean {
-  return error instanceof Error && 'errcode' in error && (error.errcode === 5 || error.errcode === 6);
+  return codeOf(error) === 5 || codeOf(error) === 6;
+}
+
+/** SQLITE_CORRUPT, SQLITE_NOTADB */
+function isDamaged(error: unknown): boolean {
+  return codeOf(error) === 11 || codeOf(error) === 26;
+}
+
+/** The primary result code of SQLite. */
+function codeOf(error: unknown): number {
+  return error instanceof Error && 'errcode' in error ? Number(error.errcode) & 0xff : 0;
 }

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, test } from 'node:test';
+import { DataFolder } from './data-folder.ts';
+
+let path = '';
+beforeEach(() => {
+  path = mkdtempSync(join(tmpdir(), 'tl-folder-'));
+});
+afterEach(() => rmSync(path, { recursive: true }));
+
+test('a damaged lock is emptied and taken, and is a lock again', () => {
+  for (const damage of ['nonsense', 'x'.repeat(8192), `SQLite format 3\0${'\xff'.repeat(4096)}`]) {
+    writeFileSync(join(path, 'lock.db'), damage, 'latin1');
+    const mine = new DataFolder(path);
+    assert.equal(mine.instance(), null);
+    assert.equal(mine.acquire(), true, damage.slice(0, 20));
+    assert.equal(new DataFolder(path).acquire(), false);
+    mine.release();
+    const other = new DataFolder(path);
+    assert.equal(other.acquire(), true);
+    other.release();
+  }
+});
+
+test('a lock that cannot be used says where it is and what to do', () => {
+  mkdirSync(join(path, 'lock.db'));
+  assert.throws(() => new DataFolder(path).acquire(), /lock\.db cannot be used: .*; make it writable or remove it/);
+});
