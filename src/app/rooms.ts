@@ -116,7 +116,13 @@ export async function buildRooms(
   const installation = installationKey(stateFile, random);
   // What one node of a cluster sealed, another one may have to open.
   const key = connection?.key ?? installation;
-  const pins = await PinBook.open(new TruthPins(truth), trustMarks(stateFile), clock, logger);
+  const pins = await PinBook.open({
+    records: new TruthPins(truth),
+    marks: trustMarks(stateFile),
+    clock,
+    logger,
+    desired: () => new Set(registry.state.servers.keys()),
+  });
   const gateway = new Gateway({
     clock,
     logger,
@@ -248,6 +254,7 @@ function trustMarks(state: StateFile): TrustMarks {
   return {
     has: (server) => state.get('trusted', server) !== null,
     add: (server) => state.put('trusted', server, Buffer.from('1')),
+    delete: (server) => state.delete('trusted', server),
   };
 }
 

@@ -192,6 +192,8 @@ export interface PinRecords {
     server: string,
     options: { readonly limit: number; readonly after?: string },
   ): Promise<readonly DriftRecord[]>;
+  /** Takes away everything of a server, its history too. */
+  forget(server: string): Promise<void>;
 }
 
 /** The pins of all servers as they are now. Implemented by `registry/`. */

@@ -19,16 +19,22 @@ function setUp() {
   const clock = new FakeClock();
   const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
   const marked = new Set<string>();
+  const desired = new Set<string>(['s']);
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
   const open = (records: PinRecords = new TruthPins(truth)) =>
-    PinBook.open(
+    PinBook.open({
       records,
-      { has: (server) => marked.has(server), add: (server) => void marked.add(server) },
+      marks: {
+        has: (name) => marked.has(name),
+        add: (name) => marked.add(name),
+        delete: (name) => marked.delete(name),
+      },
       clock,
       logger,
-    );
-  return { clock, truth, open, logged };
+      desired: () => desired,
+    });
+  return { clock, truth, open, logged, desired };
 }
 const digests = (book: PinBook, key: string) =>
   book
@@ -108,6 +114,7 @@ test('check:G4 first use that cannot be stored holds for the process, says so, a
     save: (server, change) =>
       full ? Promise.reject(new TruthError('full', 'the disk is full')) : records.save(server, change),
     history: (server, options) => records.history(server, options),
+    forget: (server) => records.forget(server),
   };
   const book = await open(failing);
   await book.trust('s', [tool('a')], '');
@@ -141,6 +148,31 @@ test('check:G4 what another node decided meanwhile is taken in, and the decision
   assert.deepEqual(digests(other, 'a'), ['one', 'two']);
   await one.trust('s', [tool('z')], 'late');
   assert.equal(one.of('s').pins.has('tools z'), false);
-  const never: PinRecords = { load: async () => [], save: async () => false, history: async () => [] };
+  const never: PinRecords = {
+    load: async () => [],
+    save: async () => false,
+    history: async () => [],
+    forget: async () => {},
+  };
   await assert.rejects((await open(never)).approve('s', [tool('a')], [], 'op'), PinsContended);
+});
+
+test('check:G4 of servers that come and go under ever new names the oldest are forgotten, those that are desired never', async () => {
+  const { open, desired, clock } = setUp();
+  const book = await open();
+  desired.add('kept');
+  await book.trust('kept', [tool('a')], '');
+  for (let i = 0; i < 1_010; i++) {
+    await clock.advance(1);
+    await book.trust(`passing-${i}`, [tool('a')], '');
+  }
+  const next = await open();
+  for (const one of [book, next]) {
+    assert.deepEqual(
+      ['kept', 'passing-0', 'passing-10', 'passing-11', 'passing-1009'].map((name) => one.of(name).trustedAt !== null),
+      [true, false, false, true, true],
+    );
+  }
+  assert.equal(next.isLost('passing-0'), false);
+  assert.deepEqual(await next.history('passing-0', { limit: 5 }), []);
 });

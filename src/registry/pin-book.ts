@@ -19,6 +19,8 @@ import type { Logger } from '../telemetry/logger.ts';
 const MAX_APPROVED = 8;
 /** Names pinned per server; what a server offers beyond is new for ever. */
 const MAX_PINS = 10_000;
+/** Servers remembered; of more, those that are desired no longer are forgotten, the longest known first. */
+const MAX_SERVERS = 1_000;
 /** Longer names are pinned by nobody: they are new for ever. */
 const MAX_KEY = 1_024;
 /** Somebody else changed the same pins: read anew and tried again so often. */
@@ -28,6 +30,16 @@ const MAX_ATTEMPTS = 3;
 export interface TrustMarks {
   has(server: string): boolean;
   add(server: string): void;
+  delete(server: string): void;
+}
+
+export interface PinBookDeps {
+  readonly records: PinRecords;
+  readonly marks: TrustMarks;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The servers there should be. */
+  readonly desired: () => ReadonlySet<string>;
 }
 
 /** Somebody else goes on changing the same pins. */
@@ -39,6 +51,7 @@ export class PinsContended extends Error {}
  * change then, and until that `problem` says so.
  */
 export class PinBook implements Pins {
+  readonly #desired: () => ReadonlySet<string>;
   readonly #records: PinRecords;
   readonly #marks: TrustMarks;
   readonly #clock: Clock;
@@ -50,13 +63,14 @@ export class PinBook implements Pins {
   #problem: string | null = null;
 
   /** Rejects when what was pinned cannot be read: then nothing may be trusted anew. */
-  static async open(records: PinRecords, marks: TrustMarks, clock: Clock, logger: Logger): Promise<PinBook> {
-    const book = new PinBook(records, marks, clock, logger);
+  static async open(deps: PinBookDeps): Promise<PinBook> {
+    const book = new PinBook(deps);
     await book.#load();
     return book;
   }
 
-  private constructor(records: PinRecords, marks: TrustMarks, clock: Clock, logger: Logger) {
+  private constructor({ records, marks, clock, logger, desired }: PinBookDeps) {
+    this.#desired = desired;
     this.#records = records;
     this.#marks = marks;
     this.#clock = clock;
@@ -81,6 +95,7 @@ export class PinBook implements Pins {
       if (before.trustedAt !== null) return;
       if (this.isLost(server)) this.#logger.error('pins_lost', { server });
       this.#marks.add(server);
+      await this.#makeRoom();
       const at = this.#clock.wall();
       const pins = pinnable(definitions).map((one) => this.#approved(before, one, 'first use', at));
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
@@ -203,6 +218,24 @@ export class PinBook implements Pins {
     const loaded = await this.#records.load();
     for (const name of [...this.#servers.keys()]) if (!this.#unsaved.has(name)) this.#servers.delete(name);
     for (const pins of loaded) if (!this.#unsaved.has(pins.server)) this.#servers.set(pins.server, pins);
+  }
+
+  /** Servers come and go under ever new names. Never rejects. */
+  async #makeRoom(): Promise<void> {
+    if (this.#servers.size < MAX_SERVERS) return;
+    const desired = this.#desired();
+    const gone = [...this.#servers.values()].filter(({ server }) => !desired.has(server));
+    gone.sort((a, b) => (a.trustedAt ?? 0) - (b.trustedAt ?? 0));
+    for (const { server } of gone.slice(0, this.#servers.size - MAX_SERVERS + 1)) {
+      try {
+        await this.#records.forget(server);
+        this.#servers.delete(server);
+        this.#marks.delete(server);
+        this.#logger.warn('pins_forgotten', { server });
+      } catch (error) {
+        this.#failed(error);
+      }
+    }
   }
 
   #failed(error: unknown): void {

@@ -31,12 +31,13 @@ export class DriftBench {
     const clock = new FakeClock();
     const truth = new SqliteTruth({ path: ':memory:', clock, logger });
     const marks = new Set<string>();
-    const pins = await PinBook.open(
-      new TruthPins(truth),
-      { has: (server) => marks.has(server), add: (server) => void marks.add(server) },
+    const pins = await PinBook.open({
+      records: new TruthPins(truth),
+      marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,
       logger,
-    );
+      desired: () => new Set(Object.keys(policies)),
+    });
     const offers = Object.fromEntries(Object.keys(policies).map((name) => [name, null]));
     const servers = Object.fromEntries(Object.entries(policies).map(([name, drift]) => [name, { drift }]));
     const bench = new GatewayBench(offers, servers, undefined, { pins, logger });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DriftBench } from '../../../test/support/drift-bench.ts';
+import { serverCatalog } from '../../../test/support/server-catalogs.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { OutdatedDecision } from './drift.ts';
 
@@ -372,4 +373,18 @@ test('check:G4 the catalogue of a server of which nothing is kept back is the ve
   assert.equal(bench.drift.guards.view(raw), raw);
   await bench.drift.block('s', [{ list: 'tools', key: 'nothing' }], 'op');
   assert.equal(bench.drift.guards.view(raw), raw);
+});
+
+test('check:G4 a catalogue that this process did not list is judged at once, and told of as any other', async () => {
+  const bench = await DriftBench.of({ s: 'hold' });
+  await bench.offer('s', { tools: [tool('a')] });
+  const { upstreams, gateway } = bench.bench;
+  upstreams.known.set('s', serverCatalog('s', { tools: [tool('a'), tool('b')], fingerprint: 'remembered' }));
+  gateway.catalogChanged('s', 'remembered', ['tools']);
+  assert.deepEqual(await bench.tools('all'), ['s__a']);
+  await new Promise(setImmediate);
+  assert.deepEqual(
+    (await bench.waiting()).map(({ key }) => key),
+    ['b'],
+  );
 });

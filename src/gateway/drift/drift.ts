@@ -64,7 +64,11 @@ export class Drift {
         'server',
         'change',
       ]) ?? null;
-    this.guards = new Guards(pins, () => upstreams.servers());
+    this.guards = new Guards(
+      pins,
+      () => upstreams.servers(),
+      (catalog) => this.#sighted(catalog),
+    );
     const { guards } = this;
     this.#notes = new DriftNotes({ pins, clock, logger, changes });
     this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, now });
@@ -135,10 +139,14 @@ export class Drift {
   /** Its policy was `off` when it was listed. */
   #takeUp(server: string): void {
     if (this.guards.policy(server) === 'off') return;
-    for (const catalog of this.#offered.catalogs(server)) {
-      if (this.#inspected.has(catalog)) continue;
-      void this.inspect(catalog).then(() => this.#deps.redefined(server, PINNED_KINDS));
-    }
+    for (const catalog of this.#offered.catalogs(server)) this.#sighted(catalog);
+  }
+
+  /** What was not listed by this process, but remembered or learnt from elsewhere, is looked at when it is first shown. */
+  #sighted(catalog: ServerCatalog): void {
+    const { server } = catalog;
+    if (this.#inspected.has(catalog) || this.guards.policy(server) === 'off') return;
+    void this.inspect(catalog).then(() => this.#deps.redefined(server, PINNED_KINDS));
   }
 
   #gone(server: string, name: DefinitionName): DefinitionName {

@@ -17,15 +17,18 @@ interface Seen {
 export class Guards {
   readonly #pins: Pins;
   readonly #servers: () => readonly Server[];
+  readonly #sighted: (raw: ServerCatalog) => void;
   #policies: ReadonlyMap<string, DriftPolicy> = new Map();
   #policiesOf: readonly Server[] | null = null;
   #generation = 0;
   readonly #views = new WeakMap<ServerCatalog, Seen>();
   readonly #raw = new WeakMap<ServerCatalog, ServerCatalog>();
 
-  constructor(pins: Pins, servers: () => readonly Server[]) {
+  /** `sighted` hears of each catalogue when it is first asked for. */
+  constructor(pins: Pins, servers: () => readonly Server[], sighted: (raw: ServerCatalog) => void = () => {}) {
     this.#pins = pins;
     this.#servers = servers;
+    this.#sighted = sighted;
   }
 
   /** Something was approved, blocked or trusted, or a policy is another. */
@@ -55,6 +58,7 @@ export class Guards {
   view(raw: ServerCatalog): ServerCatalog {
     const seen = this.#views.get(raw);
     if (seen !== undefined && seen.generation === this.#generation) return seen.view;
+    if (seen === undefined) this.#sighted(raw);
     const guard = this.of(raw.server);
     const generation = this.#generation;
     const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;

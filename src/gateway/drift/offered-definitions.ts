@@ -24,6 +24,8 @@ export class OfferedDefinitions {
   listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
     const server = this.#of(catalog.server);
     const kind = `${catalog.hello.era} ${catalog.fingerprint}`;
+    // One of before the restart may be looked at after the server was listed.
+    if ((server.kinds.get(kind)?.listedAt ?? 0) > catalog.listedAt) return;
     server.kinds.delete(kind);
     server.kinds.set(kind, catalog);
     if (server.kinds.size > MAX_KINDS) server.kinds.delete(server.kinds.keys().next().value!);

@@ -104,6 +104,23 @@ export class TruthPins implements PinRecords {
     );
   }
 
+  async forget(server: string): Promise<void> {
+    const writes: TruthWrite[] = [{ kind: 'delete', collection: SERVERS, key: part(server) }];
+    for (const collection of [PINS, EVENTS]) {
+      for (let after: string | undefined; ; ) {
+        const prefix = `${part(server)}/`;
+        const page = await this.#truth.list(collection, { prefix, ...(after === undefined ? {} : { after }) });
+        for (const { key } of page) writes.push({ kind: 'delete', collection, key });
+        after = page.at(-1)?.key;
+        if (after === undefined) break;
+      }
+    }
+    for (const some of portions(writes)) {
+      await this.#truth.apply(some);
+      for (const { collection, key } of some) this.#revisions.delete(`${collection} ${key}`);
+    }
+  }
+
   async #prune(server: string): Promise<void> {
     const kept = await this.#truth.list(EVENTS, { prefix: `${part(server)}/`, limit: MAX_EVENTS + WRITES_AT_ONCE });
     const old = kept.slice(MAX_EVENTS);
