@@ -174,7 +174,10 @@ export class ClusterUpstreams implements Upstreams {
   homeOf(server: string): ForeignHome | null {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return null;
-    return place.elsewhere.find(({ node }) => node.state !== 'draining') ?? place.elsewhere[0] ?? null;
+    const { elsewhere: homes } = place;
+    // Of a singleton only the node where it runs has a status.
+    const up = homes.find(({ node, offered }) => node.state !== 'draining' && UP.has(offered.status?.state ?? ''));
+    return up ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
   }
 
   #place(server: string): Place | undefined {

@@ -15,6 +15,8 @@ class Unowned implements Owned {
     this.epoch = epoch;
   }
 
+  adopted(): void {}
+
   release(): void {}
 }
 
@@ -22,13 +24,10 @@ class Unowned implements Owned {
 class OfClaim implements Owned {
   readonly #claims: Claims;
   readonly #claim: Claim;
-  /** Of nobody's process yet: the claim ends with it. */
-  readonly #ends: boolean;
 
-  constructor(claims: Claims, claim: Claim, ends: boolean) {
+  constructor(claims: Claims, claim: Claim) {
     this.#claims = claims;
     this.#claim = claim;
-    this.#ends = ends;
   }
 
   get epoch(): string {
@@ -39,9 +38,42 @@ class OfClaim implements Owned {
     return this.#claims.still(this.#claim);
   }
 
+  adopted(): void {}
+
+  release(): void {}
+}
+
+/** A process that was started before anybody knew whose it would be, under a claim of its own. */
+class OfSpare implements Owned {
+  readonly #claims: Claims;
+  readonly #spare: Claim;
+  readonly #claimOf: (client: ClientProfile) => Claim | null;
+  /** What it serves; null: everybody. */
+  #served: Claim | null;
+
+  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim | null) {
+    this.#claims = claims;
+    this.#spare = spare;
+    this.#served = spare;
+    this.#claimOf = claimOf;
+  }
+
+  get epoch(): string {
+    return this.#spare.epoch;
+  }
+
+  get stillMine(): boolean {
+    return this.#served === null || this.#claims.still(this.#served);
+  }
+
+  /** A client without a claim at this instant lost it a moment ago: then its process stays as silent as the spare was. */
+  adopted(client: ClientProfile | null): void {
+    this.#served = client === null ? null : (this.#claimOf(client) ?? this.#spare);
+  }
+
   release(): void {
-    const { server, key } = this.#claim;
-    if (this.#ends) void this.#claims.release(server, key, true);
+    const { server, key } = this.#spare;
+    void this.#claims.release(server, key, true);
   }
 }
 
@@ -63,26 +95,25 @@ export class ProcessOwnership implements Ownership {
     client: ClientProfile,
     whose: 'spare' | 'shared' | 'session' | 'principal',
   ): Promise<Owned> {
-    if (isSingleton(server)) return this.#of(server, SINGLETON, null, false);
-    if (whose === 'shared') return new Unowned(this.#nodeEpoch());
+    if (isSingleton(server)) return new OfClaim(this.#claims, await this.#claim(server, SINGLETON, null));
+    if (whose === 'shared' || server.isolation === 'shared') return new Unowned(this.#nodeEpoch());
+    if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // Of a spare nobody knows yet whose it will be; its epoch is one of its own, older than that of any later owner.
-    if (whose === 'spare') return this.#of(server, `spare ${this.#peer} ${++this.#spares}`, null, true);
-    return this.#of(
-      server,
-      clientKey(client, server.isolation === 'principal' ? 'principal' : 'session'),
-      client,
-      false,
-    );
+    const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);
+    return new OfSpare(this.#claims, spare, (its) => this.#claims.mine(server.name, keyOf(server, its)));
   }
 
   mayAdopt(server: Server, client: ClientProfile): boolean {
-    const key = clientKey(client, server.isolation === 'principal' ? 'principal' : 'session');
-    return this.#claims.mine(server.name, key)?.fresh !== false;
+    return this.#claims.mine(server.name, keyOf(server, client))?.fresh !== false;
   }
 
-  async #of(server: Server, key: string, client: ClientProfile | null, ends: boolean): Promise<Owned> {
+  async #claim(server: Server, key: string, client: ClientProfile | null): Promise<Claim> {
     const owner = await this.#claims.claim(server.name, key, client);
-    if (owner.kind === 'mine') return new OfClaim(this.#claims, owner.claim, ends);
+    if (owner.kind === 'mine') return owner.claim;
     throw new GatewayError('NOT_SENT', `${server.name} is owned by node ${owner.node}`, { server: server.name });
   }
+}
+
+function keyOf(server: Server, client: ClientProfile): string {
+  return clientKey(client, server.isolation === 'principal' ? 'principal' : 'session');
 }

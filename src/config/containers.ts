@@ -34,6 +34,7 @@ const OUR_SERVER_KEYS = [
   'ssh',
   'isolation',
   'replicas',
+  'singleton',
   'isolationHeader',
   'timeoutMs',
   'retry',

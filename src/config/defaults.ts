@@ -13,6 +13,7 @@ export const DEFAULTS = {
   maxMessageBytes: 16 * 1024 * 1024,
   maxProcessesPerServer: 16,
   replicas: 1,
+  singleton: false,
   maxProcesses: 128,
   pool: POOL_DEFAULTS,
   firstListWaitMs: 2000,

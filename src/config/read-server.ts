@@ -76,6 +76,7 @@ export function readServer(definition: Definition, name: string, context: Server
       description: fields.literal('description'),
       isolation,
       replicas: readReplicas(fields, { transport, isolation, limits: ownLimits }),
+      singleton: fields.boolean('singleton') ?? DEFAULTS.singleton,
       isolationHeader,
       timeoutMs,
       toolTimeoutMs: readToolTimeouts(fields.node),

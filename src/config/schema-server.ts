@@ -87,6 +87,13 @@ export const serverSchema = z
       .describe(
         'Processes of a shared server (`isolation: shared`) among which calls are divided. A session keeps to the one that it has talked to.',
       ),
+    singleton: z
+      .boolean()
+      .default(DEFAULTS.singleton)
+      .optional()
+      .describe(
+        'The whole cluster runs this local server once, on one of the nodes that have it; when that node is gone, on another.',
+      ),
     isolationHeader: z
       .string()
       .regex(/^[A-Za-z0-9-]{1,64}$/)

@@ -255,6 +255,8 @@ export interface Owned {
   readonly epoch: string;
   /** At this instant, by the monotonic clock. When it is not, nothing may be sent any more. */
   readonly stillMine: boolean;
+  /** What was nobody's process so far is this client's from now on, or (null) everybody's. */
+  adopted(client: ClientProfile | null): void;
   /** The process has ended. */
   release(): void;
 }

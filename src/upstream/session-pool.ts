@@ -305,6 +305,7 @@ export class SessionPool implements Yielding {
 
   #give(connection: Connection, slot: Slot): void {
     connection.adopt(slot.tenancy, slot.key, slot.profile.logLevel);
+    connection.transport.adopted?.(slot.tenancy.kind === 'shared' ? null : slot.profile);
     this.#deps.adopted(connection, slot);
   }
 

@@ -2,27 +2,12 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { alive, callable, onCluster, ownerOf, revisionOf, type Who, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-async function cluster(run: (nodes: ClusterProcesses) => Promise<void>): Promise<void> {
-  const nodes = await ClusterProcesses.start();
-  try {
-    await run(nodes);
-  } catch (error) {
-    for (const { name, stderr } of nodes.nodes) console.error(`--- ${name}\n${stderr.slice(-4_000)}`);
-    throw error;
-  } finally {
-    await nodes.dispose();
-  }
-}
-
-async function callable(node: NodeProcess, ...servers: string[]): Promise<void> {
-  await until(async () => {
-    const known = await node.servers();
-    return servers.every((server) => known.includes(server));
-  }, `${servers} on ${node.name}`);
-}
+const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
+const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
 
 test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with its progress, its questions and its bytes', () =>
   cluster(async (nodes) => {
@@ -35,8 +20,8 @@ test('S0.18 check:H4 check:H5 a call crosses nodes on a real nats-server, with i
     assert.equal(await client.callText('counter__count'), '1');
     assert.equal(await client.callText('counter__count'), '2');
     assert.equal(await client.callText('counter__ask'), '2');
-    const who = JSON.parse(await client.callText('counter__who'));
-    assert.match(who.epoch, /^\d+\.\d+$/);
+    const { epoch } = JSON.parse(await client.callText('counter__who')) as Who;
+    assert.match(epoch, /^\d+\.\d+$/);
   }));
 
 test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and the session goes on at another home', () =>
@@ -48,44 +33,92 @@ test('fault:F30 goal:G5 check:H7 kill -9 of the owner in mid-call: UNKNOWN, and 
     ];
     await callable(a, 'counter');
     const client = await WireClient.open(a.serverUrl('counter'));
-    const before = JSON.parse(await client.callText('who'));
+    const before = await who(client);
     const file = join(nodes.folder, 'held');
     const held = client.request('tools/call', { name: 'hold', arguments: { file } });
     await until(() => existsSync(file), 'the call to be held');
-    const { children } = await ownerOf(homes, before.pid);
-    children.kill('SIGKILL');
+    const owner = await ownerOf(homes, before.pid);
+    owner.kill('SIGKILL');
     const killedAt = performance.now();
     const { message } = await held;
-    assert.equal(message.error?.data?.outcome ?? message.result?._meta?.['trunkline/error']?.outcome, 'UNKNOWN');
+    assert.equal(wordOf(message), 'UNKNOWN');
     console.log(`# in-flight call answered after ${Math.round(performance.now() - killedAt)} ms`);
-    const after = JSON.parse(await client.callText('who'));
+    const after = await who(client);
     console.log(`# session usable after ${Math.round(performance.now() - killedAt)} ms`);
     assert.notEqual(after.pid, before.pid);
-    assert.ok(epoch(after) > epoch(before), `${after.epoch} after ${before.epoch}`);
+    assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
     await until(() => !alive(before.pid), 'the process of the dead node to end');
   }));
 
-function epoch({ epoch: text }: { epoch: string }): number {
-  return Number(text.split('.').at(-1));
-}
+test('fault:F31 an owner that is stopped and goes on: another one took over, and it sends nothing any more', () =>
+  cluster(async (nodes) => {
+    const homes = [
+      await nodes.node('b', { counter: counterServer() }),
+      await nodes.node('c', { counter: counterServer() }),
+    ] as const;
+    const a = await nodes.node('a', {});
+    await callable(a, 'counter');
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const before = await who(client);
+    const owner = await ownerOf(homes, before.pid);
+    owner.kill('SIGSTOP');
+    const first = await client.request('tools/call', { name: 'count', arguments: {} });
+    assert.ok(['UNKNOWN', 'NOT_SENT'].includes(wordOf(first.message)), JSON.stringify(first.message));
+    let after = before;
+    await until(async () => {
+      const { message } = await client.request('tools/call', { name: 'who', arguments: {} });
+      if (wordOf(message) !== 'RESULT') return false;
+      after = JSON.parse(message.result.content[0].text) as Who;
+      return true;
+    }, 'the session to go on');
+    assert.notEqual(after.pid, before.pid);
+    assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
+    owner.kill('SIGCONT');
+    await until(() => !alive(before.pid), 'the process of the paused owner to end');
+    await until(() => owner.ready(), 'the paused node to be back');
+    assert.deepEqual((await who(client)).pid, after.pid);
+    assert.match(owner.stderr, /"event":"node_fenced","paused":true/);
+  }));
 
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
+test('fault:F28 goal:G14 nats is killed and comes back: what needs no lease goes on, what needs one is NOT_SENT, and its process is used again', () =>
+  cluster(async (nodes) => {
+    const shared = counterServer({ isolation: 'shared' });
+    const a = await nodes.node('a', { counter: counterServer(), shared });
+    await callable(a, 'counter', 'shared');
+    const own = await WireClient.open(a.serverUrl('counter'));
+    const common = await WireClient.open(a.serverUrl('shared'));
+    const before = await who(own);
+    await common.callText('count');
+    await nodes.nats.kill();
+    await until(async () => !(await a.ready()), 'the node to be fenced');
+    const refused = await own.request('tools/call', { name: 'who', arguments: {} });
+    assert.equal(wordOf(refused.message), 'NOT_SENT');
+    assert.equal(refused.message.error.data.retryable, true);
+    assert.equal(await common.callText('count'), '2');
+    await nodes.nats.run();
+    await until(() => a.ready(), 'the node to have its lease again');
+    assert.deepEqual(await who(own), before);
+    assert.equal(await common.callText('count'), '3');
+  }));
 
-async function ownerOf(homes: readonly NodeProcess[], pid: number): Promise<{ children: NodeProcess }> {
-  for (const home of homes) {
-    const { servers } = await home.control<{ servers: { name: string; connections: { pid: number | null }[] }[] }>(
-      '/api/v1/servers',
-    );
-    if (servers.some(({ connections }) => connections.some((connection) => connection.pid === pid))) {
-      return { children: home };
-    }
-  }
-  throw new Error(`no node has the process ${pid}`);
-}
+test('check:H4 a singleton runs once in the cluster, is called from every node, and moves with the end of its node', () =>
+  cluster(async (nodes) => {
+    const servers = { one: counterServer({ singleton: true, isolation: 'shared' }) };
+    const all: NodeProcess[] = [];
+    for (const name of ['a', 'b', 'c']) all.push(await nodes.node(name, servers));
+    for (const node of all) await callable(node, 'one');
+    const clients = await Promise.all(all.map((node) => WireClient.open(node.serverUrl('one'))));
+    const counts: string[] = [];
+    for (const client of clients) counts.push(await client.callText('count'));
+    assert.deepEqual(counts, ['1', '2', '3']);
+    const before = await who(clients[0]!);
+    const owner = await ownerOf(all, before.pid);
+    const rest = clients.filter((_, i) => all[i] !== owner);
+    owner.kill('SIGTERM');
+    assert.equal(await owner.exited, 0);
+    const after = await who(rest[0]!);
+    assert.notEqual(after.pid, before.pid);
+    assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
+    assert.equal((await who(rest[1]!)).pid, after.pid);
+    assert.equal(alive(before.pid), false);
+  }));

@@ -14,6 +14,8 @@ class PlayedOwned implements Owned {
   stillMine = true;
   released = 0;
 
+  adopted(): void {}
+
   release(): void {
     this.released++;
   }

@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Owned } from '../../model/ports.ts';
@@ -69,6 +70,10 @@ export class OwnedTransport implements Transport {
 
   negotiated(facts: NegotiatedFacts): void {
     this.#inner?.negotiated(facts);
+  }
+
+  adopted(client: ClientProfile | null): void {
+    this.#owned?.adopted(client);
   }
 
   stderrTail(): string {

@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { GatewayError } from '../../model/gateway-error.ts';
 
@@ -33,6 +34,8 @@ export interface Transport {
   negotiated(facts: NegotiatedFacts): void;
   /** Last bytes of standard error, redacted, control characters escaped; empty where there is none. */
   stderrTail(): string;
+  /** What was nobody's connection so far is this client's from now on, or (null) everybody's. */
+  adopted?(client: ClientProfile | null): void;
   /**
    * Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left of it.
    * Requests in flight are reported `lost` before the call returns; from then on the receiver is never called. A second
