@@ -1,12 +1,26 @@
-/** Runs tasks in order, a few at a time, so that many servers starting at once do not starve each other. */
+import type { Clock } from '../model/clock.ts';
+
+export interface StartQueueLimits {
+  /** Tasks at once. */
+  readonly width: number;
+  /** A task that takes longer waits for something, and takes nothing from the others: the next one may begin. */
+  readonly patienceMs: number;
+}
+
+/**
+ * Runs tasks in order, a few at a time, so that many servers starting at once do not starve each other, and those that
+ * hang do not keep the others from starting.
+ */
 export class StartQueue {
-  readonly #width: number;
+  readonly #limits: StartQueueLimits;
+  readonly #clock: Clock;
   readonly #waiting: (() => Promise<void>)[] = [];
   #running = 0;
   #closed = false;
 
-  constructor(width: number) {
-    this.#width = width;
+  constructor(limits: StartQueueLimits, clock: Clock) {
+    this.#limits = limits;
+    this.#clock = clock;
   }
 
   add(task: () => Promise<void>): void {
@@ -21,14 +35,19 @@ export class StartQueue {
   }
 
   #next(): void {
-    if (this.#closed || this.#running >= this.#width) return;
+    if (this.#closed || this.#running >= this.#limits.width) return;
     const task = this.#waiting.shift();
     if (task === undefined) return;
     this.#running++;
+    let counted = true;
     const done = () => {
+      disarm();
+      if (!counted) return;
+      counted = false;
       this.#running--;
       this.#next();
     };
+    const disarm = this.#clock.after(this.#limits.patienceMs, done);
     task().then(done, done);
   }
 }

@@ -5,7 +5,7 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 import type { StateLoss, Upstreams } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { NodeLimits } from './node-limits.ts';
@@ -19,7 +19,8 @@ import type { CloseReason } from './transport/transport.ts';
 import { Upstream } from './upstream.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
-const EAGER_STARTS = 4;
+/** Processes take the machine's time while they start, and what is reached by a URL takes none. */
+const EAGER_STARTS = { own: { width: 4, patienceMs: 5_000 }, remote: { width: 16, patienceMs: 500 } };
 const MAX_TIMEOUT_MS = 10 * 60_000;
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
@@ -33,7 +34,7 @@ export class UpstreamSet implements Upstreams {
   readonly #times: UpstreamTimes;
   readonly #limits: NodeLimits;
   readonly #quota: ProcessQuota;
-  readonly #queue = new StartQueue(EAGER_STARTS);
+  readonly #queues: { readonly own: StartQueue; readonly remote: StartQueue };
   readonly #upstreams = new Map<string, Upstream>();
   readonly #stories = new Map<string, ServerStory>();
   /** Replaced or removed, still finishing what is in flight. */
@@ -52,6 +53,10 @@ export class UpstreamSet implements Upstreams {
     const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits);
+    this.#queues = {
+      own: new StartQueue(EAGER_STARTS.own, deps.clock),
+      remote: new StartQueue(EAGER_STARTS.remote, deps.clock),
+    };
   }
 
   /** Changes limits of the node; what runs already goes on. */
@@ -173,7 +178,8 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #close(reason: CloseReason): Promise<void> {
-    this.#queue.close();
+    this.#queues.own.close();
+    this.#queues.remote.close();
     this.#stopSweeping();
     const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving]);
@@ -202,7 +208,8 @@ export class UpstreamSet implements Upstreams {
   #begin(upstream: Upstream): void {
     const { enabled, start } = upstream.server;
     if (!enabled) void upstream.suspend();
-    else if (start === 'eager') this.#queue.add(() => upstream.start());
+    else if (start === 'eager')
+      this.#queues[isOwnProcess(upstream.server) ? 'own' : 'remote'].add(() => upstream.start());
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {

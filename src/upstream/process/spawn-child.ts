@@ -6,6 +6,7 @@ import { resolveCommand, spawnFailure, startFailure } from './command.ts';
 import { childEnvironment } from './environment.ts';
 import type { ProcessGuard } from './process-guard.ts';
 import { type Disguise, disguised } from './run-as.ts';
+import { spawnTurn } from './spawn-turn.ts';
 
 /** Both ends of three channels and of the one on which the system says that it could not be started. */
 const DESCRIPTORS = 8;
@@ -32,6 +33,8 @@ export async function spawnChild(server: string, spec: StdioSpec, deps: SpawnDep
   const as: Disguise | null = runAs === null ? null : await disguised(server, runAs, { file, args: spec.args });
   // What is declared wins, here too.
   const whole = as === null ? env : { ...env, ...as.environment, ...revealed(declared) };
+  const turn = spawnTurn();
+  if (turn !== null) await turn;
   if (deps.unwanted()) throw startFailure(server, 'it was stopped before it had started');
   if (fewDescriptorsLeft(DESCRIPTORS)) throw spawnFailure(server, file, Object.assign(new Error(), { code: 'EMFILE' }));
   let child: ChildProcessWithoutNullStreams;
