@@ -19,6 +19,8 @@ export interface PlainTraffic {
   onMalformed(): void;
 }
 
+/** A call may last: a body that is a small part of a larger read than this is copied out of it. */
+const SMALL_READ = 4 * 1024;
 /** What a client may send ahead of answers before it is made to wait. */
 const MAX_AHEAD = 64 * 1024;
 const NOTHING = Buffer.alloc(0);
@@ -129,7 +131,7 @@ export class PlainConnection implements PlainLine {
         this.since = this.#lane.tick;
         break;
       }
-      const passage = new PlainPassage(this, head, bytes.subarray(at + head.text.length, end));
+      const passage = new PlainPassage(this, head, ownBody(bytes, at + head.text.length, end));
       at = end;
       this.passage = passage;
       if (++this.#served >= this.#lane.maxRequests) passage.last();
@@ -210,6 +212,11 @@ export class PlainConnection implements PlainLine {
     this.passage = null;
     passage?.over();
   }
+}
+
+function ownBody(bytes: Buffer, from: number, to: number): Buffer {
+  const body = bytes.subarray(from, to);
+  return bytes.length > SMALL_READ && 2 * body.length < bytes.length ? Buffer.from(body) : body;
 }
 
 /** Shared by all connections: five closures each would be a good part of their memory. */

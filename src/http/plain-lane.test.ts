@@ -14,6 +14,8 @@ interface LaneRig {
   /** Plain requests that wait for an answer, where `answers` is false. */
   readonly waiting: PlainPassage[];
   readonly over: string[];
+  /** Connections that went to `node:http`. */
+  handedOver(): number;
   open(): Client;
 }
 
@@ -36,6 +38,8 @@ async function rig(t: TestContext, options: Partial<PlainLaneOptions> = {}, answ
       response.end(`node ${request.url};`);
     });
   });
+  let handedOver = 0;
+  server.on('connection', () => handedOver++);
   const lane = new PlainLane(server, {
     encrypted: false,
     tickMs: 5_000,
@@ -69,7 +73,7 @@ async function rig(t: TestContext, options: Partial<PlainLaneOptions> = {}, answ
     t.after(() => socket.destroy());
     return { socket, text: () => text, closed: () => closed };
   };
-  return { seen, waiting, over, open };
+  return { seen, waiting, over, handedOver: () => handedOver, open };
 }
 
 const bodies = (text: string): string[] => text.match(/(?:plain|node) [^;\r\n]*;/g) ?? [];
@@ -105,7 +109,7 @@ describe('the lane for plain requests', () => {
   });
 
   test('keeps a connection for as long as it brings plain requests, and hands it over with the first that is not', async (t) => {
-    const { seen, open } = await rig(t);
+    const { seen, handedOver, open } = await rig(t);
     const client = open();
     client.socket.write(post([], '{1}', '/1'));
     await until(() => seen.length === 1);
@@ -114,6 +118,7 @@ describe('the lane for plain requests', () => {
     client.socket.write(post([], '{5}', '/5'));
     await until(() => seen.length === 5);
     assert.deepEqual(seen, ['plain /1 {1}', 'plain /2 {2}', 'node /3 {}', 'node /4 {4}', 'node /5 {5}']);
+    assert.equal(handedOver(), 1);
     await until(() => bodies(client.text()).length === 5);
     assert.deepEqual(bodies(client.text()), ['plain /1;', 'plain /2;', 'node /3;', 'node /4;', 'node /5;']);
   });
@@ -138,15 +143,29 @@ describe('the lane for plain requests', () => {
   });
 
   test('a request that comes too slowly is at node:http soon, with every byte that has come', async (t) => {
-    const { seen, open } = await rig(t, { tickMs: 10 });
+    const { seen, handedOver, open } = await rig(t, { tickMs: 10 });
     const [silent, late] = [open(), open()];
     const whole = post([], '{"a":"b"}', '/late');
     late.socket.write(whole.slice(0, -4));
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await until(() => handedOver() === 2);
     late.socket.write(whole.slice(-4));
     silent.socket.write(post([], '{}', '/silent'));
     await until(() => seen.length === 2);
     assert.deepEqual(seen.sort(), ['node /late {"a":"b"}', 'node /silent {}']);
+  });
+
+  test('a small body keeps no large read alive', async (t) => {
+    const { seen, open } = await rig(t, {
+      serve: (passage) =>
+        passage.readBody(0, (body) => {
+          seen.push(`${body!.length} of ${body!.buffer.byteLength}`);
+          passage.send(200, 'text/plain', [Buffer.from(`plain ${passage.target};`)], []);
+        }),
+    });
+    const client = open();
+    client.socket.write(post([], '{}', '/small') + post([], `"${'x'.repeat(50_000)}"`, '/large'));
+    await until(() => bodies(client.text()).length === 2);
+    assert.ok(Number(seen[0]!.split(' ').at(-1)) <= Buffer.poolSize, seen[0]);
   });
 
   test('one request at a time: what comes ahead waits its turn, and no more of it is read than there is room for', async (t) => {
