@@ -79,7 +79,7 @@ export function directory(own: OwnServers, others: Iterable<readonly [NodeView, 
     for (const server of offered) {
       const one = side(server.definition.name, server.digest);
       one.homes.push({ node, offered: server });
-      if (!one.nodes.includes(node.id)) one.nodes.push(node.id);
+      one.nodes.push(node.id);
     }
   }
   const places = new Map<string, Place>();

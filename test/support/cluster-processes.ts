@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { SECRET } from './cluster-bench.ts';
 import { NatsServer } from './nats-server.ts';
+import { type GatewayOptions, RunningGateway } from './running-gateway.ts';
 
-const PROGRAM = resolve(import.meta.dirname, '../cluster/node-program.ts');
 const COUNTER = resolve(import.meta.dirname, '../fixtures/cluster/counter.mjs');
 /** Long enough for a loaded machine. */
 const WAIT_MS = 30_000;
@@ -14,42 +14,35 @@ export function counterServer(more: object = {}): object {
   return { command: process.execPath, args: [COUNTER], ...more };
 }
 
-/** One node as a process. */
+/** One node: a gateway as a process, as a user starts it. */
 export class NodeProcess {
   readonly name: string;
-  readonly process: ChildProcess;
-  readonly exited: Promise<number | null>;
-  stderr = '';
-  mcpUrl = '';
-  controlUrl = '';
-  #token = '';
+  readonly gateway: RunningGateway;
 
-  constructor(name: string, child: ChildProcess) {
+  constructor(name: string, gateway: RunningGateway) {
     this.name = name;
-    this.process = child;
-    this.exited = new Promise((done) => child.once('exit', (code) => done(code)));
-    child.stderr!.setEncoding('utf8').on('data', (text: string) => {
-      this.stderr = (this.stderr + text).slice(-200_000);
-    });
+    this.gateway = gateway;
   }
 
-  async started(): Promise<void> {
-    let text = '';
-    this.process.stdout!.setEncoding('utf8').on('data', (chunk: string) => {
-      text += chunk;
-    });
-    await until(() => {
-      if (this.process.exitCode !== null) throw new Error(`node ${this.name} has ended:\n${this.stderr}`);
-      return text.includes('\n');
-    }, `node ${this.name} to listen`);
-    const facts = JSON.parse(text) as { mcpUrl: string; controlUrl: string; token: string };
-    this.mcpUrl = facts.mcpUrl;
-    this.controlUrl = facts.controlUrl;
-    this.#token = facts.token;
+  get mcpUrl(): string {
+    return this.gateway.mcpUrl;
+  }
+
+  get stderr(): string {
+    return this.gateway.stderr;
+  }
+
+  get exited(): Promise<number | null> {
+    return this.gateway.exited;
+  }
+
+  get ended(): boolean {
+    const { exitCode, signalCode } = this.gateway.process;
+    return exitCode !== null || signalCode !== null;
   }
 
   serverUrl(server: string): string {
-    return this.mcpUrl.replace(/\/mcp$/, `/servers/${server}/mcp`);
+    return this.gateway.serverUrl(server);
   }
 
   async ready(): Promise<boolean> {
@@ -58,27 +51,25 @@ export class NodeProcess {
     return response?.status === 200;
   }
 
-  async control<T>(path: string, method = 'GET'): Promise<T> {
-    const headers = { authorization: `Bearer ${this.#token}` };
-    const response = await fetch(new URL(path, this.controlUrl), { method, headers });
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`);
-    return (await response.json()) as T;
+  control<T>(path: string, method = 'GET'): Promise<T> {
+    return this.gateway.control<T>(path, method);
   }
 
-  /** Names of servers that can be called from here, in this state. */
-  async servers(state = /running|connected/): Promise<string[]> {
+  /** Names of servers that can be called from here. */
+  async servers(): Promise<string[]> {
     const { servers } = await this.control<{ servers: { name: string; state: string }[] }>('/api/v1/servers');
-    return servers.filter((server) => state.test(server.state)).map(({ name }) => name);
+    return servers.filter(({ state }) => /running|connected/.test(state)).map(({ name }) => name);
   }
 
   kill(signal: NodeJS.Signals): void {
-    this.process.kill(signal);
+    this.gateway.process.kill(signal);
   }
 }
 
 /** Nodes as processes on a real nats-server. */
 export class ClusterProcesses {
   readonly nats: NatsServer;
+  /** For files of the test. */
   readonly folder = mkdtempSync(join(tmpdir(), 'trunkline-cluster-'));
   readonly nodes: NodeProcess[] = [];
 
@@ -91,33 +82,38 @@ export class ClusterProcesses {
   }
 
   /** Starts a node, and waits until it is ready. */
-  async node(name: string, servers: object, more: object = {}): Promise<NodeProcess> {
-    const file = join(this.folder, `${name}-${this.nodes.length}.json`);
-    const config = { $schema: 'trunkline', mcpServers: servers, listen: { port: 0 }, control: { port: 0 }, ...more };
-    writeFileSync(file, JSON.stringify(config));
-    const child = spawn(process.execPath, [PROGRAM, name, this.nats.url, file], {
-      cwd: this.folder,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    const node = new NodeProcess(name, child);
+  async node(
+    name: string,
+    servers: object,
+    more: object = {},
+    options: Omit<GatewayOptions, 'config'> & { readonly nats?: string } = {},
+  ): Promise<NodeProcess> {
+    const cluster = {
+      nats: options.nats ?? this.nats.url,
+      node: name,
+      secret: SECRET,
+      ...('cluster' in more ? (more.cluster as object) : {}),
+    };
+    const config = { $schema: 'trunkline', mcpServers: servers, ...more, cluster };
+    const args = ['--log-level', 'info', ...(options.args ?? [])];
+    const node = new NodeProcess(name, await RunningGateway.start({ ...options, args, config }));
     this.nodes.push(node);
-    await node.started();
-    await until(() => node.ready(), `node ${name} to be ready`);
+    await until(() => node.ready(), `node ${name} to be ready:\n${node.stderr}`);
     return node;
   }
 
   async dispose(): Promise<void> {
-    for (const node of this.nodes) {
-      if (node.process.exitCode !== null || node.process.signalCode !== null) continue;
+    const left = this.nodes.filter(({ ended }) => !ended);
+    for (const node of left) {
       node.kill('SIGCONT');
       node.kill('SIGTERM');
     }
-    const ended = Promise.all(this.nodes.map(({ exited }) => exited));
     const late = setTimeout(() => {
-      for (const node of this.nodes) node.kill('SIGKILL');
+      for (const node of left) node.kill('SIGKILL');
     }, 15_000);
-    await ended;
+    await Promise.all(left.map(({ exited }) => exited));
     clearTimeout(late);
+    for (const { gateway } of this.nodes) await gateway.dispose();
     await this.nats[Symbol.asyncDispose]();
     rmSync(this.folder, { recursive: true, force: true });
   }
