@@ -42,8 +42,9 @@ export class Endpoints {
     this.#servers.clear();
     this.#isolation.clear();
     const all = new Set<string>();
-    for (const { name, enabled, isolationHeader } of state.servers.values()) {
-      if (!enabled) continue;
+    for (const { name, enabled, isolationHeader, onlyFor } of state.servers.values()) {
+      // What was added for one session is on that session's endpoint and has none of its own.
+      if (!enabled || onlyFor !== undefined) continue;
       this.#servers.set(name, serverEndpoint(name));
       if (isolationHeader === null) continue;
       this.#isolation.set(name, [isolationHeader.toLowerCase()]);

@@ -50,6 +50,9 @@ export class Catalogs {
   /** Until when the first lists wait for a server, by server and kind of client: once, not at every list. */
   readonly #waits = new Map<string, number>();
   #waitsFor: readonly Server[] | null = null;
+  /** Sessions that see servers which others do not, of these servers. */
+  #own: ReadonlySet<string> = new Set();
+  #ownOf: readonly Server[] | null = null;
   #generation = 0;
 
   constructor(deps: CatalogsDeps) {
@@ -64,7 +67,7 @@ export class Catalogs {
   /** What is known now; never waits. */
   of(client: ClientProfile): Catalog {
     const { principal } = client;
-    const kind = kindOf(client);
+    const kind = this.#kindOf(client);
     let byKind = this.#current.get(principal);
     if (byKind === undefined) {
       byKind = new Map();
@@ -132,7 +135,7 @@ export class Catalogs {
     const current = this.of(client);
     if (current.version === version) return current;
     const kept = this.#kept.get(version);
-    if (kept === undefined || kept.catalog.audience !== audienceOf(client)) return null;
+    if (kept === undefined || kept.catalog.audience !== this.#audienceOf(client)) return null;
     if (this.#deps.clock.now() - kept.lastUsed > KEEP_MS) return null;
     return kept.catalog;
   }
@@ -142,10 +145,11 @@ export class Catalogs {
     const members: CatalogMember[] = [];
     for (const server of servers) {
       if (!server.enabled || !mayUse(client.principal, server.name)) continue;
+      if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
       const catalog = upstreams.knownCatalog(server.name, client);
       members.push({ server: server.name, tools: server.tools, catalog });
     }
-    const audience = audienceOf(client);
+    const audience = this.#audienceOf(client);
     const kept = this.#kept.get(versionOf(members, { audience }));
     // The same version may have been listed anew since: then its time to live has begun again.
     if (kept !== undefined && sameListing(kept.catalog, members)) {
@@ -163,7 +167,7 @@ export class Catalogs {
       this.#waits.clear();
       this.#waitsFor = servers;
     }
-    const key = `${server} ${kindOf(client)}`;
+    const key = `${server} ${this.#kindOf(client)}`;
     const now = this.#deps.clock.now();
     const until = this.#waits.get(key);
     if (until !== undefined) return Math.max(0, until - now);
@@ -186,24 +190,34 @@ export class Catalogs {
     if (oldest !== null) this.#kept.delete(oldest);
   }
 
+  /** A server may offer another thing in each era, and to each set of capabilities; some are one session's own. */
+  #kindOf({ sessionId, fingerprint }: ClientProfile): string {
+    if (sessionId === null) return fingerprint;
+    return this.#ownSessions().has(sessionId) ? `session ${sessionId} ${fingerprint}` : `stateful ${fingerprint}`;
+  }
+
+  #ownSessions(): ReadonlySet<string> {
+    const servers = this.#deps.upstreams.servers();
+    if (this.#ownOf !== servers) {
+      this.#ownOf = servers;
+      this.#own = new Set(servers.flatMap(({ onlyFor }) => onlyFor ?? []));
+    }
+    return this.#own;
+  }
+
+  /** Callers of one audience see the same: the same servers, listed to the same capabilities. */
+  #audienceOf(client: ClientProfile): string {
+    const { servers } = client.principal;
+    const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
+    // Lists are shared within an audience only as far as one principal's servers reach (C1).
+    return `${this.#kindOf(client)} ${client.principal.id} ${scope}`;
+  }
+
   #learnt(catalog: Catalog, client: ClientProfile): boolean {
     return catalog.members.some(
       (member) => member.catalog === null && this.#deps.upstreams.knownCatalog(member.server, client) !== null,
     );
   }
-}
-
-/** A server may offer another thing in each era, and to each set of capabilities. */
-function kindOf({ sessionId, fingerprint }: ClientProfile): string {
-  return sessionId === null ? fingerprint : `stateful ${fingerprint}`;
-}
-
-/** Callers of one audience see the same: the same servers, listed to the same capabilities. */
-function audienceOf(client: ClientProfile): string {
-  const { servers } = client.principal;
-  const scope = servers === null ? '*' : JSON.stringify([...servers].sort());
-  // Lists are shared within an audience only as far as one principal's servers reach (C1).
-  return `${kindOf(client)} ${client.principal.id} ${scope}`;
 }
 
 function sameListing(catalog: Catalog, members: readonly CatalogMember[]): boolean {

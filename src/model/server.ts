@@ -153,6 +153,8 @@ export interface Server {
   readonly probeMs: number;
   /** What is done about definitions that nobody approved; absent is `off`. */
   readonly drift?: DriftPolicy;
+  /** Id of the one client session that sees it, of a server that was added for it; absent: everybody who may use it. */
+  readonly onlyFor?: string;
   readonly enabled: boolean;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;

@@ -10,7 +10,7 @@ import { fold, mergeDesired, type Shadowed } from './merge-desired.ts';
 import { RunTimeProblem, storeProblem } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
 import type { StoredServers } from './stored-servers.ts';
-import { type Lifetime, TemporaryServers } from './temporary-servers.ts';
+import { asTemporary, type Lifetime, TemporaryServers } from './temporary-servers.ts';
 
 export interface RunTimeServersDeps {
   readonly stored: StoredServers;
@@ -139,7 +139,7 @@ export class RunTimeServers {
       this.#refuseTaken(server.name);
       if (lifetime !== null) {
         this.#refuseMore(this.#temporary.size, MAX_TEMPORARY, 'temporary servers');
-        this.#temporary.set(server.name, server, lifetime);
+        this.#temporary.set(server.name, asTemporary(server, text, lifetime), lifetime);
       } else {
         this.#refuseMore(this.#definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
@@ -165,7 +165,7 @@ export class RunTimeServers {
         const applied = await this.#store((store) => store.change(stored, found));
         this.#definitions.put({ ...stored, revision: this.#done(applied, 'revision_changed', name) }, result);
       } else if (this.#temporary.get(name) !== undefined) {
-        this.#temporary.set(name, server, temporary!, temporary!.suspended);
+        this.#temporary.set(name, asTemporary(server, text, temporary!), temporary!, temporary!.suspended);
       } else throw noServer(name);
       this.#onChange();
       return { server, warnings };

@@ -15,6 +15,18 @@ export interface TemporaryServer extends Lifetime {
 }
 
 /**
+ * The definition as it holds for a while. Nobody but its session sees a server that was added for one; and what is not
+ * to be remembered is not pinned, unless somebody asked for it.
+ */
+export function asTemporary(server: Server, text: string, { sessionId }: Lifetime): Server {
+  const asked = Object.hasOwn(JSON.parse(text) as object, 'drift');
+  const drift = asked ? server.drift : ('off' as const);
+  if (sessionId === null) return { ...server, ...(drift === undefined ? {} : { drift }) };
+  const isolation = server.isolation ?? 'session';
+  return { ...server, isolation, onlyFor: sessionId, ...(drift === undefined ? {} : { drift }) };
+}
+
+/**
  * Servers for one session, or for a while (check:A14). They are in memory and nowhere else: whatever ends the process
  * ends them, and its own processes are swept away by the next one.
  */

@@ -220,6 +220,18 @@ test('check:A14 a temporary server ends with its time, its session and the gatew
   await until('its time is over', async () => !(await client.names()).includes('short'));
   const pid = (await client.server('bound')).connections[0].pid;
   assert.equal(await owner.callText('bound__echo', { text: 'mine' }), 'mine');
+  // Nobody else sees it, by whatever way.
+  for (const era of ['stateful', 'stateless'] as const) {
+    const other = new WireClient(gateway.mcpUrl, era);
+    if (era === 'stateful') await other.initialize();
+    const names = await other.toolNames();
+    assert.ok(names.includes('brief__echo') && !names.some((name) => name.startsWith('bound__')), era);
+    const { message } = await other.request('tools/call', { name: 'bound__echo', arguments: { text: 'x' } });
+    assert.ok(message.error !== undefined || message.result.isError === true, JSON.stringify(message));
+  }
+  assert.ok((await owner.toolNames()).includes('bound__echo'));
+  const direct = new WireClient(gateway.serverUrl('bound'), 'stateless');
+  assert.equal((await direct.request('tools/list')).status, 404);
   await client.ask('DELETE', `/api/v1/sessions/${label}`);
   await until('it ends with its session', async () => !(await client.names()).includes('bound'));
   await until('its process ends', async () => !alive(pid));
