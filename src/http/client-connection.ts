@@ -64,6 +64,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #bodySince = 0;
   /** When the request was written whose answer has not begun; 0 where nobody wants to know. */
   #askedAt = 0;
+  #givenUp: (() => void) | null = null;
   /** The pool's: until when it may be handed out again. */
   idleUntil = 0;
 
@@ -89,7 +90,8 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       },
     });
     this.#socket = socket;
-    if (options.phases !== null) timeConnect(socket, options.host, false, options.phases, options.clock);
+    if (options.phases !== null)
+      this.#givenUp = timeConnect(socket, options.host, false, options.phases, options.clock);
     this.#stopConnectTimer = options.clock.after(options.connectTimeoutMs, () =>
       this.#fail(new HttpFailure('timeout', false, `no connection within ${options.connectTimeoutMs} ms`)),
     );
@@ -264,6 +266,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#gone = true;
     if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
     this.#parser.stop();
+    this.#givenUp?.();
     this.#stopConnectTimer();
     this.#stopDeadline?.();
     this.#stopDeadline = null;

@@ -8,9 +8,16 @@ export const GIVEN_UP_MS = 1_000;
 
 /**
  * Takes down how long a new connection spends in each phase. One that is given up in a phase counts there with the time
- * it had, so that a server that cannot be reached is seen to be slow, and where.
+ * it had, so that a server that cannot be reached is seen to be slow, and where. Who gives it up may say so before the
+ * socket does, by what is returned.
  */
-export function timeConnect(socket: Socket, host: string, secure: boolean, phases: PhaseTimes, clock: Clock): void {
+export function timeConnect(
+  socket: Socket,
+  host: string,
+  secure: boolean,
+  phases: PhaseTimes,
+  clock: Clock,
+): () => void {
   let phase: Phase | null = isIP(host) === 0 ? 'dns' : 'tcp';
   let since = clock.now();
   const next = (following: Phase | null): void => {
@@ -22,7 +29,10 @@ export function timeConnect(socket: Socket, host: string, secure: boolean, phase
   socket.once('lookup', () => next('tcp'));
   socket.once('connect', () => next(secure ? 'tls' : null));
   if (secure) socket.once('secureConnect', () => next(null));
-  socket.once('close', () => {
+  const givenUp = (): void => {
     if (phase !== null && clock.now() - since >= GIVEN_UP_MS) next(null);
-  });
+    phase = null;
+  };
+  socket.once('close', givenUp);
+  return givenUp;
 }
