@@ -14,7 +14,7 @@ export interface Probed {
   readonly rssBytes: number;
   readonly timers: number;
   readonly descriptors: number;
-  /** Event-loop delay since the last probe, in milliseconds. */
+  /** Event-loop delay since the last probe, or since it listens, in milliseconds. */
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;
   readonly delayP999Ms: number;
@@ -24,6 +24,13 @@ export interface Probed {
 const file = process.env['PROBE_FILE'];
 const delays = monitorEventLoopDelay({ resolution: 1 });
 delays.enable();
+
+// What it takes to load the program is no delay for anybody: nobody can have asked anything yet.
+const looking = setInterval(() => {
+  if (!process.getActiveResourcesInfo().includes('TCPServerWrap')) return;
+  clearInterval(looking);
+  delays.reset();
+}, 1).unref();
 
 process.on('SIGUSR2', () => {
   if (file === undefined) return;

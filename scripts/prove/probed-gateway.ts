@@ -10,9 +10,19 @@ export class ProbedGateway {
   readonly bench = new FaultBench(null);
 
   async start(servers: Servers, settings: Record<string, unknown> = {}): Promise<void> {
-    const env = { NODE_OPTIONS: `--import=${PROBE}`, PROBE_FILE: this.#file };
-    await this.bench.start(servers, settings, env);
+    await this.launch(servers, settings);
     await this.bench.gateway.ready();
+  }
+
+  /** Does not wait for the servers. */
+  async launch(
+    servers: Servers,
+    settings: Record<string, unknown> = {},
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
+    const options = `--import=${PROBE} ${more['NODE_OPTIONS'] ?? ''}`;
+    const env = { ...more, NODE_OPTIONS: options, PROBE_FILE: this.#file };
+    await this.bench.start(servers, settings, env);
   }
 
   get url(): URL {

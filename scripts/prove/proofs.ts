@@ -11,6 +11,7 @@ import { G13 } from './g13.ts';
 import { G16 } from './g16.ts';
 import { G17 } from './g17.ts';
 import { G20 } from './g20.ts';
+import { IDLE } from './idle.ts';
 import { LISTENERS } from './listeners.ts';
 import { PARKED } from './parked.ts';
 import type { Proof } from './proof.ts';
@@ -30,5 +31,6 @@ export const PROOFS: readonly Proof[] = [
   G17,
   G20,
   PARKED,
+  IDLE,
   LISTENERS,
 ];
