@@ -97,6 +97,21 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       },
     );
 
+  addOptions(program.command('nodes').description('show the nodes of the cluster'))
+    .addOption(CONFIG_OPTION)
+    .action(async (flags: GatewayFlags) => {
+      const { nodes } = await import('./nodes.ts');
+      done(await nodes({ file: flags.config, serverCommand, flags: merged(flags), terminal }));
+    });
+
+  addOptions(program.command('drain').description('have a node of the cluster finish what it does, hand over and end'))
+    .addOption(CONFIG_OPTION)
+    .argument('[node]', 'its name (default: the node that runs here)')
+    .action(async (node: string | undefined, flags: GatewayFlags) => {
+      const { drain } = await import('./nodes.ts');
+      done(await drain({ file: flags.config, serverCommand, flags: merged(flags), terminal, node }));
+    });
+
   addOptions(program.command('tools').description('list tools as TypeScript-like signatures'))
     .addOption(CONFIG_OPTION)
     .argument('[server]', 'only the tools of this server')

@@ -23,6 +23,8 @@ export function untilStopped(app: App): Promise<ExitCode> {
         },
       );
     };
+    const { cluster } = app.rooms;
+    if (cluster !== null) cluster.onDrainAsked = () => end(app.drain(), EXIT.ok);
     process.on('SIGTERM', () => end(terms++ === 0 ? app.drain() : app.hurry(), EXIT.ok));
     process.on('SIGINT', () => {
       interrupts++;

@@ -1,15 +1,9 @@
-import { isDeepStrictEqual } from 'node:util';
-import type { Bus } from '../bus/bus.ts';
-import type { SharedState } from '../bus/shared-state.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { type Claim, Claims } from './claims.ts';
+import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { type Directory, directory } from './directory.ts';
+import { type Directory, directory, sameServers } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
@@ -27,38 +21,8 @@ import { SideMessages } from './side-messages.ts';
 import { Singletons } from './singletons.ts';
 import { Users } from './users.ts';
 
-/** What the cluster needs of the servers of this node. */
-export interface LocalUpstreams extends Upstreams {
-  apply(servers: ReadonlyMap<string, Server>): Promise<void>;
-  /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
-  surrender(server: string, whose: ClientProfile | 'spare' | null): void;
-}
-
-export interface ClusterDeps {
-  readonly bus: Bus;
-  readonly state: SharedState;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly logger: Logger;
-  /** The operator's name for this node. */
-  readonly node: string;
-  readonly version: string;
-  /** Known to all nodes and nobody else. */
-  readonly key: Buffer;
-  /** This node's gateway. */
-  readonly events: UpstreamEvents;
-  /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
-  readonly watchLoop?: boolean;
-}
-
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
-
-/** A node of the cluster as people see it. */
-export interface NodeReport extends NodeView {
-  readonly here: boolean;
-  readonly servers: readonly string[];
-}
 
 /** This node's part in the cluster: what it knows of the others, what it owns, what it does for them. */
 export class Cluster {
@@ -67,6 +31,8 @@ export class Cluster {
   readonly ownership: Ownership;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
+  /** Somebody wants this node to drain and end. */
+  onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
   readonly #local: () => LocalUpstreams;
   readonly #nodes: Nodes;
@@ -165,6 +131,7 @@ export class Cluster {
       connectionChanged: (server, itsKey, change) => deps.events.connectionChanged(server, itsKey, change),
       request: (server, sessionId, message, itsKey) => deps.events.request(server, sessionId, message, itsKey),
       restart: (server) => local().restart(server),
+      drain: () => this.onDrainAsked?.(),
     });
     this.#singletons = new Singletons({
       clock,
@@ -288,6 +255,17 @@ export class Cluster {
     return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  /** False when there is no such node. Rejects with GatewayError when it does not answer. */
+  async drainNode(id: string): Promise<boolean> {
+    if (id === this.#deps.node) this.onDrainAsked?.();
+    else {
+      const node = this.#nodes.named(id);
+      if (node === null) return false;
+      await this.#messages.drain(node.peer);
+    }
+    return true;
+  }
+
   get conflicts(): Directory['conflicts'] {
     return this.#directory.conflicts;
   }
@@ -389,12 +367,4 @@ export class Cluster {
     this.#local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
     if (key === SINGLETON) this.#singletons.lost(server);
   }
-}
-
-function sameServers(before: Directory, now: Directory): boolean {
-  if (before.servers.length !== now.servers.length) return false;
-  return now.servers.every((server, i) => {
-    const old = before.servers[i]!;
-    return old === server || (!now.places.get(server.name)!.here && isDeepStrictEqual(old, server));
-  });
 }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Server } from '../model/server.ts';
 import { foreignServer } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
@@ -102,4 +103,13 @@ function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Pla
   }
   const { definition } = homes[0]!.offered;
   return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes };
+}
+
+/** Whether callers see the same servers in both, so that nobody has to be told. */
+export function sameServers(before: Directory, now: Directory): boolean {
+  if (before.servers.length !== now.servers.length) return false;
+  return now.servers.every((server, i) => {
+    const old = before.servers[i]!;
+    return old === server || (!now.places.get(server.name)!.here && isDeepStrictEqual(old, server));
+  });
 }

@@ -39,6 +39,7 @@ export interface SideReceiver {
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
   request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message>;
   restart(server: string): Promise<void>;
+  drain(): void;
 }
 
 /** A person may think about a question for so long, and a bit. */
@@ -67,6 +68,10 @@ export class SideMessages {
         const { server, sessionId, key, message } = header;
         const reply = await receiver.request(server, sessionId, messageOf(message, pieces[0]!), key);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
+      }),
+      bus.serve(`trunkline.drain.${peer}`, (serving) => {
+        receiver.drain();
+        serving.answer(packFrame({}));
       }),
       bus.serve(`trunkline.restart.${peer}`, async (serving) => {
         await receiver.restart(unpackFrame<{ server: string }>(serving.payload).header.server);
@@ -113,6 +118,12 @@ export class SideMessages {
       to: peer,
       deadlineMs: RESTART_MS,
     });
+    const outcome = await call.outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+  }
+
+  async drain(peer: string): Promise<void> {
+    const call = this.#bus.call(`trunkline.drain.${peer}`, packFrame({}), { to: peer, deadlineMs: LARGE_MS });
     const outcome = await call.outcome;
     if (outcome.kind === 'failure') throw outcome.error;
   }

@@ -2,6 +2,7 @@ import type { Upstreams } from '../model/ports.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { ClusterPlane } from './cluster-plane.ts';
 import type { DriftPlane } from './drift-plane.ts';
 
 /** A client session as people see it; the id itself is a secret and is shown nowhere. */
@@ -66,6 +67,8 @@ export interface Readiness {
 export interface ControlPlane {
   readonly upstreams: Upstreams;
   readonly metrics: Metrics;
+  /** null for a lone gateway. */
+  readonly cluster: ClusterPlane | null;
   readonly drift: DriftPlane;
   /** What becomes of servers. Topics are their names. */
   readonly events: Journal;

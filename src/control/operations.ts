@@ -1,4 +1,5 @@
 import type { Journal } from '../telemetry/journal.ts';
+import { CLUSTER_OPERATIONS } from './cluster-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
@@ -62,9 +63,14 @@ export const OPERATIONS: readonly Operation[] = [
     path: '/api/v1/servers/{name}/restart',
     summary: 'Stops and starts the server; answers when it is up again or has failed.',
     schema: SERVER,
-    errors: NO_SUCH_SERVER,
+    errors: { ...NO_SUCH_SERVER, 409: 'The server is suspended, or disabled by its definition.' },
     async run({ name }, plane) {
-      if (plane.upstreams.status(name) === null) return noSuchServer(name);
+      const before = plane.upstreams.status(name);
+      if (before === null) return noSuchServer(name);
+      if (!before.definition.enabled) {
+        const why = plane.desired(name)?.suspended === true ? 'suspended: resume it' : 'disabled by its definition';
+        return problem(409, 'server_disabled', `${name} is ${why}`);
+      }
       await plane.upstreams.restart(name);
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name) : ok(serverView(status, plane));
@@ -165,6 +171,7 @@ export const OPERATIONS: readonly Operation[] = [
       return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
     },
   },
+  ...CLUSTER_OPERATIONS,
   ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
 ];

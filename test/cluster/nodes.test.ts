@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { alive, callable, onCluster, ownerOf, revisionOf, type Who, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { trunkline } from '../support/run-trunkline.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
@@ -121,4 +122,32 @@ test('check:H4 a singleton runs once in the cluster, is called from every node, 
     assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
     assert.equal((await who(rest[1]!)).pid, after.pid);
     assert.equal(alive(before.pid), false);
+  }));
+
+test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { counter: counterServer() });
+    await nodes.node('b', { counter: counterServer({ timeoutMs: 5_000 }), other: counterServer() });
+    const c = await nodes.node('c', { counter: counterServer({ timeoutMs: 5_000 }) });
+    await callable(a, 'other');
+    const run = (...words: string[]) =>
+      trunkline([...words, '--data-dir', join(a.gateway.folder, 'data')], { cwd: a.gateway.folder });
+    await until(async () => {
+      const { nodes: known } = await a.control<{ nodes: { state: string }[] }>('/api/v1/nodes');
+      return known.length === 3 && known.every(({ state }) => state === 'ready');
+    }, 'three nodes');
+    await until(async () => /defined differently/.test((await run('nodes')).out), 'the conflict to be seen');
+    const { out } = await run('nodes');
+    assert.match(out, /^\* a +ready .* 1 servers$/m);
+    assert.match(out, /^ {2}b +ready .* 2 servers$/m);
+    assert.match(out, /^! counter is defined differently: calls go to that of b, c, not to that of a$/m);
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const served = await who(client);
+    assert.notEqual((await ownerOf(nodes.nodes, served.pid)).name, 'a');
+    const left = await run('drain', 'c');
+    assert.equal(left.out, 'node c has left\n');
+    assert.equal(await c.exited, 0);
+    assert.equal((await run('drain', 'nobody')).code, 1);
+    assert.equal((await run('drain')).code, 0);
+    assert.equal(await a.exited, 0);
   }));

@@ -1,0 +1,98 @@
+import type { CommandInput } from './command-input.ts';
+import { ControlClient } from './control-client.ts';
+import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { findRunning } from './find-running.ts';
+
+const POLL_MS = 100;
+/** A drain takes half a minute at most, and a bit. */
+const GONE_MS = 60_000;
+
+/** As the control API shows it. */
+interface NodeEntry {
+  readonly node: string;
+  readonly peer: string;
+  readonly here: boolean;
+  readonly state: string;
+  readonly version: string;
+  readonly calls: number;
+  readonly servers: readonly string[];
+}
+
+interface DefinitionConflict {
+  readonly server: string;
+  readonly sides: readonly (readonly string[])[];
+}
+
+interface Nodes {
+  readonly nodes: readonly NodeEntry[];
+  readonly conflicts: readonly DefinitionConflict[];
+}
+
+/** `trunkline nodes`: who is in the cluster, in what state, and where definitions disagree. */
+export async function nodes(input: CommandInput): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const found = await read(await clientOf(input));
+  if (flags.json === true) {
+    terminal.out(`${JSON.stringify(found)}\n`);
+    return EXIT.ok;
+  }
+  if (found.nodes.length === 0) {
+    terminal.out('this gateway is no node of a cluster\n');
+    return EXIT.ok;
+  }
+  const width = Math.max(...found.nodes.map(({ node }) => node.length));
+  for (const node of found.nodes) terminal.out(`${nodeLine(node, width)}\n`);
+  for (const conflict of found.conflicts) terminal.out(`${conflictLine(conflict)}\n`);
+  return EXIT.ok;
+}
+
+/** `trunkline drain [node]`: this node, or the one named, finishes what it does and ends. Waits until it is gone. */
+export async function drain(input: CommandInput & { readonly node: string | undefined }): Promise<ExitCode> {
+  const { terminal, flags } = input;
+  const client = await clientOf(input);
+  const before = await read(client);
+  const meant = before.nodes.find(({ node, here }) => (input.node === undefined ? here : node === input.node));
+  if (meant === undefined) {
+    const what = input.node === undefined ? 'this gateway is no node of a cluster' : `there is no node ${input.node}`;
+    throw new CommandError(EXIT.usage, what);
+  }
+  await client.post(`/api/v1/nodes/${encodeURIComponent(meant.node)}/drain`, '{}');
+  const end = performance.now() + GONE_MS;
+  while (await isThere(client, meant)) {
+    if (performance.now() > end) throw new CommandError(EXIT.unreachable, `node ${meant.node} is still there`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  terminal.out(flags.json === true ? `${JSON.stringify({ drained: meant.node })}\n` : `node ${meant.node} has left\n`);
+  return EXIT.ok;
+}
+
+async function clientOf(input: CommandInput): Promise<ControlClient> {
+  const gateway = await findRunning(input);
+  if (gateway === null) throw new CommandError(EXIT.unreachable, 'no gateway is running here');
+  return new ControlClient(gateway);
+}
+
+async function read(client: ControlClient): Promise<Nodes> {
+  return JSON.parse(await client.get('/api/v1/nodes')) as Nodes;
+}
+
+/** The node that was asked to end says nothing any more when it has. */
+async function isThere(client: ControlClient, { peer, here }: NodeEntry): Promise<boolean> {
+  try {
+    return (await read(client)).nodes.some((node) => node.peer === peer);
+  } catch (error) {
+    if (here && error instanceof CommandError && error.exitCode === EXIT.unreachable) return false;
+    throw error;
+  }
+}
+
+function nodeLine({ node, here, state, version, calls, servers }: NodeEntry, width: number): string {
+  const mark = here ? '*' : ' ';
+  const busy = calls === 0 ? '' : `, ${calls} calls for others`;
+  return `${mark} ${node.padEnd(width)}  ${state.padEnd(8)}  ${version}  ${servers.length} servers${busy}`;
+}
+
+function conflictLine({ server, sides }: DefinitionConflict): string {
+  const [used, ...others] = sides.map((side) => side.join(', '));
+  return `! ${server} is defined differently: calls go to that of ${used}, not to that of ${others.join('; ')}`;
+}

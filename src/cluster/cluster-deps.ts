@@ -1,0 +1,39 @@
+import type { Bus } from '../bus/bus.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import type { Server } from '../model/server.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { NodeView } from './node-state.ts';
+
+/** What the cluster needs of the servers of this node. */
+export interface LocalUpstreams extends Upstreams {
+  apply(servers: ReadonlyMap<string, Server>): Promise<void>;
+  /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
+  surrender(server: string, whose: ClientProfile | 'spare' | null): void;
+}
+
+export interface ClusterDeps {
+  readonly bus: Bus;
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  /** The operator's name for this node. */
+  readonly node: string;
+  readonly version: string;
+  /** Known to all nodes and nobody else. */
+  readonly key: Buffer;
+  /** This node's gateway. */
+  readonly events: UpstreamEvents;
+  /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */
+  readonly watchLoop?: boolean;
+}
+
+/** A node of the cluster as people see it. */
+export interface NodeReport extends NodeView {
+  readonly here: boolean;
+  readonly servers: readonly string[];
+}
