@@ -1,6 +1,9 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { styleText } from 'node:util';
 import { suggest } from '../config/suggest.ts';
+import type { DriftSummary } from '../model/drift.ts';
+import type { ServerStatus } from '../model/server-state.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { accessGateway } from './gateway-access.ts';
@@ -36,10 +39,19 @@ export async function status(input: StatusInput): Promise<ExitCode> {
     const width = Math.max(0, ...statuses.map(({ name }) => name.length));
     terminal.out(`${statuses.filter(isReady).length} of ${statuses.length} servers ready (${gateway.label})\n`);
     for (const one of statuses) terminal.out(`${serverLine(one, width, Date.now())}\n`);
+    terminal.out(driftLine(statuses));
+    for (const told of await gateway.desiredProblems()) terminal.out(`  ${styleText('yellow', 'Warning')}  ${told}\n`);
     return EXIT.ok;
   } finally {
     await gateway.close();
   }
+}
+
+/** A running gateway says more of a server than its status. */
+function driftLine(statuses: readonly (ServerStatus & { readonly drift?: DriftSummary })[]): string {
+  const waiting = statuses.reduce((sum, { drift }) => sum + (drift?.waiting ?? 0), 0);
+  if (waiting === 0) return '';
+  return `${waiting} ${waiting === 1 ? 'definition is' : 'definitions are'} not as approved: trunkline drift\n`;
 }
 
 function unknownServer(word: string, names: readonly string[]): CommandError {

@@ -207,6 +207,9 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
     assert.match(shown.out, /argument key is new and required/);
     assert.match(shown.out, /hidden in tool a \/description/);
     assert.ok(shown.out.includes('\\u{202e}') && !shown.out.includes('\u202e') && !shown.out.includes('\u001b[31md'));
+    const data = join(gateway.folder, 'data');
+    const status = await trunkline(['status', '--data-dir', data], { cwd: gateway.folder });
+    assert.match(status.out, /3 definitions are not as approved: trunkline drift/);
     const json = JSON.parse((await run('--json')).out);
     assert.deepEqual(
       json.servers[0].waiting.map(({ key }: Json) => key),

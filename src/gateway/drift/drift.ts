@@ -144,9 +144,16 @@ export class Drift {
 
   /** What was not listed by this process, but remembered or learnt from elsewhere, is looked at when it is first shown. */
   #sighted(catalog: ServerCatalog): void {
-    const { server } = catalog;
-    if (this.#inspected.has(catalog) || this.guards.policy(server) === 'off') return;
-    void this.inspect(catalog).then(() => this.#deps.redefined(server, PINNED_KINDS));
+    if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
+    this.#inspected.add(catalog);
+    // Not at once: whoever asked gets his answer first.
+    queueMicrotask(() => void this.#lookAt(catalog));
+  }
+
+  async #lookAt(catalog: ServerCatalog): Promise<void> {
+    const before = this.guards.view(catalog);
+    await this.inspect(catalog);
+    if (this.guards.view(catalog).digest !== before.digest) this.#deps.redefined(catalog.server, PINNED_KINDS);
   }
 
   #gone(server: string, name: DefinitionName): DefinitionName {

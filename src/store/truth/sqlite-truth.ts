@@ -2,20 +2,20 @@ import { statSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { truthSum } from '../row-sum.ts';
 import {
   type Applied,
   LIST_LIMIT,
   type ListOptions,
-  TRUTH_LIMITS,
   type Truth,
   TruthError,
   type TruthRecord,
   type TruthSnapshot,
   type TruthWrite,
 } from './truth.ts';
+import { checkBounds } from './truth-bounds.ts';
+import { planChange } from './truth-change.ts';
 import { createTruth, faultOf, type OpenedTruth, openTruth, takeSnapshot } from './truth-file.ts';
-import { believed, readWhole, type TruthRow, tallied, type Whole, wholeSum } from './truth-whole.ts';
+import { atOneInstant, believed, readWhole, type TruthRow, wholeSum } from './truth-whole.ts';
 
 /** A change is in the snapshot so long after it was made, at the latest. */
 const SNAPSHOT_AFTER_MS = 1_000;
@@ -38,8 +38,7 @@ interface Statements {
 
 /**
  * `truth.db`: everything in it was acknowledged, so a change is on the disk when it resolves, and what cannot be
- * believed stops the start (TruthUnusable). The file is made by the first change; who never changes anything at run time
- * has none.
+ * believed stops the start (TruthUnusable). The file is made by the first change.
  *
  * SQLite runs on the thread of its caller: a change waits for the disk, and with it the process. That is what an
  * operator's change costs, a few milliseconds; nothing on the way of a call may write here.
@@ -69,13 +68,15 @@ export class SqliteTruth implements Truth {
   async read(collections: readonly string[]): Promise<TruthSnapshot> {
     return this.#reading(
       (statements, { db }) => {
-        const { revision } = readWhole(db);
-        const records = new Map<string, ReadonlyMap<string, TruthRecord>>();
-        for (const collection of collections) {
-          const rows = statements.all.all(collection) as unknown as TruthRow[];
-          records.set(collection, new Map(rows.map((row) => [row.key, record(row)])));
-        }
-        return { revision, records };
+        return atOneInstant(db, () => {
+          const { revision } = readWhole(db);
+          const records = new Map<string, ReadonlyMap<string, TruthRecord>>();
+          for (const collection of collections) {
+            const rows = statements.all.all(collection) as unknown as TruthRow[];
+            records.set(collection, new Map(rows.map((row) => [row.key, record(row)])));
+          }
+          return { revision, records };
+        });
       },
       () => ({ revision: 0, records: noRecords(collections) }),
     );
@@ -131,39 +132,18 @@ export class SqliteTruth implements Truth {
     db.exec('BEGIN IMMEDIATE');
     try {
       const before = readWhole(db);
-      const revision = before.revision + 1;
-      let { count, tally } = before;
-      let changed = false;
-      for (const write of writes) {
-        const { collection, key } = write;
-        const row = one.get(collection, key) as TruthRow | undefined;
-        const found = row === undefined ? null : believed(row).revision;
-        if (write.expected !== undefined && write.expected !== found) {
-          db.exec('ROLLBACK');
-          return { ok: false, write, found };
-        }
-        if (write.kind === 'check' || (write.kind === 'delete' && row === undefined)) continue;
-        changed = true;
-        if (row !== undefined) {
-          tally = tallied(tally, row.sum);
-          count--;
-        }
-        if (write.kind === 'delete') drop.run(collection, key);
-        else {
-          const sum = truthSum(collection, key, write.value, revision);
-          put.run(collection, key, write.value, revision, sum);
-          tally = tallied(tally, sum);
-          count++;
-        }
-      }
-      if (!changed) {
+      const rows = writes.map(({ collection, key }) => one.get(collection, key) as TruthRow | undefined);
+      const plan = planChange(before, rows.filter((row) => row !== undefined).map(believed), writes);
+      if (!plan.ok || plan.whole === null) {
         db.exec('ROLLBACK');
-        return { ok: true, revision: before.revision };
+        return plan.ok ? { ok: true, revision: before.revision } : plan;
       }
-      const after: Whole = { revision, count, tally };
-      putWhole.run(revision, count, tally, wholeSum(after));
+      const { whole, puts, drops } = plan;
+      for (const { collection, key } of drops) drop.run(collection, key);
+      for (const { collection, key, value, revision, sum } of puts) put.run(collection, key, value, revision, sum);
+      putWhole.run(whole.revision, whole.count, whole.tally, wholeSum(whole));
       db.exec('COMMIT');
-      return { ok: true, revision };
+      return { ok: true, revision: whole.revision };
     } catch (error) {
       if (db.isTransaction) db.exec('ROLLBACK');
       throw error;
@@ -242,29 +222,4 @@ function translated(error: unknown, path: string): TruthError {
   if (error instanceof TruthError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new TruthError(faultOf(error), `${path}: ${message}`, error);
-}
-
-/** What is beyond the bounds is the caller's mistake, and refused before it by whoever lets users write. */
-function checkBounds(writes: readonly TruthWrite[]): void {
-  const { keyBytes, valueBytes, writes: most, changeBytes } = TRUTH_LIMITS;
-  if (writes.length > most) throw new RangeError(`a change has at most ${most} writes`);
-  let bytes = 0;
-  for (const write of writes) {
-    const { collection, key } = write;
-    const value = write.kind === 'put' ? write.value : '';
-    if (
-      collection === '' ||
-      key === '' ||
-      Buffer.byteLength(key) > keyBytes ||
-      Buffer.byteLength(collection) > keyBytes
-    )
-      throw new RangeError(`a key has 1 to ${keyBytes} bytes`);
-    for (const text of [collection, key, value]) {
-      if (!text.isWellFormed() || text.includes('\0')) throw new RangeError('text has no NUL and no half characters');
-    }
-    const length = Buffer.byteLength(value);
-    if (length > valueBytes) throw new RangeError(`a record has at most ${valueBytes} bytes`);
-    bytes += length;
-  }
-  if (bytes > changeBytes) throw new RangeError(`a change has at most ${changeBytes} bytes`);
 }
