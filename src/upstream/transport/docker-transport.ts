@@ -13,15 +13,8 @@ import { Frames } from '../docker/frames.ts';
 import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
-import { LineChannel } from './line-channel.ts';
-import type {
-  ClosedReason,
-  CloseReason,
-  NegotiatedFacts,
-  Outgoing,
-  Transport,
-  TransportReceiver,
-} from './transport.ts';
+import { LineTransport } from './line-transport.ts';
+import type { ClosedReason, CloseReason } from './transport.ts';
 
 export interface DockerTransportDeps {
   /** The server's name, for messages. */
@@ -44,60 +37,19 @@ const EXIT_CODE_MS = 500;
  * this object, and by the next gateway of the same data folder where this one is killed; one that was attached to loses
  * its input and goes on as it likes.
  */
-export class DockerTransport implements Transport {
+export class DockerTransport extends LineTransport {
   readonly kind = 'docker';
-  readonly pid = null;
-  readonly streamPerRequest = false;
   readonly #deps: DockerTransportDeps;
-  readonly #channel: LineChannel;
-  #state: 'new' | 'opening' | 'open' | 'dead' | 'closed' = 'new';
-  #receiver: TransportReceiver | null = null;
-  #opening: Promise<void> | null = null;
   #container: AttachedContainer | null = null;
   #gone: Promise<void> | null = null;
 
   constructor(deps: DockerTransportDeps) {
-    this.#deps = deps;
     const { server, logger, redact, maxMessageBytes, clock } = deps;
-    const flooded = (what: string): void => this.#fail(what);
-    this.#channel = new LineChannel({ server, logger, redact, maxMessageBytes, clock, flooded });
+    super({ server, logger, redact, maxMessageBytes, clock });
+    this.#deps = deps;
   }
 
-  open(receiver: TransportReceiver): Promise<void> {
-    if (this.#state !== 'new') return Promise.reject(startFailure(this.#deps.server, 'this transport was used before'));
-    this.#state = 'opening';
-    this.#receiver = receiver;
-    this.#channel.open(receiver);
-    this.#opening = this.#open();
-    return this.#opening;
-  }
-
-  send(parts: readonly Buffer[], outgoing: Outgoing): void {
-    if (this.#state === 'open') this.#channel.send(parts, outgoing);
-    else if (this.#state !== 'closed') this.#channel.refuse(outgoing);
-  }
-
-  abandon(request: number): void {
-    this.#channel.abandon(request);
-  }
-
-  negotiated(_facts: NegotiatedFacts): void {}
-
-  stderrTail(maxCharacters?: number): string {
-    return this.#channel.stderrTail(maxCharacters);
-  }
-
-  async close(how: CloseReason): Promise<void> {
-    if (this.#state !== 'closed') {
-      this.#state = 'closed';
-      this.#channel.stop();
-      this.#channel.loseAll('was stopped');
-    }
-    await this.#opening?.catch(() => {});
-    await this.#finish(how);
-  }
-
-  async #open(): Promise<void> {
+  protected async start(): Promise<void> {
     const { server, spec, host, logger } = this.#deps;
     const { target } = spec;
     try {
@@ -107,7 +59,6 @@ export class DockerTransport implements Transport {
           ? await runImage(engine, spec, target.image, host.labels(server))
           : await attachContainer(engine, target.container);
     } catch (cause) {
-      if (this.#state === 'opening') this.#state = 'dead';
       const words = cause instanceof Error ? cause.message : String(cause);
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
@@ -115,18 +66,16 @@ export class DockerTransport implements Transport {
     const what = 'image' in target ? { image: target.image.name } : {};
     logger.info('container_started', { server, container: id.slice(0, 12), ...what });
     this.#attach(this.#container);
-    if (this.#state !== 'opening') throw startFailure(server, 'it was stopped before it had started');
-    this.#state = 'open';
   }
 
   #attach({ stream, tty }: AttachedContainer): void {
-    this.#channel.begin(stream);
+    this.channel.begin(stream);
     const frames = new Frames({
-      stdout: (chunk) => this.#channel.output(chunk),
-      stderr: (chunk) => this.#channel.errors(chunk),
-      broken: () => this.#fail('has streams that are none of a container engine'),
+      stdout: (chunk) => this.channel.output(chunk),
+      stderr: (chunk) => this.channel.errors(chunk),
+      broken: () => this.fail('has streams that are none of a container engine'),
     });
-    stream.on('data', tty ? (chunk: Buffer) => this.#channel.output(chunk) : (chunk: Buffer) => frames.push(chunk));
+    stream.on('data', tty ? (chunk: Buffer) => this.channel.output(chunk) : (chunk: Buffer) => frames.push(chunk));
     stream.on('error', () => {});
     stream.once('close', () => void this.#ended());
     // The engine ends our side's reading when the container is gone; nobody else does.
@@ -135,32 +84,32 @@ export class DockerTransport implements Transport {
 
   /** Callers are told at once; why the container ended is known a little later. */
   async #ended(): Promise<void> {
-    if (this.#state !== 'open') return;
-    this.#state = 'dead';
-    this.#channel.stop();
-    this.#channel.loseAll('ended');
+    if (this.state !== 'open') return;
+    this.state = 'dead';
+    this.channel.stop();
+    this.channel.loseAll('ended');
     const code = await within(this.#container!.exited, EXIT_CODE_MS, this.#deps.clock);
     const { logger, server } = this.#deps;
     logger.info('container_ended', { server, container: this.#container!.id.slice(0, 12), code });
     this.#tell({ kind: 'exited', code, signal: null });
-    await this.#finish('interrupt');
+    await this.finish('interrupt');
   }
 
   /** The container may be alive, but the conversation is over. */
-  #fail(what: string): void {
-    if (this.#state !== 'open') return;
-    this.#state = 'dead';
-    this.#channel.stop();
-    this.#channel.loseAll('was given up');
-    this.#tell({ kind: 'protocol', error: this.#channel.error('UPSTREAM_PROTOCOL', what) });
-    void this.#finish('interrupt');
+  protected fail(what: string): void {
+    if (this.state !== 'open') return;
+    this.state = 'dead';
+    this.channel.stop();
+    this.channel.loseAll('was given up');
+    this.#tell({ kind: 'protocol', error: this.channel.error('UPSTREAM_PROTOCOL', what) });
+    void this.finish('interrupt');
   }
 
   #tell(reason: ClosedReason): void {
-    if (this.#state === 'dead') this.#receiver?.closed(reason);
+    if (this.state === 'dead') this.receiver?.closed(reason);
   }
 
-  #finish(how: CloseReason): Promise<void> {
+  protected finish(how: CloseReason): Promise<void> {
     this.#gone ??= this.#end(how);
     return this.#gone;
   }

@@ -1,20 +1,12 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
-import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
-import { LineChannel } from './line-channel.ts';
-import type {
-  ClosedReason,
-  CloseReason,
-  NegotiatedFacts,
-  Outgoing,
-  Transport,
-  TransportReceiver,
-} from './transport.ts';
+import { LineTransport } from './line-transport.ts';
+import type { ClosedReason, CloseReason } from './transport.ts';
 
 export interface StdioTransportDeps {
   /** The server's name, for messages. */
@@ -48,87 +40,47 @@ export const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brok
  * reaper; when the transport has ended, by `close` or by itself, nothing of the group is left. Its life is bound to
  * this object only, never to a request.
  */
-export class StdioTransport implements Transport {
+export class StdioTransport extends LineTransport {
   readonly kind = 'stdio';
-  readonly streamPerRequest = false;
   readonly #deps: StdioTransportDeps;
   readonly #times: StdioTimes;
-  readonly #channel: LineChannel;
-  /** `dying`: exited or unusable, its last output still being read. */
-  #state: 'new' | 'opening' | 'open' | 'dying' | 'dead' | 'closed' = 'new';
-  #opening: Promise<void> | null = null;
-  #receiver: TransportReceiver | null = null;
   #child: Child | null = null;
   #ladder: StopLadder | null = null;
   #gone: Promise<void> = Promise.resolve();
   #brokenInput: NodeJS.Timeout | undefined;
 
   constructor(deps: StdioTransportDeps) {
+    const { server, logger, redact, maxMessageBytes, clock = systemClock } = deps;
+    super({ server, logger, redact, maxMessageBytes, clock });
     this.#deps = deps;
     this.#times = { ...STDIO_TIMES, ...deps.times };
-    const { server, logger, redact, maxMessageBytes, clock = systemClock } = deps;
-    const flooded = (what: string): void => this.#fail(what);
-    this.#channel = new LineChannel({ server, logger, redact, maxMessageBytes, clock, flooded });
   }
 
-  get pid(): number | null {
+  override get pid(): number | null {
     return this.#child?.pid ?? null;
   }
 
-  open(receiver: TransportReceiver): Promise<void> {
-    if (this.#state !== 'new') return Promise.reject(startFailure(this.#deps.server, 'this transport was used before'));
-    this.#state = 'opening';
-    this.#receiver = receiver;
-    this.#channel.open(receiver);
-    this.#opening = this.#open();
-    return this.#opening;
-  }
-
-  send(parts: readonly Buffer[], outgoing: Outgoing): void {
-    if (this.#state === 'open') this.#channel.send(parts, outgoing);
-    else if (this.#state !== 'closed') this.#channel.refuse(outgoing);
-  }
-
-  abandon(request: number): void {
-    this.#channel.abandon(request);
-  }
-
-  negotiated(_facts: NegotiatedFacts): void {}
-
   get skippedLines(): number {
-    return this.#channel.skippedLines;
+    return this.channel.skippedLines;
   }
 
-  stderrTail(maxCharacters?: number): string {
-    return this.#channel.stderrTail(maxCharacters);
+  protected override closing(): void {
+    clearTimeout(this.#brokenInput);
   }
 
-  async close(how: CloseReason): Promise<void> {
-    if (this.#state !== 'closed') {
-      this.#state = 'closed';
-      clearTimeout(this.#brokenInput);
-      this.#channel.stop();
-      this.#channel.loseAll('was stopped');
-    }
-    // A process that is just being started is stopped by `#open` before it rejects.
-    await this.#opening?.catch(() => {});
+  protected async finish(how: CloseReason): Promise<void> {
     this.#ladder?.stop(how);
     await this.#gone;
   }
 
-  async #open(): Promise<void> {
+  protected async start(): Promise<void> {
     const { spec, environment = process.env } = this.#deps;
     const launch: Launch = spec.ssh == null ? { spec, preamble: null } : overSsh(spec, spec.ssh, environment);
-    try {
-      this.#child = await spawnChild(this.#deps.server, launch.spec, {
-        guard: this.#deps.guard,
-        environment,
-        unwanted: () => this.#state !== 'opening',
-      });
-    } catch (error) {
-      if (this.#state === 'opening') this.#state = 'dead';
-      throw error;
-    }
+    this.#child = await spawnChild(this.#deps.server, launch.spec, {
+      guard: this.#deps.guard,
+      environment,
+      unwanted: () => this.state !== 'opening',
+    });
     // What was run with the user's rights is on record; secrets among the arguments are masked by the logger.
     const { command, args, ssh } = spec;
     const host = ssh == null ? {} : { host: ssh.host };
@@ -140,22 +92,20 @@ export class StdioTransport implements Transport {
       ...host,
     });
     this.#attach(this.#child, launch.preamble);
-    if (this.#state !== 'opening') throw startFailure(this.#deps.server, 'it was stopped before it had started');
-    this.#state = 'open';
   }
 
   #attach(child: Child, preamble: Buffer | null): void {
     const ladder = new StopLadder(child.pid, () => child.stdin.end(), this.#times.ladder);
     this.#ladder = ladder;
-    this.#channel.begin(child.stdin, preamble);
-    child.stdout.on('data', (chunk: Buffer) => this.#channel.output(chunk));
-    child.stderr.on('data', (chunk: Buffer) => this.#channel.errors(chunk));
+    this.channel.begin(child.stdin, preamble);
+    child.stdout.on('data', (chunk: Buffer) => this.channel.output(chunk));
+    child.stderr.on('data', (chunk: Buffer) => this.channel.errors(chunk));
     child.stdout.on('error', () => {});
     child.stderr.on('error', () => {});
     child.stdin.on('error', () => this.#inputBroken());
     const exited = new Promise<void>((resolve) => {
       child.once('exit', (code, signal) => {
-        if (this.#state === 'open') this.#state = 'dying';
+        if (this.state === 'open') this.state = 'dying';
         clearTimeout(this.#brokenInput);
         void this.#drained(child).then(() => {
           this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
@@ -199,25 +149,25 @@ export class StdioTransport implements Transport {
 
   /** EPIPE. Mostly the exit follows at once; a process that lives on without an input is of no use any more. */
   #inputBroken(): void {
-    if (this.#state !== 'open') return;
-    this.#brokenInput = setTimeout(() => this.#fail('has closed its input'), this.#times.brokenInputMs);
+    if (this.state !== 'open') return;
+    this.#brokenInput = setTimeout(() => this.fail('has closed its input'), this.#times.brokenInputMs);
   }
 
   /** The process is alive but the conversation is over. */
-  #fail(what: string): void {
-    if (this.#state !== 'open' && this.#state !== 'dying') return;
-    this.#channel.stop();
-    this.#end({ kind: 'protocol', error: this.#channel.error('UPSTREAM_PROTOCOL', what) });
+  protected fail(what: string): void {
+    if (this.state !== 'open' && this.state !== 'dying') return;
+    this.channel.stop();
+    this.#end({ kind: 'protocol', error: this.channel.error('UPSTREAM_PROTOCOL', what) });
     this.#ladder?.stop('interrupt');
   }
 
   #end(reason: ClosedReason): void {
-    if (this.#state !== 'open' && this.#state !== 'dying') return;
-    this.#state = 'dead';
+    if (this.state !== 'open' && this.state !== 'dying') return;
+    this.state = 'dead';
     clearTimeout(this.#brokenInput);
-    this.#channel.stop();
-    this.#channel.loseAll(reason.kind === 'exited' ? ending(reason.code, reason.signal) : 'was given up');
-    this.#receiver?.closed(reason);
+    this.channel.stop();
+    this.channel.loseAll(reason.kind === 'exited' ? ending(reason.code, reason.signal) : 'was given up');
+    this.receiver?.closed(reason);
   }
 }
 
