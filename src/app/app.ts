@@ -13,6 +13,8 @@ import type { CloseReason } from '../upstream/transport/transport.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { controlPlane } from './plane.ts';
 import { registerProbes } from './probes.ts';
+import { openPublicSubjects } from './public-subjects/open-public-subjects.ts';
+import type { PublicSubjects } from './public-subjects/public-subjects.ts';
 import type { Rooms } from './rooms.ts';
 import { productVersion } from './version.ts';
 
@@ -45,6 +47,7 @@ export class App {
   #control: Listener | null = null;
   #api: ControlApi | null = null;
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
+  #public: PublicSubjects | null = null;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
   #drained: Promise<void> | null = null;
@@ -75,7 +78,12 @@ export class App {
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
     const { cluster, gateway } = rooms;
-    if (cluster !== null) cluster.onServersChanged = () => gateway.desiredChanged((id) => this.#principal(id));
+    if (cluster !== null) {
+      cluster.onServersChanged = () => {
+        gateway.desiredChanged((id) => this.#principal(id));
+        this.#public?.sync();
+      };
+    }
   }
 
   get state(): DesiredState {
@@ -165,6 +173,7 @@ export class App {
       void cluster.joined(JOIN_MS).then(() => {
         if (this.#closed === null) upstreams.start();
       });
+      this.#public = openPublicSubjects(this);
     }
     this.#reconciler.start();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
@@ -213,11 +222,12 @@ export class App {
     this.failReadiness('draining');
     const { downstream, cluster } = this.rooms;
     cluster?.drain();
+    this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
     this.#mcp?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
-    const inFlight = (): number => downstream.inFlight + (cluster?.inFlight ?? 0);
+    const inFlight = (): number => downstream.inFlight + (cluster?.inFlight ?? 0) + (this.#public?.inFlight ?? 0);
     while (inFlight() > 0 && performance.now() < this.#drainEnd) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }
@@ -238,6 +248,7 @@ export class App {
     this.#follower.close();
     this.#reconciler.close();
     const { rooms } = this;
+    this.#public?.close();
     rooms.gateway.close();
     rooms.downstream.close();
     const ended = rooms.upstreams.close(how);

@@ -20,7 +20,14 @@ export class Operator {
   readonly #exchanges: Exchanges;
   readonly #random: Random;
 
-  constructor(exchanges: Exchanges, random: Random, info: string, principal: Principal = OPERATOR) {
+  /** `handle`: which of the caller's conversations this is; each has connections of its own. */
+  constructor(
+    exchanges: Exchanges,
+    random: Random,
+    info: string,
+    principal: Principal = OPERATOR,
+    handle: string | null = null,
+  ) {
     this.#exchanges = exchanges;
     this.#random = random;
     this.profile = {
@@ -31,7 +38,7 @@ export class Operator {
       fingerprint: fingerprint(NO_CAPABILITIES),
       info,
       logLevel: null,
-      handle: null,
+      handle,
     };
   }
 

@@ -39,6 +39,7 @@ import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
 import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
+import { truthPath } from './truth-path.ts';
 import { productVersion } from './version.ts';
 
 /** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */
@@ -63,6 +64,8 @@ export interface Rooms {
   readonly upstreams: UpstreamSet;
   /** This node's part in its cluster; null for a lone one. */
   readonly cluster: Cluster | null;
+  /** How it is joined to that. */
+  readonly connection: ClusterConnection | null;
   /** All servers there are to call; on a lone node those of this node. */
   readonly everywhere: Upstreams;
   readonly gateway: Gateway;
@@ -90,7 +93,7 @@ export async function buildRooms(
   const metrics = new Metrics();
 
   // First of all: damaged, it stops the start, and nothing else was begun.
-  const truth = new SqliteTruth({ path: folder?.file('truth.db') ?? ':memory:', clock, logger });
+  const truth = new SqliteTruth({ path: truthPath(options, loaded.state), clock, logger });
   const env = options.load.env;
   const runTime = new RunTimeServers({
     stored: new StoredServers(truth),
@@ -225,6 +228,7 @@ export async function buildRooms(
     runTime,
     upstreams,
     cluster,
+    connection,
     everywhere,
     gateway,
     downstream,

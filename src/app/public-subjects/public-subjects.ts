@@ -1,0 +1,157 @@
+import type { Wire, WireMessage } from '../../bus/wire.ts';
+import type { KeyAuthenticator } from '../../downstream/auth.ts';
+import { serverEndpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Principal } from '../../model/principal.ts';
+import { elements, field } from '../../protocol/fields.ts';
+import { ask } from '../embedding/operator-calls.ts';
+import { ServerError } from '../embedding/server-error.ts';
+import type { Operator } from '../operator.ts';
+import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
+import { subjectExecute, subjectListTools } from './subjects.ts';
+import { readListRequest, readToolRequest, type ToolRequest } from './tool-request.ts';
+
+export interface PublicSubjectsDeps {
+  readonly wire: Wire;
+  readonly authenticator: KeyAuthenticator;
+  /** The agent of callers who show no key; null: there is none. */
+  readonly publicPrincipal: string | null;
+  /** Names of the servers there are to call. */
+  readonly servers: () => readonly string[];
+  /** A caller in one of its conversations. */
+  readonly caller: (principal: Principal, conversation: string) => Operator;
+}
+
+const KEY_HEADER = 'Trunkline-Key';
+const TIMEOUT_HEADER = 'Trunkline-Timeout-Ms';
+/** Calls at once; what comes above is REFUSED (S0.21). */
+const CONCURRENCY = 256;
+const MAX_PAGES = 1_000;
+
+/**
+ * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
+ * of its own name, so that exactly one node answers; a conversation finds its connection again from whichever node that
+ * is. Callers are agents, by key; nobody else is served.
+ */
+export class PublicSubjects {
+  readonly #deps: PublicSubjectsDeps;
+  readonly #served = new Map<string, readonly { close(): void }[]>();
+  #running = 0;
+  #closed = false;
+
+  constructor(deps: PublicSubjectsDeps) {
+    this.#deps = deps;
+    this.sync();
+  }
+
+  get inFlight(): number {
+    return this.#running;
+  }
+
+  /** Serves the servers that there are now, and no others. What is the same goes on without a gap. */
+  sync(): void {
+    if (this.#closed) return;
+    const names = new Set(this.#deps.servers());
+    for (const [name, subscriptions] of this.#served) {
+      if (names.has(name)) continue;
+      for (const subscription of subscriptions) subscription.close();
+      this.#served.delete(name);
+    }
+    for (const name of names) if (!this.#served.has(name)) this.#served.set(name, this.#serve(name));
+  }
+
+  /** Takes no more calls; those that run go on. */
+  close(): void {
+    this.#closed = true;
+    for (const subscriptions of this.#served.values()) for (const subscription of subscriptions) subscription.close();
+    this.#served.clear();
+  }
+
+  #serve(name: string): readonly { close(): void }[] {
+    const { wire } = this.#deps;
+    const [execute, list] = [subjectExecute(name), subjectListTools(name)];
+    return [
+      wire.subscribe(execute, (message) => void this.#answer(message, false, (m) => this.#execute(name, m)), execute),
+      wire.subscribe(list, (message) => void this.#answer(message, true, (m) => this.#list(name, m)), list),
+    ];
+  }
+
+  /** Whoever names no subject for the answer has nothing run: nobody would hear how it ended. */
+  async #answer(message: WireMessage, isList: boolean, run: (message: WireMessage) => Promise<Buffer>): Promise<void> {
+    if (message.reply === '') return;
+    const { wire } = this.#deps;
+    let answer: Buffer;
+    if (this.#running >= CONCURRENCY) {
+      answer = failureReply(new GatewayError('OVERLOADED', `${CONCURRENCY} calls are under way here`), isList);
+    } else {
+      this.#running++;
+      try {
+        answer = await run(message);
+        const most = wire.maxPayload;
+        if (answer.length > most) {
+          const text = `the answer has ${answer.length} bytes, of which NATS takes ${most}`;
+          answer = failureReply(new GatewayError('TOO_LARGE', text), isList);
+        }
+      } catch (error) {
+        answer = errorReply(error, isList);
+      } finally {
+        this.#running--;
+      }
+    }
+    wire.publish(message.reply, answer);
+  }
+
+  async #execute(name: string, message: WireMessage): Promise<Buffer> {
+    const principal = this.#principal(message);
+    const request = readToolRequest(message.payload);
+    const params = `{"name":${JSON.stringify(request.tool)},"arguments":${request.args}}`;
+    const caller = this.#deps.caller(principal, request.sessionId);
+    return toolReply(await ask(caller, serverEndpoint(name), 'tools/call', params, deadline(request, message)));
+  }
+
+  async #list(name: string, message: WireMessage): Promise<Buffer> {
+    const request = readListRequest(message.payload);
+    const caller = this.#deps.caller(this.#principal(message), request.sessionId);
+    const options = deadline(request, message);
+    const tools: Buffer[] = [];
+    let params = '{}';
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const body = await ask(caller, serverEndpoint(name), 'tools/list', params, options);
+      const list = field(body, 0, body.length, 'tools');
+      if (list !== null) {
+        for (const { start, end } of elements(body, list.start, list.end)) tools.push(body.subarray(start, end));
+      }
+      const cursor = field(body, 0, body.length, 'nextCursor');
+      const text = cursor === null ? 'null' : body.toString('utf8', cursor.start, cursor.end);
+      if (text === 'null') return listReply(tools);
+      params = `{"cursor":${text}}`;
+    }
+    throw new GatewayError('UPSTREAM_PROTOCOL', 'the pages of tools/list do not come to an end', { server: name });
+  }
+
+  /** A key that is wrong is not the same as none: whoever shows one wants to be that agent and nobody else. */
+  #principal(message: WireMessage): Principal {
+    const { authenticator, publicPrincipal } = this.#deps;
+    const key = message.header(KEY_HEADER);
+    const principal =
+      key !== null
+        ? authenticator.authenticate(`Bearer ${key}`)
+        : publicPrincipal === null
+          ? null
+          : authenticator.principal(`agent:${publicPrincipal}`);
+    if (principal?.id.startsWith('agent:') === true) return principal;
+    const text = key === null ? `the header ${KEY_HEADER} has to hold the key of an agent` : 'no agent has this key';
+    throw new GatewayError('ACCESS_DENIED', text);
+  }
+}
+
+function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly timeoutMs?: number } {
+  const said = timeoutMs ?? Number(message.header(TIMEOUT_HEADER) ?? 0);
+  return said > 0 && said < 2 ** 31 ? { timeoutMs: said } : {};
+}
+
+function errorReply(error: unknown, isList: boolean): Buffer {
+  if (error instanceof ServerError) return serverErrorReply(error, isList);
+  if (error instanceof GatewayError) return failureReply(error, isList);
+  return failureReply(new GatewayError('INTERNAL', 'the gateway failed'), isList);
+}

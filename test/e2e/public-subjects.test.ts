@@ -1,0 +1,280 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { connect, headers, type NatsConnection } from '@nats-io/transport-node';
+import { decodeListToolsReply, decodeToolReply } from '../../src/app/public-subjects/decode-replies.ts';
+import {
+  SUBJECT_CREATED,
+  SUBJECT_DELETED,
+  subjectExecute,
+  subjectListTools,
+} from '../../src/app/public-subjects/subjects.ts';
+import { NatsServer } from '../support/nats-server.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
+const SECRET = randomBytes(32).toString('hex');
+const KEY = 'the key of agent ann'.replaceAll(' ', '-');
+const NARROW_KEY = 'the key of agent bob'.replaceAll(' ', '-');
+const CANARY = 'canary-7f3a9c1e5b';
+const WAIT = { timeout: 30_000 };
+
+/** A gateway process on a real nats-server, and beside it another program that knows nothing but NATS and JSON. */
+describe('public subjects', () => {
+  let nats: NatsServer;
+  let client: NatsConnection;
+  let gateway: RunningGateway;
+
+  before(async () => {
+    nats = await NatsServer.start();
+    client = await connect({ servers: nats.url });
+    gateway = await node({ publicSubjects: true, publicPrincipal: 'ann' });
+  });
+
+  after(async () => {
+    await client.close();
+    await gateway.dispose();
+    await nats[Symbol.asyncDispose]();
+  });
+
+  async function node(cluster: object, servers: object = {}): Promise<RunningGateway> {
+    const started = await RunningGateway.start({
+      config: configuration(cluster, servers),
+      env: { TRUNKLINE_CLUSTER_SECRET: SECRET, LEDGER_CANARY: CANARY },
+    });
+    await started.ready();
+    return started;
+  }
+
+  function configuration(cluster: object, servers: object = {}): object {
+    return {
+      mcpServers: {
+        talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger', TOKEN: '${LEDGER_CANARY}' } },
+        'dotted.name': { command: process.execPath, args: [TALKER] },
+        ...servers,
+      },
+      agents: { ann: { key: KEY }, bob: { key: NARROW_KEY, servers: ['dotted.name'] } },
+      cluster: { nats: nats.url, ...cluster },
+    };
+  }
+
+  async function send(
+    subject: string,
+    payload: string,
+    key?: string,
+  ): Promise<{ json: Json; text: string; data: Uint8Array }> {
+    const lines = headers();
+    if (key !== undefined) lines.set('Trunkline-Key', key);
+    const message = await client.request(subject, payload, { ...WAIT, headers: lines });
+    return { json: message.json<Json>(), text: message.string(), data: message.data };
+  }
+
+  const execute = (tool: string, more: object = {}, key?: string) =>
+    send('mcp.talker.execute', JSON.stringify({ session_id: 's1', tool, args: {}, ...more }), key);
+
+  test('S0.1 S0.6 S0.7 check:H1 a program calls a tool; the structured content is the result, the whole stands beside it', async () => {
+    assert.equal(subjectExecute('talker'), 'mcp.talker.execute');
+    const { json, text, data } = await execute('structured');
+    assert.ok(text.startsWith('{"result":{"n":12345678901234567890,"x":1.0},'), text);
+    const mcp =
+      '{"content":[{"type":"text","text":"flat"}],"structuredContent":{"n":12345678901234567890,"x":1.0},"_meta":{"a":1.0}}';
+    assert.ok(text.includes(`"mcp":${mcp}`), text);
+    assert.equal(json['outcome'], 'RESULT');
+    assert.equal('error' in json, false);
+    assert.deepEqual(decodeToolReply(data), JSON.parse('{"n":12345678901234567890,"x":1.0}'));
+  });
+
+  test('S0.7 without structured content the texts are the result, one to a line', async () => {
+    const { json } = await execute('texts');
+    assert.equal(json['result'], 'one\ntüo');
+    assert.equal((json['mcp'] as { content: unknown[] }).content.length, 3);
+  });
+
+  test('S0.7 S0.9 what a tool says went wrong is the error, flat; the decoder throws it', async () => {
+    const { json, data } = await execute('fails');
+    assert.equal(json['error'], 'no such file');
+    assert.equal('result' in json, false);
+    assert.equal(json['outcome'], 'RESULT');
+    assert.equal((json['mcp'] as { isError: boolean }).isError, true);
+    assert.throws(() => decodeToolReply(data), { message: 'no such file' });
+    const unknown = await execute('nonsense');
+    assert.match(String(unknown.json['error']), /no tool nonsense|nonsense/);
+    assert.throws(() => decodeToolReply(Buffer.from('error: panic')), /^Error: decode tool reply/);
+    assert.throws(() => decodeToolReply(Buffer.from('7')), /^Error: decode tool reply/);
+    assert.throws(() => decodeListToolsReply(Buffer.from('')), /^Error: decode list-tools reply/);
+    assert.deepEqual(decodeListToolsReply(Buffer.from('{"tools":null}')), []);
+    assert.throws(() => decodeListToolsReply(Buffer.from('{"tools":[],"error":"down"}')), { message: 'down' });
+  });
+
+  test('S0.2 S0.8 S0.10 check:H1 a list has all pages of whole tools, for an empty request, a JSON one, and nonsense', async () => {
+    assert.equal(subjectListTools('talker'), 'mcp.talker.list-tools');
+    for (const payload of ['', '{"session_id":"s1","tool":"","args":null}', '{}', 'nonsense', 'null', '[1]']) {
+      const { json, text, data } = await send('mcp.talker.list-tools', payload);
+      const tools = decodeListToolsReply(data);
+      assert.deepEqual(
+        tools.map(({ name }) => name),
+        ['structured', 'texts', 'fails', 'count'],
+        payload,
+      );
+      assert.ok(text.includes('"future":1.0,"annotations":{"readOnlyHint":true}'), text);
+      assert.equal('error' in json, false);
+    }
+  });
+
+  test('S0.6 S0.18 a conversation keeps its process, another one has its own, and none is called default', async () => {
+    const count = async (session: string | undefined, key?: string): Promise<[number, string]> => {
+      const { json } = await send(
+        'mcp.talker.execute',
+        JSON.stringify({ ...(session === undefined ? {} : { session_id: session }), tool: 'count', args: null }),
+        key,
+      );
+      const [calls, pid] = String(json['result']).split(' ');
+      return [Number(calls), pid!];
+    };
+    const first = await count('chat-1');
+    const second = await count('chat-1');
+    assert.deepEqual(second, [first[0] + 1, first[1]]);
+    const other = await count('chat-2');
+    assert.notEqual(other[1], first[1]);
+    const none = await count(undefined);
+    const byDefault = await count('');
+    assert.equal(none[1], byDefault[1]);
+    assert.equal((await count('default'))[1], none[1]);
+  });
+
+  test('S0.6 arguments reach the server to the digit; none and null are an empty map', async () => {
+    await send('mcp.talker.execute', '{"tool":"count","args":{"big":12345678901234567890,"x":1.0,"s":"\\u00e9"}}');
+    await send('mcp.talker.execute', '{"tool":"count"}');
+    const ledger = readFileSync(join(gateway.folder, 'ledger'), 'utf8');
+    assert.ok(ledger.includes('count {"big":12345678901234567890,"x":1.0,"s":"\\u00e9"}'), ledger);
+    assert.match(ledger, /^count \{\}$/m);
+  });
+
+  test('the deadline of the caller holds, and its server hears of it', async () => {
+    for (const [more, header] of [
+      [{ timeout_ms: 300 }, null],
+      [{}, '300'],
+    ] as const) {
+      const lines = headers();
+      if (header !== null) lines.set('Trunkline-Timeout-Ms', header);
+      const payload = JSON.stringify({ session_id: 'slow', tool: 'hang', args: {}, ...more });
+      const { json } = await client
+        .request('mcp.talker.execute', payload, { ...WAIT, headers: lines })
+        .then((message) => ({ json: message.json<Json>() }));
+      assert.equal(json['outcome'], 'UNKNOWN');
+      assert.equal((json['failure'] as Json)['name'], 'TIMEOUT');
+      assert.equal((json['failure'] as Json)['sent'], true);
+    }
+    const cancelled = (): number => readFileSync(join(gateway.folder, 'ledger'), 'utf8').split('cancelled').length - 1;
+    await until(
+      () => cancelled() === 2,
+      () => readFileSync(join(gateway.folder, 'ledger'), 'utf8'),
+    );
+  });
+
+  test('an answer that NATS cannot carry is said to be too large, at once', async () => {
+    const { json } = await execute('big', { args: { bytes: 1_100_000 } });
+    assert.equal((json['failure'] as Json)['name'], 'TOO_LARGE');
+    assert.equal(json['outcome'], 'UNKNOWN');
+    const fits = await execute('big', { args: { bytes: 400_000 } });
+    assert.equal(String(fits.json['result']).length, 400_000);
+  });
+
+  test('S0.1 names stand in subjects with what could be misread as =XX', async () => {
+    assert.equal(subjectExecute('dotted.name'), 'mcp.dotted=2Ename.execute');
+    assert.equal(subjectExecute('a b*>é='), 'mcp.a=20b=2A=3E=C3=A9=3D.execute');
+    const { json } = await send('mcp.dotted=2Ename.execute', '{"tool":"count","args":{}}');
+    assert.equal(json['outcome'], 'RESULT');
+  });
+
+  test('check:H1 the caller is the agent whose key it shows; a wrong key is nobody', async () => {
+    const mine = await send('mcp.dotted=2Ename.execute', '{"tool":"count"}', NARROW_KEY);
+    assert.equal(mine.json['outcome'], 'RESULT');
+    const foreign = await execute('count', {}, NARROW_KEY);
+    assert.equal(foreign.json['outcome'], 'REFUSED');
+    const wrong = await execute('count', {}, `${KEY}x`);
+    assert.equal(wrong.json['outcome'], 'REFUSED');
+    const listed = await send('mcp.talker.list-tools', '', `${KEY}x`);
+    assert.equal(listed.json['outcome'], 'REFUSED');
+    assert.deepEqual(listed.json['tools'], []);
+    assert.ok(typeof listed.json['error'] === 'string');
+  });
+
+  test('S0.3 S0.4 S0.5 check:H2 programs hear of servers that come and go, and of no secret', async () => {
+    const heard: { subject: string; text: string }[] = [];
+    client.subscribe('mcp.servers.*', {
+      callback: (_error, message) => {
+        heard.push({ subject: message.subject, text: message.string() });
+      },
+    });
+    await client.flush();
+    const told = (): string => `${JSON.stringify(heard)}\n${gateway.stderr.slice(-3000)}`;
+    const late = {
+      late: {
+        command: process.execPath,
+        args: [TALKER, `--token=${CANARY}`],
+        env: { TOKEN: CANARY },
+      },
+      remote: { url: `http://127.0.0.1:9/${CANARY}/mcp?key=${CANARY}`, headers: { authorization: CANARY } },
+    };
+    gateway.rewrite(configuration({ publicSubjects: true, publicPrincipal: 'ann' }, late));
+    await until(() => heard.filter(({ subject }) => subject === SUBJECT_CREATED).length === 2, told);
+    const answer = await send(subjectExecute('late'), '{"tool":"count"}');
+    assert.equal(answer.json['outcome'], 'RESULT');
+    gateway.rewrite(configuration({ publicSubjects: true, publicPrincipal: 'ann' }));
+    await until(() => heard.filter(({ subject }) => subject === SUBJECT_DELETED).length === 2, told);
+    const created = heard
+      .filter(({ subject }) => subject === SUBJECT_CREATED)
+      .map(({ text }) => JSON.parse(text) as Json);
+    assert.deepEqual(
+      created.map(({ name }) => name),
+      ['late', 'remote'],
+    );
+    assert.equal(created[0]!['transport'], 'stdio');
+    assert.equal(created[0]!['command'], process.execPath);
+    assert.equal(created[1]!['url'], 'http://127.0.0.1:9');
+    const deleted = heard.filter(({ subject }) => subject === SUBJECT_DELETED).map(({ text }) => text);
+    assert.deepEqual(deleted, ['{"name":"late"}', '{"name":"remote"}']);
+    assert.ok(heard.every(({ text }) => !text.includes(CANARY)));
+    assert.equal(SUBJECT_CREATED, 'mcp.servers.created');
+    assert.equal(SUBJECT_DELETED, 'mcp.servers.deleted');
+    await assert.rejects(client.request(subjectExecute('late'), '{}', WAIT), /no responders/);
+  });
+
+  test('without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {
+    await gateway.dispose();
+    gateway = await node({ publicSubjects: true });
+    const refused = await execute('count');
+    assert.equal(refused.json['outcome'], 'REFUSED');
+    assert.equal((await execute('count', {}, KEY)).json['outcome'], 'RESULT');
+    await gateway.dispose();
+    gateway = await node({});
+    await assert.rejects(execute('count', {}, KEY), /no responders/);
+  });
+
+  test('a node without the secret of the cluster is refused with a reason', async () => {
+    await assert.rejects(
+      RunningGateway.start({
+        config: configuration({}),
+        env: { TRUNKLINE_CLUSTER_SECRET: 'short', LEDGER_CANARY: CANARY },
+      }),
+      /did not start[\s\S]*TL1701/,
+    );
+    await assert.rejects(
+      RunningGateway.start({ config: configuration({}), env: { LEDGER_CANARY: CANARY } }),
+      /did not start[\s\S]*TL1701/,
+    );
+  });
+});
+
+type Json = Record<string, unknown>;
+
+async function until(condition: () => boolean, told: () => string): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(told());
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
