@@ -6,20 +6,35 @@ const OUTBOX_BYTES = 16 * 1024;
 /** One for the process, because the kernel takes a small message at once; replaced when it did not. */
 let outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
 
-/** Writes a head, in latin1, and what follows it in one go. A small message costs one buffer that is there already. */
+/**
+ * Writes a whole message in one go: a head, in latin1, and what follows it. A small one costs one buffer, which is there
+ * already. Nothing else is written on the socket before the kernel has taken it.
+ */
 export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
+  // TLS keeps what it is given for a while.
+  if (head.length + partsBytes > OUTBOX_BYTES || 'encrypted' in socket) {
+    writePiece(socket, head, parts, partsBytes);
+    return;
+  }
+  socket.write(gathered(outbox, head, parts));
+  if (socket.writableLength > 0) outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
+}
+
+/** The same for a piece of a stream: many of them may wait for a client that does not read, so each has its own bytes. */
+export function writePiece(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
   const total = head.length + partsBytes;
   if (total <= OUTBOX_BYTES) {
-    // What TLS is given it may keep for a while.
-    const target = 'encrypted' in socket ? Buffer.allocUnsafe(total) : outbox;
-    let at = target.write(head, 0, 'latin1');
-    for (const part of parts) at += part.copy(target, at);
-    socket.write(target.subarray(0, at));
-    if (target === outbox && socket.writableLength > 0) outbox = Buffer.allocUnsafeSlow(OUTBOX_BYTES);
+    socket.write(gathered(Buffer.allocUnsafe(total), head, parts));
     return;
   }
   socket.cork();
   socket.write(head, 'latin1');
   for (const part of parts) socket.write(part);
   socket.uncork();
+}
+
+function gathered(target: Buffer, head: string, parts: readonly Buffer[]): Buffer {
+  let at = target.write(head, 0, 'latin1');
+  for (const part of parts) at += part.copy(target, at);
+  return target.subarray(0, at);
 }

@@ -168,6 +168,29 @@ describe('the lane for plain requests', () => {
     assert.ok(Number(seen[0]!.split(' ').at(-1)) <= Buffer.poolSize, seen[0]);
   });
 
+  test('fault:F18 what waits for a client that does not read is held in its own bytes and no more', async (t) => {
+    const { waiting, open } = await rig(t, {}, false);
+    const count = 20;
+    const clients = Array.from({ length: count }, open);
+    for (const { socket } of clients) {
+      socket.pause();
+      socket.write(post([], '{}', '/stream'));
+    }
+    await until(() => waiting.length === count);
+    const block = Buffer.alloc(256 * 1024, 'x');
+    const event = [Buffer.alloc(100, 'y')];
+    for (const passage of waiting) {
+      passage.open([]);
+      while (passage.pendingBytes === 0) passage.write([block]);
+    }
+    const before = process.memoryUsage().arrayBuffers;
+    for (let i = 0; i < 300; i++) for (const passage of waiting) passage.write(event);
+    const grown = process.memoryUsage().arrayBuffers - before;
+    // 110 bytes each on the wire, and what the pool that they are taken from has left over.
+    assert.ok(grown < count * 300 * 110 * 4, `${grown} bytes`);
+    for (const passage of waiting) passage.destroy();
+  });
+
   test('one request at a time: what comes ahead waits its turn, and no more of it is read than there is room for', async (t) => {
     const { waiting, seen, open } = await rig(t, { maxRequests: 10_000 }, false);
     const client = open();

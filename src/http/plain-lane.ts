@@ -15,6 +15,9 @@ export interface PlainLaneOptions {
   readonly onMalformed: () => void;
 }
 
+/** A client that goes by what it was told must not meet the end of the connection on its way, as `node:http` has it. */
+const KEEP_ALIVE_MARGIN_MS = 1_000;
+
 /**
  * Where every connection to a server of `node:http` begins (decision 022). Plain requests are read and answered here, at
  * a fraction of the cost; the rest is handed to that server, which stays the judge over everything odd.
@@ -35,7 +38,7 @@ export class PlainLane implements PlainTraffic {
     this.#options = options;
     this.maxRequests = options.maxRequests;
     this.heads = new AnswerHeads(options.keepAliveMs, options.maxRequests);
-    this.#idleTicks = Math.ceil(options.keepAliveMs / options.tickMs);
+    this.#idleTicks = Math.ceil((options.keepAliveMs + KEEP_ALIVE_MARGIN_MS) / options.tickMs);
     const event = options.encrypted ? 'secureConnection' : 'connection';
     this.#theirs = server.listeners(event) as ((socket: Socket) => void)[];
     server.removeAllListeners(event);

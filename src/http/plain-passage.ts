@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import type { AnswerHeads } from './answer-heads.ts';
-import { writeWhole } from './outbox.ts';
+import { writePiece, writeWhole } from './outbox.ts';
 import type { BodyTaker, Passage, PassageWatcher } from './passage.ts';
 import type { PlainHead } from './plain-head.ts';
 import type { Refusal, RefusalRenderer } from './refusal.ts';
@@ -111,14 +111,14 @@ export class PlainPassage implements Passage {
   open(headers: readonly string[]): void {
     if (this.begun || this.destroyed) return;
     this.begun = true;
-    writeWhole(this.socket, this.#connection.heads.chunked(200, headers, this.#keep), NOTHING, 0);
+    writePiece(this.socket, this.#connection.heads.chunked(200, headers, this.#keep), NOTHING, 0);
   }
 
   write(parts: readonly Buffer[]): void {
     if (this.#ended || this.destroyed) return;
     let length = 0;
     for (const part of parts) length += part.length;
-    if (length > 0) writeWhole(this.socket, `${length.toString(16)}\r\n`, [...parts, CRLF], length + CRLF.length);
+    if (length > 0) writePiece(this.socket, `${length.toString(16)}\r\n`, [...parts, CRLF], length + CRLF.length);
   }
 
   end(): void {
