@@ -2,18 +2,18 @@ import type { Clock } from '../model/clock.ts';
 import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Era, Message } from '../model/message.ts';
-import { errorAnswer, failureAnswer, notification, request, result } from '../protocol/compose.ts';
+import { errorAnswer, request, result } from '../protocol/compose.ts';
 import type { Range } from '../protocol/fields.ts';
 import { subscriptionId } from '../protocol/meta.ts';
 import { listsChangedBy } from '../protocol/methods.ts';
-import { spliceMessage, withId } from '../protocol/splice.ts';
-import { takesInput } from '../protocol/stateless/input-required.ts';
+import { spliceMessage } from '../protocol/splice.ts';
 import { relatedTask } from '../protocol/tasks/related-task.ts';
+import { Attribution } from './attribution.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { bodyField, ownId } from './identifiers.ts';
 import type { Pending } from './pending.ts';
+import { ServerAsks } from './server-asks.ts';
 import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
-import { isAboutTask, waitingForTask } from './waiting-for-task.ts';
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;
@@ -26,21 +26,8 @@ const MAX_HELD = 64;
 const GRACEFUL_END_MS = 1_000;
 /** Tasks of one connection whose progress is followed. */
 const MAX_LASTING = 256;
-/**
- * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As
- * long as any call may take by default; an answer to it, or to a ping that went after the cancellation, shows its end.
- */
-const WITHDRAWN_MS = 10 * 60_000;
 const METHOD_NOT_FOUND = -32601;
 const PING = request('ping', '0', null, 'stateful');
-
-/** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
-const OF_CONNECTION: ReadonlySet<string> = new Set([
-  'notifications/resources/updated',
-  'notifications/elicitation/complete',
-  'notifications/tasks/status',
-  'notifications/tasks',
-]);
 
 /** What is needed of the connection the messages came on. */
 interface Channel {
@@ -59,24 +46,17 @@ interface Deps<C> {
 }
 
 /**
- * What a server sends on its own: each message is given to the one exchange it belongs to, or to nobody. On a
- * request's own stream that is clear. On a pipe it is told by the token or subscription it names; the rest goes to
- * the newest call, and only where every call of the connection is of one session or principal.
- *
- * With a request it is stricter, because a question must reach nobody but the client it concerns: where several
- * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
- * there are several, or when one was taken back and the server has not shown that it knows.
+ * What a server sends on its own: each message is given to the one exchange it belongs to (`Attribution`), to the
+ * owner of the connection where it belongs to none, or to nobody.
  */
 export class ServerMessages<C extends Channel> {
   readonly #connection: C;
   readonly #deps: Deps<C>;
   readonly #pending: ReadonlyMap<number, Pending>;
-  /** The server's requests that wait for an answer, by id lexeme; the call each belongs to, if any. */
-  readonly #asks = new Map<string, Pending | null>();
+  readonly #asks: ServerAsks;
+  readonly #attribution: Attribution;
   /** Progress tokens of clients that outlive the answer, by our id. */
   readonly #lasting = new Map<number, { readonly token: string; readonly exchange: Exchange | null }>();
-  /** Clients' calls that were taken back and may still run, by our id; and when that was. */
-  readonly #withdrawn = new Map<number, number>();
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
@@ -84,6 +64,11 @@ export class ServerMessages<C extends Channel> {
     this.#connection = connection;
     this.#deps = deps;
     this.#pending = pending;
+    this.#attribution = new Attribution(connection, deps.clock, pending);
+    this.#asks = new ServerAsks({
+      answer: (parts) => connection.answer(parts),
+      tell: (message) => deps.owner.notified(connection, message),
+    });
   }
 
   get holding(): boolean {
@@ -112,17 +97,15 @@ export class ServerMessages<C extends Channel> {
     // Asked before there was any call: where the pipe is not one client's, it concerns none.
     for (const { message } of held) {
       if (isOneClient(this.#connection.tenancy)) this.#asked(message, 0);
-      else this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+      else this.#asks.answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
     }
   }
 
   /**
-   * A question of some call's is before its client: whatever else the server asks now would be as well its. Questions
-   * of a task name the task.
+   * A question of some call's is before its client: whatever else the server asks now would be as well its.
    */
   get engaged(): boolean {
-    for (const pending of this.#asks.values()) if (pending !== null && !isAboutTask(pending)) return true;
-    return false;
+    return this.#asks.engaged;
   }
 
   /**
@@ -132,7 +115,7 @@ export class ServerMessages<C extends Channel> {
   withdrawn(id: number, pending: Pending, era: Era): void {
     const { transport, tenancy } = this.#connection;
     if (era === 'stateless' || pending.exchange === null || transport.streamPerRequest || isOneClient(tenancy)) return;
-    this.#withdrawn.set(id, this.#deps.clock.now());
+    this.#attribution.withdrawn(id);
     const ping = this.#connection.post(PING);
     ping.pending.answer.then(
       () => this.late(id),
@@ -142,7 +125,7 @@ export class ServerMessages<C extends Channel> {
 
   /** The call that was taken back is over for the server: it answered all the same, or knows. */
   late(id: number): void {
-    this.#withdrawn.delete(id);
+    this.#attribution.late(id);
   }
 
   /**
@@ -158,20 +141,12 @@ export class ServerMessages<C extends Channel> {
 
   /** The attempt is lost, though its call may be made again: what it asked matters to nobody any more. */
   lost(pending: Pending): void {
-    for (const [id, asked] of this.#asks) {
-      if (asked !== pending) continue;
-      this.#asks.set(id, null);
-      callOff(id, asked);
-    }
+    this.#asks.lost(pending);
   }
 
   close(): void {
     this.#held = [];
-    for (const [id, asked] of this.#asks) {
-      if (asked !== null) callOff(id, asked);
-      else this.#deps.owner.notified(this.#connection, calledOff(id));
-    }
-    this.#asks.clear();
+    this.#asks.close();
   }
 
   #notified(message: Message, stream: number): void {
@@ -196,7 +171,7 @@ export class ServerMessages<C extends Channel> {
       } else dropped('unmatched');
       return;
     }
-    const pending = this.#attributed(message, stream);
+    const pending = this.#attribution.of(message, stream);
     if (pending !== null) pending.exchange?.emit(message, this.#flow(stream));
     else if (!announcesList) owner.notified(this.#connection, message);
   }
@@ -204,59 +179,6 @@ export class ServerMessages<C extends Channel> {
   /** What the message came on, where nobody else's messages come. */
   #flow(stream: number): Flow | null {
     return stream === 0 ? null : (this.#connection.transport.flow?.(stream) ?? null);
-  }
-
-  /** Whose message it is; null for nobody in particular. */
-  #attributed(message: Message, stream: number): Pending | null {
-    if (stream !== 0) return this.#pending.get(stream) ?? null;
-    const taskId = message.era === 'stateful' ? relatedTask(message) : null;
-    if (taskId !== null) {
-      const waiting = waitingForTask(this.#pending.values(), taskId);
-      // Without a session there is only the task itself to be asked through.
-      if (waiting !== null || this.#connection.tenancy.kind === 'principal') return waiting;
-    }
-    if (this.#connection.transport.streamPerRequest) return null;
-    if (OF_CONNECTION.has(message.method) || listsChangedBy(message.method).length > 0) return null;
-    if (isExclusive(this.#connection.tenancy)) return this.#newest();
-    return message.era === 'stateless' ? this.#only() : null;
-  }
-
-  /** Whose question it is; null for none of the calls in flight. */
-  #concerned(message: Message, stream: number): Pending | null | 'nobody knows' {
-    const { transport, tenancy } = this.#connection;
-    // A task names itself.
-    if (relatedTask(message) !== null) return this.#attributed(message, stream);
-    if (stream !== 0 || transport.streamPerRequest || !isExclusive(tenancy) || isOneClient(tenancy)) {
-      return this.#attributed(message, stream);
-    }
-    if (this.#newest() === null && !this.#someWithdrawn()) return null;
-    const only = this.#someWithdrawn() ? null : this.#only();
-    if (only === null) return 'nobody knows';
-    // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
-    return only.exchange!.takesInputRequired && !takesInput(only.method) ? null : only;
-  }
-
-  #someWithdrawn(): boolean {
-    const before = this.#deps.clock.now() - WITHDRAWN_MS;
-    for (const [id, at] of this.#withdrawn) if (at < before) this.#withdrawn.delete(id);
-    return this.#withdrawn.size > 0;
-  }
-
-  #newest(): Pending | null {
-    let newest: Pending | null = null;
-    for (const pending of this.#pending.values()) if (pending.exchange !== null) newest = pending;
-    return newest;
-  }
-
-  /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
-  #only(): Pending | null {
-    let only: Pending | null = null;
-    for (const pending of this.#pending.values()) {
-      if (pending.exchange === null || pending.method === 'subscriptions/listen' || isAboutTask(pending)) continue;
-      if (only !== null) return null;
-      only = pending;
-    }
-    return only;
   }
 
   #progress(message: Message, stream: number): void {
@@ -311,15 +233,15 @@ export class ServerMessages<C extends Channel> {
 
   /** Finds the one client that may be asked; nobody else ever sees the request. */
   #broker(message: Message, stream: number): void {
-    const pending = this.#concerned(message, stream);
+    const pending = this.#attribution.concerned(message, stream);
     if (pending === 'nobody knows') {
       this.#refuse(message, 'several calls are in flight, and nothing says which of them asks');
     } else if (pending !== null && pending.exchange !== null) {
       // A pipe does not say which call a question belongs to, if any.
       const likely = stream === 0 && isOneClient(this.#connection.tenancy) && relatedTask(message) === null;
-      this.#answerWith(message, pending, pending.exchange.ask(message, likely));
+      this.#asks.answerWith(message, pending, pending.exchange.ask(message, likely));
     } else if (isExclusive(this.#connection.tenancy)) {
-      this.#answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
+      this.#asks.answerWith(message, null, this.#deps.owner.asked(this.#connection, message));
     } else if (this.#connection.tenancy.kind === 'spare') {
       this.#held.push({ message, at: this.#deps.clock.now() });
     } else {
@@ -333,33 +255,6 @@ export class ServerMessages<C extends Channel> {
     if (message.era === 'stateless' && this.#connection.transport.streamPerRequest) return;
     this.#connection.answer([errorAnswer(message.id, METHOD_NOT_FOUND, text, null, message.era).bytes]);
   }
-
-  #answerWith(message: Message, pending: Pending | null, answer: Promise<Message>): void {
-    const id = message.id;
-    this.#asks.set(id, pending);
-    pending?.waits();
-    answer.then(
-      (given) => {
-        pending?.goesOn();
-        if (this.#asks.delete(id)) this.#connection.answer(withId(given, id));
-      },
-      (cause: unknown) => {
-        pending?.goesOn();
-        if (!this.#asks.delete(id)) return;
-        this.#connection.answer([refusal(id, cause).bytes]);
-      },
-    );
-  }
-}
-
-/** Takes a question back from the client, as the server would; it is over as soon as whoever keeps it lets go. */
-function callOff(id: string, asked: Pending): void {
-  asked.exchange?.emit(calledOff(id));
-}
-
-function calledOff(id: string): Message {
-  const params = `{"requestId":${id},"reason":"the connection it came on is lost"}`;
-  return notification('notifications/cancelled', params, 'stateful');
 }
 
 /** Hands the exchange a message in which the server names one of our ids, under the client's own. */
@@ -369,12 +264,4 @@ function emitFor(pending: Pending, message: Message, range: Range, lexeme: strin
 
 function replaced(message: Message, range: Range, lexeme: string): Message {
   return spliceMessage(message, [{ start: range.start, end: range.end, insert: Buffer.from(lexeme, 'latin1') }]);
-}
-
-/** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */
-function refusal(id: string, cause: unknown): Message {
-  if (!(cause instanceof GatewayError))
-    return errorAnswer(id, -32603, 'the client could not be asked', null, 'stateful');
-  if (cause.code !== 'MISSING_CAPABILITY') return failureAnswer(id, cause, 'stateful');
-  return errorAnswer(id, METHOD_NOT_FOUND, cause.message, null, 'stateful');
 }

@@ -1,0 +1,115 @@
+import type { Clock } from '../model/clock.ts';
+import type { Message } from '../model/message.ts';
+import { listsChangedBy } from '../protocol/methods.ts';
+import { takesInput } from '../protocol/stateless/input-required.ts';
+import { relatedTask } from '../protocol/tasks/related-task.ts';
+import type { Pending } from './pending.ts';
+import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
+import { isAboutTask, waitingForTask } from './waiting-for-task.ts';
+
+/**
+ * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As
+ * long as any call may take by default; an answer to it, or to a ping that went after the cancellation, shows its end.
+ */
+const WITHDRAWN_MS = 10 * 60_000;
+
+/** Notifications about the connection as a whole: on a pipe they belong to no call, whatever is in flight. */
+const OF_CONNECTION: ReadonlySet<string> = new Set([
+  'notifications/resources/updated',
+  'notifications/elicitation/complete',
+  'notifications/tasks/status',
+  'notifications/tasks',
+]);
+
+/** What is to be known of the connection that the messages came on. */
+interface Source {
+  readonly transport: { readonly streamPerRequest: boolean };
+  readonly tenancy: Tenancy;
+}
+
+/**
+ * Which of the calls in flight on one connection a message of its server belongs to. On a request's own stream that is
+ * clear. On a pipe it is told by what the message names; the rest goes to the newest call, and only where every call of
+ * the connection is of one session or principal.
+ *
+ * With a request it is stricter, because a question must reach nobody but the client it concerns: where several
+ * clients may share the pipe (a principal is not one client), it is put to the only call in flight, and refused when
+ * there are several, or when one was taken back and the server has not shown that it knows.
+ */
+export class Attribution {
+  readonly #source: Source;
+  readonly #clock: Clock;
+  readonly #pending: ReadonlyMap<number, Pending>;
+  /** Clients' calls that were taken back and may still run, by our id; and when that was. */
+  readonly #withdrawn = new Map<number, number>();
+
+  constructor(source: Source, clock: Clock, pending: ReadonlyMap<number, Pending>) {
+    this.#source = source;
+    this.#clock = clock;
+    this.#pending = pending;
+  }
+
+  /** The call was taken back and may still run. */
+  withdrawn(id: number): void {
+    this.#withdrawn.set(id, this.#clock.now());
+  }
+
+  /** The call that was taken back is over for the server: it answered all the same, or knows. */
+  late(id: number): void {
+    this.#withdrawn.delete(id);
+  }
+
+  /** Whose message it is; null for nobody in particular. */
+  of(message: Message, stream: number): Pending | null {
+    if (stream !== 0) return this.#pending.get(stream) ?? null;
+    const { transport, tenancy } = this.#source;
+    const taskId = message.era === 'stateful' ? relatedTask(message) : null;
+    if (taskId !== null) {
+      const waiting = waitingForTask(this.#pending.values(), taskId);
+      // Without a session there is only the task itself to be asked through.
+      if (waiting !== null || tenancy.kind === 'principal') return waiting;
+    }
+    if (transport.streamPerRequest) return null;
+    if (OF_CONNECTION.has(message.method) || listsChangedBy(message.method).length > 0) return null;
+    if (isExclusive(tenancy)) return this.#newest();
+    return message.era === 'stateless' ? this.#only() : null;
+  }
+
+  /** Whose question it is; null for none of the calls in flight. */
+  concerned(message: Message, stream: number): Pending | null | 'nobody knows' {
+    const { transport, tenancy } = this.#source;
+    // A task names itself.
+    if (relatedTask(message) !== null) return this.of(message, stream);
+    if (stream !== 0 || transport.streamPerRequest || !isExclusive(tenancy) || isOneClient(tenancy)) {
+      return this.of(message, stream);
+    }
+    if (this.#newest() === null && !this.#someWithdrawn()) return null;
+    const only = this.#someWithdrawn() ? null : this.#only();
+    if (only === null) return 'nobody knows';
+    // A list, say, asks nothing in the vocabulary of a client without a session: the question is no call's.
+    return only.exchange!.takesInputRequired && !takesInput(only.method) ? null : only;
+  }
+
+  #someWithdrawn(): boolean {
+    const before = this.#clock.now() - WITHDRAWN_MS;
+    for (const [id, at] of this.#withdrawn) if (at < before) this.#withdrawn.delete(id);
+    return this.#withdrawn.size > 0;
+  }
+
+  #newest(): Pending | null {
+    let newest: Pending | null = null;
+    for (const pending of this.#pending.values()) if (pending.exchange !== null) newest = pending;
+    return newest;
+  }
+
+  /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
+  #only(): Pending | null {
+    let only: Pending | null = null;
+    for (const pending of this.#pending.values()) {
+      if (pending.exchange === null || pending.method === 'subscriptions/listen' || isAboutTask(pending)) continue;
+      if (only !== null) return null;
+      only = pending;
+    }
+    return only;
+  }
+}

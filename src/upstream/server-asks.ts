@@ -1,0 +1,94 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
+import { withId } from '../protocol/splice.ts';
+import type { Pending } from './pending.ts';
+import { isAboutTask } from './waiting-for-task.ts';
+
+const METHOD_NOT_FOUND = -32601;
+
+export interface ServerAsksDeps {
+  readonly answer: (parts: readonly Buffer[]) => void;
+  /** Whoever was asked something that belongs to no call is to be told this. */
+  readonly tell: (message: Message) => void;
+}
+
+/**
+ * The requests of one server on one connection that wait for an answer, by id lexeme, each with the call it belongs to,
+ * if any. Of each the answer goes back once, or, when nobody can use it any more, whoever was asked is told.
+ */
+export class ServerAsks {
+  readonly #deps: ServerAsksDeps;
+  readonly #open = new Map<string, Pending | null>();
+
+  constructor(deps: ServerAsksDeps) {
+    this.#deps = deps;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** The call of this one, null for none; undefined where no such request waits. */
+  get(id: string): Pending | null | undefined {
+    return this.#open.get(id);
+  }
+
+  has(id: string): boolean {
+    return this.#open.has(id);
+  }
+
+  /** A question of some call's is open. Questions of a task name the task. */
+  get engaged(): boolean {
+    for (const pending of this.#open.values()) if (pending !== null && !isAboutTask(pending)) return true;
+    return false;
+  }
+
+  /** The answer to the request, when there is one. */
+  answerWith({ id }: Message, pending: Pending | null, answer: Promise<Message>): void {
+    this.#open.set(id, pending);
+    pending?.waits();
+    answer.then(
+      (given) => {
+        pending?.goesOn();
+        if (this.#open.delete(id)) this.#deps.answer(withId(given, id));
+      },
+      (cause: unknown) => {
+        pending?.goesOn();
+        if (this.#open.delete(id)) this.#deps.answer([refusal(id, cause).bytes]);
+      },
+    );
+  }
+
+  /** The call is lost: its questions are over as soon as whoever keeps them lets go. */
+  lost(pending: Pending): void {
+    for (const [id, asked] of this.#open) {
+      if (asked !== pending) continue;
+      this.#open.set(id, null);
+      pending.exchange?.emit(calledOff(id));
+    }
+  }
+
+  /** There is nobody left who could be answered. */
+  close(): void {
+    for (const [id, asked] of this.#open) {
+      if (asked === null) this.#deps.tell(calledOff(id));
+      else asked.exchange?.emit(calledOff(id));
+    }
+    this.#open.clear();
+  }
+}
+
+/** As the server would take its question back from the client. */
+function calledOff(id: string): Message {
+  const params = `{"requestId":${id},"reason":"the connection it came on is lost"}`;
+  return notification('notifications/cancelled', params, 'stateful');
+}
+
+/** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */
+function refusal(id: string, cause: unknown): Message {
+  if (!(cause instanceof GatewayError))
+    return errorAnswer(id, -32603, 'the client could not be asked', null, 'stateful');
+  if (cause.code !== 'MISSING_CAPABILITY') return failureAnswer(id, cause, 'stateful');
+  return errorAnswer(id, METHOD_NOT_FOUND, cause.message, null, 'stateful');
+}
