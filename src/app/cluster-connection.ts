@@ -8,6 +8,8 @@ export interface ClusterConnection {
   readonly state: SharedState;
   /** The operator's name for this node. */
   readonly node: string;
+  /** Default: fence. */
+  readonly onBusLoss?: 'fence' | 'serve';
   /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
   readonly key: Buffer;
   /** What the bus stands on, for the public subjects of other programs; absent where there are none. */

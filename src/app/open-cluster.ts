@@ -37,6 +37,7 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
     state: new NatsSharedState({ wire, core, jetStream, clock: systemClock }),
     node,
     key: keys.keys('sealing')[0]!.key,
+    onBusLoss: settings.onBusLoss,
     wire,
     close: () => bus.close(),
   };

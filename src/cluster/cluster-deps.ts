@@ -24,6 +24,8 @@ export interface ClusterDeps {
   /** The operator's name for this node. */
   readonly node: string;
   readonly version: string;
+  /** Whether what is owned is served on while the bus is gone, at the risk of two owners. Default: fence. */
+  readonly onBusLoss?: 'fence' | 'serve';
   /** Known to all nodes and nobody else. */
   readonly key: Buffer;
   /** This node's gateway. */

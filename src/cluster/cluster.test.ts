@@ -224,3 +224,72 @@ test('a node that drains takes nothing new, and others have at once what it owne
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
     assert.ok(nodes.clock.now() - leftAt < 500, `${nodes.clock.now() - leftAt} ms`);
   }));
+
+test('fault:F28: with onBusLoss serve what is owned is served on, and given up when somebody else has taken it', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const a = await nodes.join('a', [server], { onBusLoss: 'serve' });
+    const b = await nodes.join('b', [server]);
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    await nodes.until(call(a, 'memory', new TestExchange('two')));
+    a.cut();
+    await nodes.pass(5_000);
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
+    a.restore();
+    await nodes.pass(2_000);
+    assert.deepEqual(a.local.surrendered, ['memory one']);
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('two')))), '{"node":"a"}');
+  }));
+
+test('different definitions of one server: calls go to the one that most nodes have, from everywhere', () =>
+  bench(async (nodes) => {
+    const one = serverNamed('memory', { isolation: 'shared', timeoutMs: 1_000 });
+    const other = serverNamed('memory', { isolation: 'shared', timeoutMs: 2_000 });
+    const a = await nodes.join('a', [one]);
+    assert.deepEqual(a.cluster.conflicts, []);
+    const b = await nodes.join('b', [other]);
+    assert.equal(textOf(await nodes.until(call(b, 'memory'))), '{"node":"a"}');
+    const c = await nodes.join('c', [other]);
+    for (const node of [a, b, c]) {
+      assert.deepEqual(node.cluster.conflicts, [{ server: 'memory', sides: [['b', 'c'], ['a']] }]);
+    }
+    assert.match(textOf(await nodes.until(call(a, 'memory'))), /"node":"[bc]"/);
+    assert.equal(textOf(await nodes.until(call(b, 'memory'))), '{"node":"b"}');
+    assert.equal(a.cluster.upstreams.servers()[0]?.timeoutMs, 2_000);
+  }));
+
+test('load is spread by use: a node that joins takes new sessions at once, and old ones stay where they are', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('files', { transport: remoteSpec });
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [server]);
+    const servedBy = async (session: string) => textOf(await nodes.until(call(a, 'files', new TestExchange(session))));
+    for (const session of ['s1', 's2', 's3']) assert.equal(await servedBy(session), '{"node":"b"}');
+    b.local.keeps = true;
+    for (let i = 0; i < 4; i++) void call(a, 'files', new TestExchange('s1'));
+    await nodes.pass(600);
+    b.local.keeps = false;
+    await nodes.join('c', [server]);
+    const news = await Promise.all(['n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8'].map(servedBy));
+    assert.ok(news.includes('{"node":"c"}'), news.join());
+    assert.equal(await servedBy('s2'), '{"node":"b"}');
+    for (const { end } of b.local.calls) end(answer(result('1', '{}', 'stateful')));
+    await nodes.pass(100);
+  }));
+
+test('a call for an earlier life of a node, or an earlier owner, is not begun', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session' });
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [server]);
+    await nodes.until(call(a, 'memory', new TestExchange('one')));
+    b.cut();
+    await nodes.pass(5_000);
+    b.restore();
+    await nodes.pass(1_500);
+    const before = b.local.calls.length;
+    assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"b"}');
+    assert.equal(b.local.calls.length, before + 1);
+  }));

@@ -71,6 +71,7 @@ export class Cluster {
       logger,
       peer: bus.peer,
       node,
+      serveOn: () => deps.onBusLoss === 'serve' && bus.status.state !== 'connected',
       over: () => this.#fenced(),
       regained: (how) => this.#regained(how),
     });

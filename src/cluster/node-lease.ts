@@ -20,6 +20,8 @@ export interface NodeLeaseDeps {
   readonly logger: Logger;
   readonly peer: string;
   readonly node: string;
+  /** What is owned is served on, whatever the lease says, while this is true: the operator wants it so. */
+  readonly serveOn: () => boolean;
   /** The lease is over, by our own clock. */
   readonly over: () => void;
   /** It is ours, for the first time or again. What it covers counts only when this has resolved. */
@@ -57,7 +59,7 @@ export class NodeLease {
 
   /** Now, at this instant. */
   get held(): boolean {
-    return this.#settled && this.#deps.clock.now() < this.#until;
+    return this.#settled && (this.#deps.clock.now() < this.#until || this.#deps.serveOn());
   }
 
   /** The store has it in this life; 0 before. */
@@ -143,11 +145,11 @@ export class NodeLease {
   }
 
   #watch(): void {
-    const { clock, over } = this.#deps;
+    const { clock, over, serveOn } = this.#deps;
     this.#stopWatching();
     const left = this.#until - clock.now();
-    this.#stopWatching = clock.after(Math.max(0, left), () => {
-      if (clock.now() < this.#until) this.#watch();
+    this.#stopWatching = clock.after(left > 0 ? left : RENEW_MS, () => {
+      if (clock.now() < this.#until || serveOn()) this.#watch();
       else if (this.#settled) {
         this.#settled = false;
         over();

@@ -64,6 +64,7 @@ class ClusterReader {
       secrets: this.#secretsOfCluster(),
       credentials: this.#credentials(addresses),
       tls: this.#tls(),
+      onBusLoss: this.#text('onBusLoss') === 'serve' ? 'serve' : 'fence',
       publicSubjects: this.#root !== null && flag(this.#root, 'publicSubjects'),
       publicPrincipal,
     };

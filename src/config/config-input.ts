@@ -281,6 +281,8 @@ interface ConfigCluster {
   readonly credentials?: string | undefined;
   /** TLS towards NATS; with `tls://` also without this. */
   readonly tls?: ConfigClusterTls | undefined;
+  /** What a node does with what only one may own, while it does not reach NATS: refuse calls to it, or go on with what it owns already, at the risk that another node does the same. */
+  readonly onBusLoss?: 'fence' | 'serve' | undefined;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS. */
   readonly publicSubjects?: boolean | undefined;
   /** The agent that programs are there who show no key; without it they are refused. */

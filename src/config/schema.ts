@@ -196,6 +196,13 @@ const settingsShape = {
         })
         .optional()
         .describe('TLS towards NATS; with `tls://` also without this.'),
+      onBusLoss: z
+        .enum(['fence', 'serve'])
+        .default('fence')
+        .optional()
+        .describe(
+          'What a node does with what only one may own, while it does not reach NATS: refuse calls to it, or go on with what it owns already, at the risk that another node does the same.',
+        ),
       publicSubjects: z
         .boolean()
         .default(false)

@@ -4,7 +4,7 @@ import { MemoryHub, type MemoryWire } from '../../src/bus/memory-wire.ts';
 import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
-import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import type { ClusterDeps, LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -222,7 +222,7 @@ export class ClusterBench {
   readonly state = new MemorySharedState(this.clock);
   readonly nodes: PlayedNode[] = [];
 
-  async join(id: string, servers: readonly Server[], begins = true): Promise<PlayedNode> {
+  async join(id: string, servers: readonly Server[], more: Partial<ClusterDeps> = {}): Promise<PlayedNode> {
     const { clock } = this;
     const wire = this.hub.open();
     const keys = new KeyRing([SECRET]);
@@ -241,6 +241,7 @@ export class ClusterBench {
         key: KEY,
         events,
         watchLoop: false,
+        ...more,
       },
       () => local,
     );
@@ -254,10 +255,8 @@ export class ClusterBench {
     };
     this.nodes.push(node);
     await cluster.apply(new Map(servers.map((server) => [server.name, server])));
-    if (begins) {
-      cluster.start();
-      await this.pass(800);
-    }
+    cluster.start();
+    await this.pass(800);
     return node;
   }
 
