@@ -12,6 +12,7 @@ import type { ClusterConnection } from './cluster-connection.ts';
 import { openCluster } from './open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
+import { truthPath } from './truth-path.ts';
 
 const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 
@@ -36,8 +37,8 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: true, app: new App(await buildRooms(options, loaded, folder, await clusterOf(options, state))) };
   } catch (error) {
     folder?.release();
-    if (folder !== null && error instanceof TruthError) {
-      const file = folder.file('truth.db');
+    if (error instanceof TruthError) {
+      const file = truthPath(options, state);
       return { ok: false, problem: { kind: 'truth', file, message: `${file}: ${error.message}`, remedy: RESTORE } };
     }
     if (!(error instanceof TruthUnusable)) throw error;

@@ -24,6 +24,8 @@ export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
   statuses(): Promise<readonly ServerStatus[]>;
+  /** What should run and does not, or could not be read. */
+  desiredProblems(): Promise<readonly string[]>;
   tools(): Promise<readonly ListedTool[]>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
   call(server: string, tool: string, argumentsJson: string): Promise<string>;
@@ -58,6 +60,10 @@ class RemoteAccess implements GatewayAccess {
 
   async statuses(): Promise<readonly ServerStatus[]> {
     return (JSON.parse(await this.#client.get('/api/v1/servers')) as { servers: ServerStatus[] }).servers;
+  }
+
+  async desiredProblems(): Promise<readonly string[]> {
+    return (JSON.parse(await this.#client.get('/api/v1/gateway')) as { desiredProblems: string[] }).desiredProblems;
   }
 
   async tools(): Promise<readonly ListedTool[]> {
@@ -98,6 +104,10 @@ class OwnAccess implements GatewayAccess {
       if (!waiting || performance.now() > end) return statuses;
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
     }
+  }
+
+  async desiredProblems(): Promise<readonly string[]> {
+    return this.#app.facts().desiredProblems;
   }
 
   async tools(): Promise<readonly ListedTool[]> {

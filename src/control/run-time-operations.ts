@@ -24,6 +24,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
   no_such_session: 404,
   disabled_by_definition: 409,
   store_full: 507,
+  outcome_unknown: 503,
   store_unavailable: 503,
 };
 

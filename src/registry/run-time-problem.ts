@@ -19,6 +19,8 @@ export type RunTimeCode =
   | 'disabled_by_definition'
   /** The disk takes nothing. */
   | 'store_full'
+  /** The store broke off in the middle: whether the change was made could not be found out. */
+  | 'outcome_unknown'
   /** The store cannot be read or written for another reason. */
   | 'store_unavailable';
 
@@ -40,6 +42,10 @@ export class RunTimeProblem extends Error {
 /** What the store throws, as a refusal of the change; anything else as it is. */
 export function storeProblem(error: unknown): unknown {
   if (!(error instanceof TruthError)) return error;
+  if (error.fault === 'unknown') {
+    const message = `whether it was changed is not known; what is there is read again soon: ${error.message}`;
+    return new RunTimeProblem('outcome_unknown', message, { cause: error });
+  }
   const code = error.fault === 'full' ? 'store_full' : 'store_unavailable';
   return new RunTimeProblem(code, `nothing was changed: ${error.message}`, { cause: error });
 }

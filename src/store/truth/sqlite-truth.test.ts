@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,4 +56,49 @@ test('a file of a later version is left alone', async () => {
     () => open('later.db'),
     (error) => error instanceof TruthUnusable && /version 99/.test(error.message) && error.file === path,
   );
+});
+
+test('two gateways have one file open: both make it, each sees what the other did, and one of two first ones wins', async () => {
+  const one = open('shared.db');
+  const two = open('shared.db');
+  const first = (value: string) => [{ kind: 'put', collection: 'c', key: 'first', value, expected: null }] as const;
+  const both = await Promise.all([one.apply(first('1')), two.apply(first('2'))]);
+  assert.deepEqual(both.map(({ ok }) => ok).sort(), [false, true]);
+  await two.apply([{ kind: 'put', collection: 'c', key: 'more', value: '3' }]);
+  const { revision, records } = await one.read(['c']);
+  assert.equal(revision, 2);
+  assert.deepEqual([...records.get('c')!.keys()], ['first', 'more']);
+  await one.close();
+  await two.close();
+  const again = open('shared.db');
+  assert.equal((await again.read(['c'])).records.get('c')!.size, 2);
+  await again.close();
+});
+
+test('a file that another process changes without a pause is never taken for a damaged one', async (t) => {
+  const path = join(folder, 'busy.db');
+  const writer = spawn(process.execPath, [
+    join(import.meta.dirname, '../../../test/faults/truth-writer.ts'),
+    path,
+    '0',
+  ]);
+  t.after(() => writer.kill('SIGKILL'));
+  const ended = new Promise((done) => writer.once('exit', done));
+  let over = false;
+  void ended.then(() => {
+    over = true;
+  });
+  let openings = 0;
+  while (!over) {
+    const truth = open('busy.db');
+    await truth.read(['server', 'suspended']);
+    await truth.close();
+    openings++;
+    await new Promise((done) => setImmediate(done));
+  }
+  assert.equal(await ended, 0);
+  assert.ok(openings > 0);
+  const truth = open('busy.db');
+  assert.ok((await truth.read(['server'])).records.get('server')!.size > 0);
+  await truth.close();
 });

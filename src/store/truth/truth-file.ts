@@ -15,6 +15,8 @@ import { TruthError, type TruthFault } from './truth.ts';
 import { migrate, UnknownVersion } from './truth-migrations.ts';
 import { checkWhole, type Whole } from './truth-whole.ts';
 
+const BUSY_MS = 2_000;
+
 /** The truth cannot be used as it is on disk. Nothing was changed; the gateway does not start on it (F35). */
 export class TruthUnusable extends Error {
   readonly file: string;
@@ -95,7 +97,8 @@ function openFile(path: string): OpenedTruth {
   const db = new DatabaseSync(path);
   try {
     // With EXTRA the end of the journal is on disk too: an acknowledged change is not taken back after a power cut.
-    db.exec('PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA; PRAGMA busy_timeout = 1000;');
+    // Another process of the same data folder may be writing: that takes milliseconds.
+    db.exec(`PRAGMA busy_timeout = ${BUSY_MS}; PRAGMA journal_mode = DELETE; PRAGMA synchronous = EXTRA;`);
     migrate(db);
     // Fails where a damaged header says that this version of SQLite may not write.
     db.exec('BEGIN IMMEDIATE; ROLLBACK');
@@ -109,7 +112,8 @@ function openFile(path: string): OpenedTruth {
 /** Copies the open database beside it, checks the copy, and puts it in the place of the one before. */
 export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void> {
   const target = snapshotPath(path);
-  const fresh = `${target}.new`;
+  // Of this process: another may take one at the same time.
+  const fresh = `${target}.${process.pid}.new`;
   rmSync(fresh, { force: true });
   closeSync(openSync(fresh, 'wx', 0o600));
   try {

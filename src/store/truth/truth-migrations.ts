@@ -20,7 +20,8 @@ export function migrate(db: DatabaseSync): void {
   if (version === MIGRATIONS.length) return;
   db.exec('BEGIN IMMEDIATE');
   try {
-    for (const step of MIGRATIONS.slice(version)) db.exec(step);
+    // Another process may have been faster.
+    for (const step of MIGRATIONS.slice(versionOf(db))) db.exec(step);
     db.exec(`PRAGMA user_version = ${MIGRATIONS.length}; COMMIT`);
   } catch (error) {
     if (db.isTransaction) db.exec('ROLLBACK');

@@ -47,8 +47,22 @@ export function believed(row: TruthRow): TruthRow {
   return row;
 }
 
-/** Looks at every page and every record of an open file of the newest version. Throws TruthError. */
+/** Looks at every page and every record of an open file of the newest version, at one instant. Throws TruthError. */
 export function checkWhole(db: DatabaseSync): Whole {
+  return atOneInstant(db, () => checkedWhole(db));
+}
+
+/** Another process may change the file meanwhile: what is read in here belongs together all the same. */
+export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
+  db.exec('BEGIN');
+  try {
+    return read();
+  } finally {
+    if (db.isTransaction) db.exec('COMMIT');
+  }
+}
+
+function checkedWhole(db: DatabaseSync): Whole {
   const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
   if (check.quick_check !== 'ok') throw damaged(check.quick_check);
   const whole = readWhole(db);

@@ -1,6 +1,6 @@
 /*
  * The port of durable truth: what was decided while the gateway ran and must outlive it (servers added at run time,
- * suspensions, pins). SQLite implements it here; PostgreSQL can under the same suite (truth.contract.ts).
+ * suspensions, pins). SQLite implements it for one node, PostgreSQL for a cluster, under one suite (truth.contract.ts).
  *
  * It holds records by collection and key and knows nothing of what they mean. Each concern has a small port of its own
  * over it, so that a second database is one class and not one for every concern.
@@ -58,7 +58,7 @@ export interface Truth {
   list(collection: string, options?: ListOptions): Promise<readonly TruthRecord[]>;
   /**
    * All of the writes or none, durable when it resolves. Rejects with TruthError where the database does not take it;
-   * nothing was written then.
+   * nothing was written then, unless the fault is `unknown`.
    */
   apply(writes: readonly TruthWrite[]): Promise<Applied>;
   close(): Promise<void>;
@@ -79,9 +79,10 @@ export const TRUTH_LIMITS = { keyBytes: 1_024, valueBytes: 1024 * 1024, writes: 
 
 /**
  * Why the truth could not be read or written. `full`: the disk takes no more. `lost`: the file is gone or is another
- * than the one opened. `damaged`: what was read is not what was written. `unavailable`: all else.
+ * than the one opened. `damaged`: what was read is not what was written. `unknown`: whether a change was made could not
+ * be found out. `unavailable`: all else.
  */
-export type TruthFault = 'full' | 'lost' | 'damaged' | 'unavailable';
+export type TruthFault = 'full' | 'lost' | 'damaged' | 'unknown' | 'unavailable';
 
 export class TruthError extends Error {
   readonly fault: TruthFault;
