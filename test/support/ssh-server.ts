@@ -1,11 +1,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SshSpec } from '../../src/model/server.ts';
+import { freePort } from './free-port.ts';
 
 /** A real sshd of the test's own, on loopback, that lets the present user in with one key. */
 export class SshServer implements AsyncDisposable {
@@ -77,21 +77,5 @@ export class SshServer implements AsyncDisposable {
     this.#daemon.kill('SIGTERM');
     if (this.#daemon.exitCode === null && this.#daemon.signalCode === null) await once(this.#daemon, 'exit');
     rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
-/** Below the range that the kernel gives to outgoing connections. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const probe = createServer();
-    const free = await new Promise<boolean>((resolve) => {
-      probe.once('error', () => resolve(false));
-      probe.listen(port, '127.0.0.1', () => resolve(true));
-    });
-    if (!free) continue;
-    probe.close();
-    await once(probe, 'close');
-    return port;
   }
 }

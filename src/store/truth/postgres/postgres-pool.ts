@@ -1,0 +1,140 @@
+import type { Pool, PoolClient } from 'pg';
+import type { Clock } from '../../../model/clock.ts';
+import { TruthError } from '../truth.ts';
+import { MIGRATIONS, migrate } from './postgres-migrations.ts';
+
+/** `pg_xact_status`, which tells what became of a change, is of 10; the type of its argument of 13. */
+const OLDEST = 130_000;
+const MOST_CONNECTIONS = 4;
+const CONNECT_MS = 5_000;
+const IDLE_MS = 60_000;
+const STATEMENT_MS = 10_000;
+/** Of one piece of work, connecting included; longer than the server's own limit of a statement. */
+const WORK_MS = 15_000;
+
+export interface PostgresOptions {
+  /** `postgresql://user:password@host:port/database?sslmode=…` */
+  readonly url: string;
+  /** Where the tables are; made where it is missing. */
+  readonly schema: string;
+  readonly clock: Clock;
+}
+
+/**
+ * The connections to one database, of which the tables are at their newest version. Made when first needed, and anew
+ * after a failure: a database that is away costs whoever asks an error, and is asked again by the next.
+ */
+export class PostgresPool {
+  readonly #options: PostgresOptions;
+  #opening: Promise<Pool> | null = null;
+  #closed = false;
+
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+  }
+
+  /** Runs with a connection of its own, and ends after 15 s at the latest. Rejects with what went wrong. */
+  async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
+    const opening = (this.#opening ??= this.#open());
+    let disarm = () => {};
+    const late = new Promise<never>((_, reject) => {
+      disarm = this.#options.clock.after(WORK_MS, () => {
+        this.#forget(opening);
+        reject(new TruthError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`));
+      });
+    });
+    try {
+      return await Promise.race([this.#work(opening, work), late]);
+    } finally {
+      disarm();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const opening = this.#opening;
+    this.#opening = null;
+    await opening?.then(
+      (pool) => pool.end(),
+      () => {},
+    );
+  }
+
+  async #work<T>(opening: Promise<Pool>, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+    let pool: Pool;
+    try {
+      pool = await opening;
+    } catch (error) {
+      this.#forget(opening);
+      throw error;
+    }
+    return lent(pool, work);
+  }
+
+  /** Its connections are of no use: the next who asks gets others. */
+  #forget(opening: Promise<Pool>): void {
+    if (this.#opening === opening) this.#opening = null;
+    opening.then(
+      (pool) => void pool.end().catch(() => {}),
+      () => {},
+    );
+  }
+
+  async #open(): Promise<Pool> {
+    const { url, schema } = this.#options;
+    const { default: pg } = await import('pg');
+    const pool = new pg.Pool({
+      connectionString: url,
+      max: MOST_CONNECTIONS,
+      connectionTimeoutMillis: CONNECT_MS,
+      idleTimeoutMillis: IDLE_MS,
+      keepAlive: true,
+      application_name: 'trunkline',
+      options: `-c search_path=${schema}`,
+      statement_timeout: STATEMENT_MS,
+      query_timeout: WORK_MS,
+    });
+    // Of one that waits in the pool: it is thrown away, and whoever works with another is told there.
+    pool.on('error', ignore);
+    try {
+      await lent(pool, (connection) => this.#prepare(connection));
+      return pool;
+    } catch (error) {
+      void pool.end().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #prepare(connection: PoolClient): Promise<void> {
+    const { schema } = this.#options;
+    const { rows } = await connection.query('SHOW server_version_num');
+    if (Number(rows[0].server_version_num) < OLDEST) {
+      throw new TruthError('unavailable', 'the database is older than PostgreSQL 13; use a newer one');
+    }
+    const version = await migrate(connection, schema);
+    if (version === null) return;
+    throw new TruthError(
+      'unavailable',
+      `its tables have version ${version}, and this Trunkline knows up to ${MIGRATIONS.length}; run the newer one`,
+    );
+  }
+}
+
+/** Works with one of its connections. One that was in the middle of something when it failed is given to nobody else. */
+async function lent<T>(pool: Pool, work: (connection: PoolClient) => Promise<T>): Promise<T> {
+  const connection = await pool.connect();
+  // That it broke is told to the statement under way; this is said besides.
+  connection.on('error', ignore);
+  let failed = true;
+  try {
+    const done = await work(connection);
+    failed = false;
+    return done;
+  } finally {
+    connection.removeListener('error', ignore);
+    connection.release(failed);
+  }
+}
+
+function ignore(): void {}

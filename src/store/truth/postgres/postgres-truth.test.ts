@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { connect, createServer, type Socket } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import pg from 'pg';
+import { PostgresServer } from '../../../../test/support/postgres-server.ts';
+import { systemClock } from '../../../model/clock.ts';
+import { pinRecordsContract } from '../pin-records.contract.ts';
+import { truthContract } from '../truth.contract.ts';
+import { TruthPins } from '../truth-pins.ts';
+import { PostgresTruth } from './postgres-truth.ts';
+
+const change = (value: string) => [{ kind: 'put', collection: 'c', key: 'k', value }] as const;
+
+describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
+  let server: PostgresServer;
+  const opened: PostgresTruth[] = [];
+  before(async () => {
+    server = await PostgresServer.start();
+  });
+  after(async () => {
+    for (const truth of opened) await truth.close();
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  function open(schema: string, url = server.url): PostgresTruth {
+    const truth = new PostgresTruth({ url, schema, clock: systemClock });
+    opened.push(truth);
+    return truth;
+  }
+
+  /** As somebody with other tools would. */
+  async function run(statement: string): Promise<void> {
+    const client = new pg.Client(server.url);
+    await client.connect();
+    await client.query(statement);
+    await client.end();
+  }
+
+  truthContract('PostgreSQL', { open });
+  pinRecordsContract('PostgreSQL', { open: (name) => new TruthPins(open(name)) });
+
+  test('eight nodes that migrate at once wait for each other, and see what one of them writes', async () => {
+    const nodes = Array.from({ length: 8 }, () => open('migrating'));
+    await Promise.all(nodes.map((node) => node.read(['c'])));
+    assert.deepEqual(await nodes[0]!.apply(change('1')), { ok: true, revision: 1 });
+    for (const node of nodes) assert.equal((await node.get('c', 'k'))?.value, '1');
+  });
+
+  test('changes of several nodes are one after the other: no revision is given twice', async () => {
+    const nodes = [open('racing'), open('racing'), open('racing')];
+    const applied = await Promise.all(
+      Array.from({ length: 60 }, (_, i) =>
+        nodes[i % 3]!.apply([{ kind: 'put', collection: 'c', key: `${i}`, value: '0' }]),
+      ),
+    );
+    assert.deepEqual(
+      applied.map((one) => (one.ok ? one.revision : 0)).sort((a, b) => a - b),
+      Array.from({ length: 60 }, (_, i) => i + 1),
+    );
+  });
+
+  test('tables of a later version are refused with what to do, and left alone', async () => {
+    await open('later').apply(change('1'));
+    await run('INSERT INTO later.version VALUES (99)');
+    await assert.rejects(open('later').read(['c']), {
+      fault: 'unavailable',
+      message: /its tables have version 99, .*; run the newer one/,
+    });
+  });
+
+  test('what somebody else changed in the tables is not believed', async () => {
+    const truth = open('edited');
+    await truth.apply(change('1'));
+    await run(`UPDATE edited.records SET value = '2'`);
+    await assert.rejects(truth.read(['c']), { fault: 'damaged' });
+    await assert.rejects(truth.apply(change('3')), { fault: 'damaged' });
+  });
+
+  test('an error names the database and no password', async () => {
+    const truth = open('away', 'postgresql://someone:geheim@127.0.0.1:9/none');
+    await assert.rejects(truth.read(['c']), (error: Error) => {
+      assert.match(error.message, /PostgreSQL at 127\.0\.0\.1:9\/none: .*ECONNREFUSED/);
+      assert.doesNotMatch(error.message, /geheim/);
+      return true;
+    });
+  });
+
+  test('COMMIT that reached the database without an answer counts as what the database says of it', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const truth = open('cut', server.urlAt(line.port));
+    await truth.apply(change('0'));
+    line.cut = 'after';
+    assert.deepEqual(await truth.apply(change('made')), { ok: true, revision: 2 });
+    line.cut = 'before';
+    await assert.rejects(truth.apply(change('not made')), { fault: 'unavailable' });
+    assert.equal((await truth.get('c', 'k'))?.value, 'made');
+  });
+
+  test('where the database cannot be asked either, the change is neither done nor not done', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const truth = open('gone', server.urlAt(line.port));
+    await truth.apply(change('0'));
+    line.cut = 'for good';
+    await assert.rejects(truth.apply(change('1')), { fault: 'unknown', message: /Look before you repeat it/ });
+  });
+
+  test('a restarted database is found again, with all that was acknowledged', async () => {
+    const truth = open('restarted');
+    await truth.apply(change('1'));
+    await server.kill();
+    await assert.rejects(truth.read(['c']), { fault: 'unavailable' });
+    await server.run();
+    assert.equal((await truth.get('c', 'k'))?.value, '1');
+    assert.deepEqual(await truth.apply(change('2')), { ok: true, revision: 2 });
+  });
+});
+
+/** A way to the database that breaks around a COMMIT. */
+class CutAtCommit {
+  /** `after`: it gets through, its answer does not. `for good`: like `after`, and nobody gets through any more. */
+  cut: 'never' | 'before' | 'after' | 'for good' = 'never';
+  readonly #target: number;
+  #shut = false;
+  readonly #server = createServer((near) => this.#carry(near));
+
+  static async start(t: { after(done: () => void): void }, target: number): Promise<CutAtCommit> {
+    const line = new CutAtCommit(target);
+    await new Promise<void>((done) => line.#server.listen(0, '127.0.0.1', done));
+    t.after(() => void line.#server.close());
+    return line;
+  }
+
+  private constructor(target: number) {
+    this.#target = target;
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port;
+  }
+
+  #carry(near: Socket): void {
+    if (this.#shut) {
+      near.destroy();
+      return;
+    }
+    const far = connect(this.#target, '127.0.0.1');
+    near.on('error', () => {}).on('close', () => far.destroy());
+    far.on('error', () => {}).on('close', () => near.destroy());
+    let muted = false;
+    far.on('data', (bytes) => {
+      if (muted) near.destroy();
+      else near.write(bytes);
+    });
+    near.on('data', (bytes) => {
+      const { cut } = this;
+      if (cut === 'never' || !bytes.includes('COMMIT')) {
+        far.write(bytes);
+        return;
+      }
+      this.cut = 'never';
+      this.#shut = cut === 'for good';
+      if (cut === 'before') near.destroy();
+      else {
+        muted = true;
+        far.write(bytes);
+      }
+    });
+  }
+}
