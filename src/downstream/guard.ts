@@ -6,6 +6,6 @@ export function guard(context: RequestContext, logger: Logger, work: Promise<voi
   work?.catch((error: unknown) => {
     const reason = error instanceof Error ? (error.stack ?? error.message) : String(error);
     logger.error('request_failed', { path: context.path, reason });
-    context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+    context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
   });
 }

@@ -323,7 +323,7 @@ export class Listener {
       handler(context);
     } catch (error) {
       this.#log.error('request_failed', { path: context.path, reason: (error as Error).stack ?? String(error) });
-      context.refuse({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+      context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
     }
   }
 

@@ -187,6 +187,12 @@ export class RequestContext implements PassageWatcher {
     this.#passage.sendAndClose(refusal, this.render);
   }
 
+  /** After a defect: where an answer had been begun nobody knows how far it got, so that the connection ends behind it. */
+  fail(refusal: Refusal): void {
+    if (this.#answered) this.#passage.socket.destroySoon();
+    else this.refuse(refusal);
+  }
+
   /** Begins an event stream as the answer. */
   openSse(headers: readonly string[] = NONE): SseWriter {
     this.#begin();

@@ -75,6 +75,7 @@ export class Dispatcher implements CallOwner {
   }
 
   answered(call: Call, message: Message): void {
+    call.mayHaveRun = true;
     this.#deps.answered();
     this.#ejection.answered();
     if (message.kind === 'error' && !call.refreshed && errorCode(message) === HEADER_MISMATCH)
@@ -151,17 +152,21 @@ export class Dispatcher implements CallOwner {
   }
 
   async #dispatchLater(call: Call): Promise<void> {
+    let connection: Connection;
     try {
-      const connection = await this.#deps.connection(call.exchange.client, placedAs(call));
-      if (!call.done) this.#send(connection, call);
+      connection = await this.#deps.connection(call.exchange.client, placedAs(call));
     } catch (error) {
       call.fail(asGatewayError(error, call.server));
+      return;
     }
+    // What goes wrong from here on may have been sent.
+    if (!call.done) this.#send(connection, call);
   }
 
   /** The headers were made from a definition that is out of date: once more with the present one (H6). */
   #refresh(call: Call, refusal: Message): void {
     call.refreshed = true;
+    call.mayHaveRun = false;
     this.#deps.relist(call.exchange.client).then(
       () => this.#dispatch(call),
       () => call.succeed(refusal),
