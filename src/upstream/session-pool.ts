@@ -1,6 +1,5 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
 import type { Era } from '../model/message.ts';
 import type { PoolSettings } from '../model/pool-settings.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
@@ -9,8 +8,8 @@ import type { Connection } from './connection.ts';
 import { longestUnused } from './longest-unused.ts';
 import { mayFit, type Slot, type Wanted } from './pool-slot.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
-import { ProcessRoom } from './process-room.ts';
 import { labelOf } from './session-key.ts';
+import { SlotLife } from './slot-life.ts';
 import { isExclusive, isReplica, SPARE, type Tenancy } from './tenancy.ts';
 import type { CloseReason } from './transport/transport.ts';
 
@@ -54,17 +53,23 @@ export interface Swept {
  */
 export class SessionPool implements Yielding {
   readonly #deps: SessionPoolDeps;
-  readonly #room: ProcessRoom;
+  readonly #life: SlotLife;
   readonly #slots = new Map<string, Slot>();
   #spare: Slot | null = null;
   /** Spares that were replaced and are still being listed over. */
   readonly #replaced = new Set<Slot>();
-  /** Given up, and not yet gone. */
-  readonly #closing = new Set<Connection>();
 
   constructor(deps: SessionPoolDeps) {
     this.#deps = deps;
-    this.#room = new ProcessRoom(deps);
+    this.#life = new SlotLife({
+      ...deps,
+      pool: this,
+      makeRoom: (slot) => this.#makeRoom(slot),
+      wanted: (slot) => slot === this.#spare || this.#slots.get(slot.key) === slot,
+      opened: (slot, connection) => {
+        if (slot !== this.#spare) this.#give(connection, slot);
+      },
+    });
   }
 
   /** The connection under this key, if calls can be sent on it now. */
@@ -115,7 +120,7 @@ export class SessionPool implements Yielding {
     if (adopted !== null) return adopted;
     this.#slots.set(want.key, slot);
     try {
-      return await this.#open(slot);
+      return await this.#life.open(slot);
     } catch (error) {
       if (this.#slots.get(want.key) === slot) this.#slots.delete(want.key);
       throw error;
@@ -138,7 +143,7 @@ export class SessionPool implements Yielding {
     this.#spare = slot;
     if (present !== null) void this.#endIdle(present);
     try {
-      return await this.#open(slot);
+      return await this.#life.open(slot);
     } catch (error) {
       if (this.#spare === slot) this.#spare = null;
       throw error;
@@ -157,7 +162,7 @@ export class SessionPool implements Yielding {
 
   /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
   forget(connection: Connection): Wanted | null {
-    this.#room.gone(connection);
+    this.#life.room.gone(connection);
     if (this.#spare?.connection === connection) {
       const spare = this.#spare;
       this.#spare = null;
@@ -176,14 +181,14 @@ export class SessionPool implements Yielding {
     const slot = this.#slots.get(key);
     if (slot === undefined) return null;
     this.#slots.delete(key);
-    return this.#end(slot, 'remove');
+    return this.#life.end(slot, 'remove');
   }
 
   /** What is nobody's yet ends. */
   endSpare(): void {
     const spare = this.#spare;
     this.#spare = null;
-    if (spare !== null) void this.#end(spare, 'remove');
+    if (spare !== null) void this.#life.end(spare, 'remove');
   }
 
   /**
@@ -209,7 +214,7 @@ export class SessionPool implements Yielding {
   yieldOne(): void {
     const slot = this.#longestUnused();
     if (slot?.connection == null) return;
-    this.#room.gone(slot.connection);
+    this.#life.room.gone(slot.connection);
     this.#giveUp(slot, slot.connection, 'room');
   }
 
@@ -224,7 +229,7 @@ export class SessionPool implements Yielding {
     if (slot === this.#spare) this.#spare = null;
     else this.#slots.delete(slot.key);
     const resumable = why !== 'errors' && connection.mcpSessionId !== null;
-    void this.#close(connection, resumable ? 'shutdown' : 'remove');
+    void this.#life.close(connection, resumable ? 'shutdown' : 'remove');
     this.#deps.swept({ want: slot, connection, why, resumable });
   }
 
@@ -237,54 +242,14 @@ export class SessionPool implements Yielding {
     this.#slots.clear();
     this.#spare = null;
     this.#deps.quota?.leave(this);
-    await Promise.all(slots.map((slot) => this.#end(slot, how)));
+    await Promise.all(slots.map((slot) => this.#life.end(slot, how)));
   }
 
   statuses(): ConnectionStatus[] {
     const offset = this.#deps.clock.wall() - this.#deps.clock.now();
-    return [...this.connections(), ...this.#closing].map((connection) =>
+    return [...this.connections(), ...this.#life.closing].map((connection) =>
       connection.status(labelOf(connection.tenancy), offset),
     );
-  }
-
-  #open(slot: Slot): Promise<Connection> {
-    slot.opening = this.#connect(slot).finally(() => {
-      slot.opening = null;
-    });
-    return slot.opening;
-  }
-
-  async #connect(slot: Slot): Promise<Connection> {
-    this.#makeRoom(slot);
-    const room = this.#room;
-    room.take(this);
-    let connection: Connection;
-    try {
-      connection = await this.#deps.connect(slot, slot.attempt);
-    } catch (error) {
-      room.failed();
-      throw slot.attempt.cancelled ? this.#unwanted() : error;
-    }
-    room.opened(connection);
-    if (!connection.ready) {
-      room.gone(connection);
-      throw new GatewayError('NOT_SENT', `the connection to ${this.#deps.server} ended at once`);
-    }
-    const wanted = slot === this.#spare || this.#slots.get(slot.key) === slot;
-    if (!wanted) {
-      await this.#close(connection, 'remove');
-      throw this.#unwanted();
-    }
-    slot.connection = connection;
-    if (slot !== this.#spare) this.#give(connection, slot);
-    return connection;
-  }
-
-  /** Our own doing, and no failure of the server's. */
-  #unwanted(): GatewayError {
-    const { server } = this.#deps;
-    const text = `the connection to ${server} is no longer wanted`;
-    return new GatewayError('CANCELLED', text, { server, outcome: 'NOT_SENT' });
   }
 
   /** Gives the spare to the slot, if it presents the same capabilities and was not kept waiting too long. */
@@ -294,7 +259,7 @@ export class SessionPool implements Yielding {
     if (!mayFit(spare, slot.profile, slot.era)) return null;
     this.#spare = null;
     if (spare.connection.heldForMs > STALE_HOLD_MS) {
-      void this.#end(spare, 'remove');
+      void this.#life.end(spare, 'remove');
       return null;
     }
     slot.connection = spare.connection;
@@ -311,11 +276,11 @@ export class SessionPool implements Yielding {
 
   /** Below the limits, if need be by ending what is idle; else REFUSED. What nobody would miss goes first. */
   #makeRoom(slot: Slot): void {
-    const room = this.#room;
+    const { room } = this.#life;
     const spare = this.#spare;
     if (room.full && spare !== null && spare !== slot && spare.connection?.busy === false) {
       this.#spare = null;
-      this.#evict(spare.connection);
+      this.#life.evict(spare.connection);
     }
     if (room.full) this.#evictStateless(slot);
     if (room.serverFull) this.yieldOne();
@@ -328,14 +293,9 @@ export class SessionPool implements Yielding {
     for (const [key, { connection, tenancy }] of this.#slots) {
       if (key === wanting.key || connection?.era !== 'stateless' || connection.busy || isReplica(tenancy)) continue;
       this.#slots.delete(key);
-      this.#evict(connection);
+      this.#life.evict(connection);
       return;
     }
-  }
-
-  #evict(connection: Connection): void {
-    this.#room.gone(connection);
-    void this.#close(connection, 'remove');
   }
 
   /** Ends a spare that was replaced once nothing is being listed over it. */
@@ -345,22 +305,6 @@ export class SessionPool implements Yielding {
     await new Promise((resolve) => setImmediate(resolve));
     await spare.connection?.drained(LISTING_MS);
     this.#replaced.delete(spare);
-    await this.#end(spare, 'remove');
-  }
-
-  async #end(slot: Slot, how: CloseReason): Promise<void> {
-    slot.attempt.cancel();
-    if (slot.connection !== null) await this.#close(slot.connection, how);
-    else await slot.opening?.catch(() => {});
-  }
-
-  async #close(connection: Connection, how: CloseReason): Promise<void> {
-    this.#closing.add(connection);
-    try {
-      await connection.close(how);
-    } finally {
-      this.#closing.delete(connection);
-      this.#room.gone(connection);
-    }
+    await this.#life.end(spare, 'remove');
   }
 }

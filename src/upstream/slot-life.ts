@@ -1,0 +1,103 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Attempt } from './attempt.ts';
+import type { Connection } from './connection.ts';
+import type { Slot, Wanted } from './pool-slot.ts';
+import type { Yielding } from './process-quota.ts';
+import { ProcessRoom, type ProcessRoomDeps } from './process-room.ts';
+import type { CloseReason } from './transport/transport.ts';
+
+export interface SlotLifeDeps extends ProcessRoomDeps {
+  /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
+  readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
+  /** Whose processes these are. */
+  readonly pool: Yielding;
+  /** Throws where there is no room for another one. */
+  readonly makeRoom: (slot: Slot) => void;
+  /** Whether the slot still has its place. */
+  readonly wanted: (slot: Slot) => boolean;
+  readonly opened: (slot: Slot, connection: Connection) => void;
+}
+
+/**
+ * How the slots of one pool get their connections and lose them: each is opened once for all who wait, counted from
+ * before its process is started until nothing is left of it, and ended when it is no longer wanted.
+ */
+export class SlotLife {
+  readonly room: ProcessRoom;
+  readonly #deps: SlotLifeDeps;
+  /** Given up, and not yet gone. */
+  readonly #closing = new Set<Connection>();
+
+  constructor(deps: SlotLifeDeps) {
+    this.#deps = deps;
+    this.room = new ProcessRoom(deps);
+  }
+
+  get closing(): Iterable<Connection> {
+    return this.#closing;
+  }
+
+  /** Rejects with GatewayError. */
+  open(slot: Slot): Promise<Connection> {
+    slot.opening = this.#connect(slot).finally(() => {
+      slot.opening = null;
+    });
+    return slot.opening;
+  }
+
+  /** Also while it is being opened. */
+  async end(slot: Slot, how: CloseReason): Promise<void> {
+    slot.attempt.cancel();
+    if (slot.connection !== null) await this.close(slot.connection, how);
+    else await slot.opening?.catch(() => {});
+  }
+
+  async close(connection: Connection, how: CloseReason): Promise<void> {
+    this.#closing.add(connection);
+    try {
+      await connection.close(how);
+    } finally {
+      this.#closing.delete(connection);
+      this.room.gone(connection);
+    }
+  }
+
+  /** For another one, whose process is started in its place without waiting for its end. */
+  evict(connection: Connection): void {
+    this.room.gone(connection);
+    void this.close(connection, 'remove');
+  }
+
+  async #connect(slot: Slot): Promise<Connection> {
+    const { server, connect, pool, makeRoom, wanted, opened } = this.#deps;
+    const { room } = this;
+    makeRoom(slot);
+    room.take(pool);
+    let connection: Connection;
+    try {
+      connection = await connect(slot, slot.attempt);
+    } catch (error) {
+      room.failed();
+      throw slot.attempt.cancelled ? this.#unwanted() : error;
+    }
+    room.opened(connection);
+    if (!connection.ready) {
+      room.gone(connection);
+      throw new GatewayError('NOT_SENT', `the connection to ${server} ended at once`);
+    }
+    if (!wanted(slot)) {
+      await this.close(connection, 'remove');
+      throw this.#unwanted();
+    }
+    slot.connection = connection;
+    opened(slot, connection);
+    return connection;
+  }
+
+  /** Our own doing, and no failure of the server's. */
+  #unwanted(): GatewayError {
+    const { server } = this.#deps;
+    const text = `the connection to ${server} is no longer wanted`;
+    return new GatewayError('CANCELLED', text, { server, outcome: 'NOT_SENT' });
+  }
+}
