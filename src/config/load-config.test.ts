@@ -52,6 +52,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
       maxConnections: 16_384,
     },
     control: { host: '127.0.0.1', port: 4271 },
+    allowedCommands: [],
     sessions: { idleMs: 86_400_000, max: 20_000, maxPerPrincipal: 10_000 },
     firstListWaitMs: 2000,
     maxTimeoutMs: 600_000,
@@ -59,6 +60,7 @@ test('a file with nothing but a server gets the documented defaults', async () =
     pool: { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 300_000, maxErrors: 10 },
     dataDir: null,
     logLevel: 'info',
+    cluster: null,
   });
 });
 
@@ -90,7 +92,14 @@ test('a definition without what its type needs is refused, field by field S3.14 
 test('S1.5 check:C2 the pool’s numbers are settings, each by itself, and checked: zero only where it means never', async () => {
   const { pool } = await state({ pool: { sweepMs: 1000, maxErrors: 3 } });
   assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 1000, maxErrors: 3 });
-  for (const bad of [{ idleTimeoutMs: 0 }, { sweepMs: 0 }, { sleepAfterMs: -1 }, { maxErrors: 0 }, { maxErrors: 1.5 }, { sweepMs: '5m' }]) {
+  for (const bad of [
+    { idleTimeoutMs: 0 },
+    { sweepMs: 0 },
+    { sleepAfterMs: -1 },
+    { maxErrors: 0 },
+    { maxErrors: 1.5 },
+    { sweepMs: '5m' },
+  ]) {
     assert.equal((await codes({ pool: bad })).length, 1, JSON.stringify(bad));
   }
   assert.equal((await codes({ pool: { idleTimeout: 5 } })).length, 1);
