@@ -26,7 +26,7 @@ const SATURATED = 0.9;
 const BUSY = 0.8;
 const AT_EASE = 0.6;
 const PATIENCE_MS = 1_000;
-/** What waits at the door: its head was read, its body was not, so a socket's 64 KiB bound what each of them holds. */
+/** What waits at the door: of its body at most 64 KiB were read, by the plain lane or the kernel. */
 const MAX_WAITING = 64;
 /** Longer than this nobody waits for being let in or refused. */
 const WAIT_MS = 2;
