@@ -158,6 +158,8 @@ describe('servers added at run time', () => {
     await until('it is suspended', async () => (await client.server('nap')).state === 'suspended');
     await until('its process ends', async () => pids.every((pid: number) => !alive(pid)));
     assert.equal((await client.suspend('nap')).status, 200);
+    const restarted = await client.ask('POST', '/api/v1/servers/nap/restart');
+    assert.deepEqual([restarted.status, restarted.json.error.code], [409, 'server_disabled']);
     const { message } = await user.request('tools/call', { name: 'nap__echo', arguments: { text: 'x' } });
     assert.ok(message.error !== undefined || message.result.isError === true, JSON.stringify(message));
     assert.ok((await user.toolNames()).every((name) => !name.startsWith('nap__')));

@@ -139,6 +139,27 @@ test('without a gateway they change what the next one finds; restart says that t
   ]);
 });
 
+test('what was added without a gateway is there for a client that spawns one for itself', async (t) => {
+  const { run, folder } = place(t);
+  assert.equal((await run('add', 'extra', '-e', 'NAME=extra', ...SERVER)).code, 0);
+  assert.equal((await run('suspend', 'base')).code, 0);
+  const spawned = startTrunkline(['stdio', '--data-dir', join(folder, 'data')], { cwd: folder, input: true });
+  t.after(async () => {
+    spawned.process.kill();
+    await spawned.exited;
+  });
+  const say = (message: object) => spawned.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
+  const clientInfo = { name: 'test', version: '1' };
+  say({ id: 1, method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo } });
+  await said(spawned, '"id":1');
+  say({ method: 'notifications/initialized' });
+  for (let id = 2; !spawned.out.includes('extra__echo'); id++) {
+    say({ id, method: 'tools/list', params: {} });
+    await said(spawned, `"id":${id}`);
+  }
+  assert.ok(!spawned.out.includes('base__echo'));
+});
+
 test('what was added is enough to start with: no file is needed', async (t) => {
   const { run, start, folder } = place(t, null);
   const without = await trunkline([...PORTS, '--data-dir', join(folder, 'data')], { cwd: folder });

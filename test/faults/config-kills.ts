@@ -60,6 +60,8 @@ export class ConfigKills {
     await this.#compare(client);
     let over = false;
     const writers = Array.from({ length: WRITERS }, (_, i) => this.#write(client, i, () => over));
+    // However slow the machine, something is to lose.
+    while (this.acknowledged === 0) await new Promise((done) => setTimeout(done, 5));
     await new Promise((done) => setTimeout(done, this.#random.unit() * LONGEST_MS));
     over = true;
     await gateway.stop('SIGKILL');
