@@ -1,8 +1,8 @@
 /**
- * `npm run prove -- faults|chaos|soak [--goal G7] [--seed N] [--resume] [--short]`: tries the claims that need more
- * time than `npm test` has, at real constants, and keeps what came out under `docs/proof/`. Exit code 0: all hold.
- * `--resume` goes on with an interrupted run: what was finished is not done again. `--short` leaves out what takes ten
- * minutes, and the result says so.
+ * `npm run prove -- faults|chaos|soak [--goal G7] [--rows F01,F03] [--seed N] [--resume] [--short]`: tries the claims that
+ * need more time than `npm test` has, at real constants, and keeps what came out under `docs/proof/`. Exit code 0: all
+ * hold. `--resume` goes on with an interrupted run: what was finished is not done again. `--short` leaves out what takes
+ * ten minutes, and the result says so.
  */
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -16,17 +16,23 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     goal: { type: 'string' },
+    rows: { type: 'string' },
     seed: { type: 'string' },
     resume: { type: 'boolean', default: false },
     short: { type: 'boolean', default: false },
   },
 });
 const [group] = positionals;
-const seed = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
-const chosen = PROOFS.filter((proof) => proof.group === group && (values.goal ?? proof.id) === proof.id);
+const wanted = (values.rows ?? values.goal)?.split(',');
+const known = PROOFS.filter((proof) => proof.group === group);
+const chosen = known.filter(({ id }) => wanted?.includes(id) ?? true);
+const unknown = wanted?.filter((id) => !known.some((proof) => proof.id === id)) ?? [];
+const given = values.seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(values.seed);
 
-if (group === undefined || !GROUPS.includes(group) || !Number.isSafeInteger(seed) || chosen.length === 0) {
-  console.error('usage: npm run prove -- faults|chaos|soak [--goal G7] [--seed N] [--resume] [--short]');
+if (group === undefined || !GROUPS.includes(group) || !Number.isSafeInteger(given) || unknown.length > 0) {
+  console.error(
+    'usage: npm run prove -- faults|chaos|soak [--goal G7] [--rows F01,F03] [--seed N] [--resume] [--short]',
+  );
   for (const { id, group: of, claim } of PROOFS) console.error(`  ${of} --goal ${id}: ${claim}`);
   process.exit(1);
 }
@@ -37,9 +43,14 @@ if (existsSync('/dev/shm')) {
   process.env['TMPDIR'] = '/dev/shm';
 }
 
+const kept = new KeptFile(`${group}-${wanted?.join('+') ?? 'all'}`, values.resume);
+const seed = kept.get<number>('seed') ?? given;
+kept.set('seed', seed);
 console.log(`seed ${seed}`);
-const flags = [values.goal === undefined ? '' : ` --goal ${values.goal}`, values.short ? ' --short' : ''].join('');
-const kept = new KeptFile(`${group}-${values.goal ?? 'all'}`, values.resume);
+const selection = values.rows === undefined ? 'goal' : 'rows';
+const flags = [wanted === undefined ? '' : ` --${selection} ${wanted.join(',')}`, values.short ? ' --short' : ''].join(
+  '',
+);
 const done = kept.get<string[]>('done') ?? [];
 let failed = 0;
 

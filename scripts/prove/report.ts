@@ -60,7 +60,7 @@ function summary(): string {
   );
   const head = `# Proofs
 
-Written by \`npm run prove -- faults|chaos|soak [--goal G7] [--seed N] [--resume] [--short]\`: the claims that need more time, or
+Written by \`npm run prove -- faults|chaos|soak [--goal G7] [--rows F01,F03] [--seed N] [--resume] [--short]\`: the claims that need more time, or
 more machine, than \`npm test\` has, tried at real constants. Each has its figures in a file of its own beside this one.
 
 | claim | verdict | what is claimed | last run |

@@ -1,43 +1,61 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { FaultBench, type Servers, until } from '../faults/fault-bench.ts';
-import type { Violation } from '../faults/ledger/check-ledger.ts';
-import type { Ending } from '../faults/ledger/history.ts';
-import { LedgerHttpProcess } from '../faults/ledger/ledger-process.ts';
+import type { Probed } from '../../scripts/prove/probe.ts';
+import { ProbedGateway } from '../../scripts/prove/probed-gateway.ts';
+import { until } from '../faults/fault-bench.ts';
+import { checkLedger, type Violation } from '../faults/ledger/check-ledger.ts';
+import type { Attempt, Ending } from '../faults/ledger/history.ts';
+import { markedProcesses } from '../support/processes.ts';
+import { ChaosServers, LEDGERS, PIPES } from './chaos-servers.ts';
 import { Crowd } from './crowd.ts';
+import { Misfortunes, SETTINGS } from './misfortunes.ts';
 import { Seeded } from './seeded.ts';
 
 export interface ChaosOptions {
   readonly seed: number;
+  /** Half of it with ends of the gateway itself, half of it without any, so that a leak has time to show. */
   readonly durationMs: number;
   readonly clients: number;
   /** Mean time between two misfortunes. */
   readonly everyMs: number;
-  /** Also stops the gateway itself, with SIGTERM or kill -9, and starts it again on its state. */
-  readonly restarts: boolean;
+  /** Mean time between two ends of the gateway, by SIGTERM or kill -9. */
+  readonly restartEveryMs: number;
+  /** How much later than its deadline a call may end. */
+  readonly lateMs: number;
   readonly say?: (text: string) => void;
+}
+
+/** What the gateway holds, before and after. */
+export interface Held extends Pick<Probed, 'heapBytes' | 'descriptors'> {
+  /** Children beyond one of each server: where sessions have their own, one may be spare. */
+  readonly extraProcesses: number;
 }
 
 export interface ChaosResult {
   readonly violations: readonly Violation[];
   readonly endings: Record<Ending, number>;
+  /** Those of servers from npm, whose answers are checked as well. */
+  readonly npmEndings: Record<Ending, number>;
+  /** Calls without any answer while the gateway was up. */
+  readonly lost: readonly string[];
   /** How often each misfortune happened. */
   readonly misfortunes: Record<string, number>;
   /** Servers of which no client got a result once everything was left in peace. */
   readonly dead: readonly string[];
+  readonly before: Held;
+  readonly after: Held;
   /** Everything that was tried and done, for a run that failed. */
   readonly history: object;
 }
 
 const TIMEOUT_MS = 4_000;
-const LEDGERS = ['shared', 'own', 'old', 'modern'] as const;
 const REPEATABLE = new Set(['safe', 'safe_slow']);
+/** A spare process and a few connections come and go. */
+const SPARE_DESCRIPTORS = 8;
 
 /**
- * A gateway in front of four kinds of servers, with a crowd of clients, while seeded misfortune strikes: servers are
- * killed, sessions come and go, readers stall, the configuration is rewritten, also wrongly. In the end the ledger
- * decides.
+ * A gateway in front of ten servers, with a crowd of clients of both eras, while seeded misfortune strikes: servers are
+ * killed, stopped, hang and flood, sessions come and go, readers stall, the configuration is rewritten, also wrongly, and
+ * the gateway itself ends. In the end the ledger decides, and what is left is compared with what was there before.
  */
 export async function chaosRun(options: ChaosOptions): Promise<ChaosResult> {
   const run = new ChaosRun(options);
@@ -50,177 +68,99 @@ export async function chaosRun(options: ChaosOptions): Promise<ChaosResult> {
 
 class ChaosRun {
   readonly #options: ChaosOptions;
+  readonly #gateway = new ProbedGateway();
+  readonly #bench = this.#gateway.bench;
   readonly #random: Seeded;
-  readonly #bench = new FaultBench(null);
+  readonly #ten = new ChaosServers(this.#bench);
   readonly #crowd: Crowd;
-  readonly #remote = new Map<'old' | 'modern', LedgerHttpProcess>();
-  readonly #misfortunes: Record<string, number> = {};
-  #servers: Servers = {};
-  #acknowledged: string[] = [];
-  #added = 0;
+  /** While the gateway was not there, or was leaving. */
+  readonly #absences: { from: number; to: number }[] = [];
 
   constructor(options: ChaosOptions) {
     this.#options = options;
     this.#random = new Seeded(options.seed);
-    this.#crowd = new Crowd(this.#bench, new Seeded(options.seed + 1), ['shared', 'own', 'old', 'modern']);
+    this.#crowd = new Crowd(this.#bench, new Seeded(options.seed + 1), LEDGERS, this.#ten.npm);
   }
 
   async run(): Promise<ChaosResult> {
-    const { durationMs, everyMs, clients, say } = this.#options;
-    for (const [name, era] of [
-      ['old', 'stateful'],
-      ['modern', 'stateless'],
-    ] as const) {
-      this.#remote.set(name, await LedgerHttpProcess.start(this.#bench.ledger(name), era));
-    }
-    const common = { timeoutMs: TIMEOUT_MS };
-    this.#servers = {
-      shared: this.#bench.stdio('shared', 'stateful', {
-        isolation: 'shared',
-        retry: 'hints',
-        trusted: true,
-        ...common,
-      }),
-      own: this.#bench.stdio('own', 'stateful', { ...common, limits: { maxProcesses: 64 } }),
-      old: { type: 'http', url: this.#remote.get('old')!.url, ...common },
-      modern: { type: 'http', url: this.#remote.get('modern')!.url, ...common },
-    };
-    await this.#start();
+    const { durationMs, clients, restartEveryMs, lateMs } = this.#options;
+    const servers = await this.#ten.start(TIMEOUT_MS);
+    const misfortunes = new Misfortunes(this.#bench, this.#random, this.#crowd, this.#ten, servers);
+    await this.#gateway.start(servers, SETTINGS);
     this.#crowd.begin(clients);
-    const end = performance.now() + durationMs;
-    let told = performance.now();
-    while (performance.now() < end) {
-      await sleep(everyMs * (0.5 + this.#random.unit()));
-      await this.#strike();
-      if (performance.now() - told < 30_000) continue;
-      told = performance.now();
-      say?.(JSON.stringify(this.#bench.history.endings()));
-    }
-    await this.#crowd.stop();
-    const dead = await this.#peace();
-    const present = (await this.#statuses()).map(({ name }) => name);
-    const evidence = { repeatable: REPEATABLE, deadlineMs: TIMEOUT_MS, acknowledged: this.#acknowledged, present };
+    await this.#suffer(misfortunes, durationMs / 2, restartEveryMs);
+    await this.#peace(misfortunes);
+    await this.#restart(misfortunes, 'SIGTERM');
+    await this.#peace(misfortunes);
+    const before = await this.#held();
+    this.#crowd.begin(clients);
+    await this.#suffer(misfortunes, durationMs / 2, Number.POSITIVE_INFINITY);
+    const dead = await this.#peace(misfortunes);
+    const after = await this.#held(before);
+    const { history } = this.#bench;
+    const { npmHistory } = this.#crowd;
+    const deadlines = { deadlineMs: TIMEOUT_MS, lateMs };
+    const evidence = { ...deadlines, acknowledged: misfortunes.missing, present: [] };
     return {
-      violations: this.#bench.violations(LEDGERS, evidence),
-      endings: this.#bench.history.endings(),
-      misfortunes: this.#misfortunes,
+      violations: [
+        ...this.#bench.violations([...LEDGERS, 'added'], { ...evidence, repeatable: REPEATABLE }),
+        ...npmViolations(npmHistory.attempts, deadlines),
+      ],
+      endings: history.endings(),
+      npmEndings: npmHistory.endings(),
+      lost: this.#lost([...history.attempts, ...npmHistory.attempts]),
+      misfortunes: misfortunes.counts,
       dead,
-      history: { seed: this.#options.seed, attempts: this.#bench.history.attempts, log: this.#bench.gateway.stderr },
+      before,
+      after,
+      history: {
+        seed: this.#options.seed,
+        absences: this.#absences,
+        attempts: history.attempts,
+        npmAttempts: npmHistory.attempts,
+        log: this.#bench.gateway.stderr,
+      },
     };
   }
 
   async dispose(): Promise<void> {
     await this.#crowd.stop();
-    for (const remote of this.#remote.values()) await remote.kill();
+    await this.#ten.kill();
     await this.#bench.dispose();
   }
 
-  async #start(): Promise<void> {
-    await this.#bench.start(this.#servers, { sessions: { idleMs: 30_000 }, log: { level: 'info' } });
-  }
-
-  async #strike(): Promise<void> {
-    const { restarts } = this.#options;
-    const kinds = [
-      'kill',
-      'kill',
-      'kill',
-      'kill_remote',
-      'stall',
-      'abandon',
-      'add',
-      'remove',
-      'edit',
-      'spoil',
-    ] as const;
-    const kind = restarts && this.#random.below(20) === 0 ? 'restart' : this.#random.pick(kinds);
-    this.#misfortunes[kind] = (this.#misfortunes[kind] ?? 0) + 1;
-    switch (kind) {
-      case 'kill':
-        return this.#kill(this.#random.pick(['shared', 'own']));
-      case 'kill_remote':
-        return this.#killRemote(this.#random.pick(['old', 'modern']));
-      case 'stall':
-        return this.#crowd.stall();
-      case 'abandon':
-        return this.#crowd.abandonSessions(10);
-      case 'add':
-        return this.#add();
-      case 'remove':
-        return this.#remove();
-      case 'edit':
-        return this.#edit();
-      case 'spoil':
-        writeFileSync(join(this.#bench.gateway.folder, 'trunkline.json'), '{"mcpServers": {"shared": {"comm');
-        return;
-      case 'restart':
-        await this.#bench.gateway.stop(this.#random.below(2) === 0 ? 'SIGTERM' : 'SIGKILL');
-        return this.#start();
+  async #suffer(misfortunes: Misfortunes, forMs: number, restartEveryMs: number): Promise<void> {
+    const { everyMs, say } = this.#options;
+    const end = performance.now() + forMs;
+    let told = performance.now();
+    while (performance.now() < end) {
+      await sleep(everyMs * (0.5 + this.#random.unit()));
+      if (this.#random.unit() < everyMs / restartEveryMs) {
+        misfortunes.count('restart');
+        await this.#restart(misfortunes, this.#random.below(2) === 0 ? 'SIGTERM' : 'SIGKILL');
+      } else await misfortunes.strike();
+      if (performance.now() - told < 30_000) continue;
+      told = performance.now();
+      say?.(`${JSON.stringify(this.#bench.history.endings())} ${JSON.stringify(misfortunes.counts)}`);
     }
   }
 
-  async #kill(name: string): Promise<void> {
-    const pids = await this.#bench.pids(name);
-    if (pids.length === 0) return;
-    try {
-      process.kill(-this.#random.pick(pids), 'SIGKILL');
-    } catch {
-      // It was faster.
-    }
+  async #restart(misfortunes: Misfortunes, signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    const from = performance.now();
+    await this.#bench.gateway.stop(signal);
+    await this.#gateway.launch(misfortunes.servers, SETTINGS);
+    this.#absences.push({ from, to: performance.now() });
   }
 
-  async #killRemote(name: 'old' | 'modern'): Promise<void> {
-    const before = this.#remote.get(name)!;
-    await before.kill();
-    await sleep(this.#random.below(300));
-    const era = name === 'old' ? 'stateful' : 'stateless';
-    this.#remote.set(name, await LedgerHttpProcess.start(this.#bench.ledger(name), era, before.port));
-  }
-
-  /** A write counts as acknowledged when the gateway shows it. */
-  async #add(): Promise<void> {
-    const name = `added${++this.#added}`;
-    this.#servers = { ...this.#servers, [name]: this.#bench.stdio('added', 'stateful', { start: 'lazy' }) };
-    this.#rewrite();
-    await until(`${name} is known`, async () => (await this.#statuses()).some((status) => status.name === name));
-    this.#acknowledged.push(name);
-  }
-
-  async #remove(): Promise<void> {
-    const name = this.#acknowledged.shift();
-    if (name === undefined) return;
-    const { [name]: _, ...rest } = this.#servers;
-    this.#servers = rest;
-    this.#rewrite();
-    await until(`${name} is gone`, async () => !(await this.#statuses()).some((status) => status.name === name));
-  }
-
-  /** A change that needs a new connection: the process of one server is replaced under its callers. */
-  async #edit(): Promise<void> {
-    const shared = this.#servers['shared'] as { env: Record<string, string> };
-    const env = { ...shared.env, EDIT: String(this.#random.below(1_000_000)) };
-    this.#servers = { ...this.#servers, shared: { ...shared, env } };
-    this.#rewrite();
-    await sleep(200);
-  }
-
-  #rewrite(): void {
-    this.#bench.gateway.rewrite({
-      sessions: { idleMs: 30_000 },
-      log: { level: 'info' },
-      mcpServers: this.#servers,
-    });
-  }
-
-  async #statuses(): Promise<{ name: string }[]> {
-    return (await this.#bench.gateway.control<{ servers: { name: string }[] }>('/api/v1/servers')).servers;
-  }
-
-  /** With the misfortunes over, every server has to serve again; a restart spares the waits of S3.1. */
-  async #peace(): Promise<string[]> {
-    this.#rewrite();
+  /**
+   * The end of a crowd and of all misfortunes: every server has to serve again; a restart spares the waits of S3.1. Names
+   * those that do not.
+   */
+  async #peace(misfortunes: Misfortunes): Promise<string[]> {
+    await this.#crowd.stop();
+    await misfortunes.end();
     const dead: string[] = [];
-    for (const name of LEDGERS) {
+    for (const name of this.#ten.names) {
       const serves = async (): Promise<boolean> => (await this.#crowd.probe(name)) === 'RESULT';
       if (await serves()) continue;
       await this.#bench.gateway.control(`/api/v1/servers/${name}/restart`, 'POST');
@@ -228,4 +168,39 @@ class ChaosRun {
     }
     return dead;
   }
+
+  /** Once no session is left; with `base`, once no more is held than then, or after a while. */
+  async #held(base?: Held): Promise<Held> {
+    const open = /^trunkline_sessions_open (\d+)$/m;
+    const sessions = async (): Promise<string | undefined> => open.exec(await this.#bench.gateway.metrics())?.[1];
+    await until('no session is left', async () => (await sessions()) === '0', 90_000);
+    const end = performance.now() + 30_000;
+    for (;;) {
+      const { heapBytes, descriptors } = await this.#gateway.probe();
+      const extraProcesses = markedProcesses(this.#bench.mark).length - PIPES.length - this.#ten.npm.length;
+      const held = { heapBytes, descriptors, extraProcesses };
+      const fewer =
+        base === undefined || (extraProcesses <= 0 && held.descriptors <= base.descriptors + SPARE_DESCRIPTORS);
+      if (fewer || performance.now() > end) return held;
+      await sleep(500);
+    }
+  }
+
+  /** What was asked and never answered although the gateway was there all the time. */
+  #lost(attempts: readonly Attempt[]): string[] {
+    return attempts
+      .filter(({ ending, abandoned }) => ending === 'LOST' && !abandoned)
+      .filter(({ startedAt, endedAt }) => !this.#absences.some(({ from, to }) => startedAt <= to && endedAt! >= from))
+      .map(({ call, tool, reason }) => `${call} (${tool}): ${reason}`);
+  }
+}
+
+/** Such servers keep no ledger, but their answers show what was asked: a right one proves that it ran. */
+function npmViolations(
+  attempts: readonly Attempt[],
+  deadlines: { readonly deadlineMs: number; readonly lateMs: number },
+): Violation[] {
+  const ran = attempts.filter(({ ending }) => ending === 'RESULT');
+  const ledger = ran.map(({ call, tool }) => ({ event: 'executed', call, tool, pid: 0 }) as const);
+  return checkLedger({ attempts, ledger, repeatable: new Set(), ...deadlines });
 }

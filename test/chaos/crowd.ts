@@ -1,8 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FaultBench } from '../faults/fault-bench.ts';
-import type { Ending } from '../faults/ledger/history.ts';
+import { type Attempt, type Ending, History } from '../faults/ledger/history.ts';
 import type { LedgerClient } from '../faults/ledger/ledger-client.ts';
+import type { NpmServer } from './npm-servers.ts';
 import type { Seeded } from './seeded.ts';
 
 const TOOLS = [
@@ -19,21 +20,27 @@ const TOOLS = [
 ] as const;
 /** How often each of the tools that make trouble is left out. */
 const SPARED = 0.95;
+/** Of all calls, those that go to servers without a ledger. */
+const TO_NPM = 0.3;
 
 /** Clients of both eras that call without a pause, open sessions and drop them, vanish in mid-call and stall. */
 export class Crowd {
+  /** The calls of servers that keep no ledger. */
+  readonly npmHistory = new History();
   readonly #bench: FaultBench;
   readonly #random: Seeded;
-  readonly #servers: readonly string[];
+  readonly #ledgers: readonly string[];
+  readonly #npm: readonly NpmServer[];
   readonly #stalled: Socket[] = [];
   #loops: Promise<void>[] = [];
   #running = false;
   #made = 0;
 
-  constructor(bench: FaultBench, random: Seeded, servers: readonly string[]) {
+  constructor(bench: FaultBench, random: Seeded, ledgers: readonly string[], npm: readonly NpmServer[]) {
     this.#bench = bench;
     this.#random = random;
-    this.#servers = servers;
+    this.#ledgers = ledgers;
+    this.#npm = npm;
   }
 
   begin(clients: number): void {
@@ -72,10 +79,22 @@ export class Crowd {
     for (let i = 0; i < count; i++) (await this.#client('stateful'))?.close();
   }
 
+  /** A client of its own calls the same tool so many times at once; resolves when every call has ended. */
+  async burst(tool: string, args: Record<string, unknown>, times: number): Promise<void> {
+    const client = await this.#client(this.#random.below(2) === 0 ? 'stateful' : 'stateless');
+    if (client === null) return;
+    await Promise.all(Array.from({ length: times }, () => client.call(tool, args)));
+    await client.end();
+  }
+
   /** One call of a fresh client. */
   async probe(server: string): Promise<Ending | null> {
     const client = await this.#client('stateful');
-    return client === null ? null : (await client.call(`${server}__unsafe`)).ending;
+    if (client === null) return null;
+    const npm = this.#npm.find(({ name }) => name === server);
+    const { ending } = await (npm === undefined ? client.call(`${server}__unsafe`) : this.#callNpm(client, npm, {}));
+    await client.end();
+    return ending;
   }
 
   async #live(era: 'stateful' | 'stateless'): Promise<void> {
@@ -91,25 +110,37 @@ export class Crowd {
       const leaves = this.#random.unit() < 0.02;
       if (leaves) await client.end();
       if (attempt === 'LOST') await sleep(100);
-      if (leaves || attempt === 'LOST' || attempt === 'GONE') client = await this.#client(era);
-      else if (attempt === 'NOT_SENT' || attempt === 'REFUSED') await sleep(50);
+      if (leaves || attempt === 'LOST' || attempt === 'GONE') {
+        client.close();
+        client = await this.#client(era);
+      } else if (attempt === 'NOT_SENT' || attempt === 'REFUSED') await sleep(50);
     }
     client?.close();
   }
 
   async #call(client: LedgerClient): Promise<Ending | 'GONE' | null> {
+    const abandon = this.#random.unit() < 0.02 ? { abandonAfterMs: 5 } : {};
+    if (this.#npm.length > 0 && this.#random.unit() < TO_NPM) {
+      return endingOf(await this.#callNpm(client, this.#random.pick(this.#npm), abandon));
+    }
     let tool = this.#random.pick(TOOLS);
     if (/hang|crash|big/.test(tool) && this.#random.unit() < SPARED) tool = 'unsafe';
-    const server = this.#random.pick(this.#servers);
+    const server = this.#random.pick(this.#ledgers);
     // A server behind a URL that crashes stays down until somebody starts it.
     if (tool === 'crash_after' && (server === 'old' || server === 'modern')) tool = 'safe';
-    const abandonAfterMs = this.#random.unit() < 0.02 ? 5 : undefined;
-    const attempt = await client.call(
-      `${server}__${tool}`,
-      { ms: this.#random.below(60), bytes: 200_000 },
-      abandonAfterMs === undefined ? {} : { abandonAfterMs },
-    );
-    return /Session not found/.test(attempt.reason) ? 'GONE' : attempt.ending;
+    const args = { ms: this.#random.below(60), bytes: 200_000 };
+    return endingOf(await client.call(`${server}__${tool}`, args, abandon));
+  }
+
+  #callNpm(client: LedgerClient, server: NpmServer, abandon: { abandonAfterMs?: number }): Promise<Attempt> {
+    const call = `${client.name}-npm${++this.#made}`;
+    const { tool, args, answers } = server.call(call, this.#random.below(1_000_000));
+    return client.call(`${server.name}__${tool}`, args, {
+      ...abandon,
+      call,
+      history: this.npmHistory,
+      callOf: (text) => (answers(text) ? call : null),
+    });
   }
 
   async #client(era: 'stateful' | 'stateless'): Promise<LedgerClient | null> {
@@ -122,4 +153,8 @@ export class Crowd {
       return null;
     }
   }
+}
+
+function endingOf(attempt: Attempt): Ending | 'GONE' | null {
+  return /Session not found/.test(attempt.reason) ? 'GONE' : attempt.ending;
 }

@@ -7,6 +7,7 @@ import { statOf } from '../../src/upstream/process/process-group.ts';
 import { crashRun } from './crash-run.ts';
 import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf, executed } from './ledger/ledger-entry.ts';
+import { FULL, measured } from './measured.ts';
 
 test('fault:F01 dead at start, three ways: failed with the reason, few attempts, and nobody else notices', async (t) => {
   const bench = new FaultBench(t);
@@ -29,6 +30,11 @@ test('fault:F01 dead at start, three ways: failed with the reason, few attempts,
   assert.doesNotMatch(JSON.stringify(exits), /sk-planted/);
   assert.match((await bench.status('missing')).reason ?? '', /no-such-program/);
   assert.ok(((await bench.status('forbidden')).reason ?? '').length > 0);
+
+  const again = performance.now();
+  await bench.gateway.control('/api/v1/servers/missing/restart', 'POST');
+  await until('it has failed again', async () => (await bench.status('missing')).state === 'failed');
+  measured(t, 'F01', 'from the start to failed', performance.now() - again, 'ms', 1_000);
 
   const client = await bench.opened('one');
   const [pid] = await bench.pids('good');
@@ -78,9 +84,11 @@ test('fault:F02 killed while nothing is in flight: the calls that follow reach t
   assert.deepEqual(bench.violations(['one']), []);
 });
 
-test('fault:F03 20 kills under 16 clients: told at once, back at once, and the ledger agrees with every answer', async (t) => {
+test('fault:F03 kills under 16 clients: told at once, back at once, and the ledger agrees with every answer', async (t) => {
   const bench = new FaultBench(t);
-  const run = await crashRun(bench, { kills: 20, clients: 16 });
+  const run = await crashRun(bench, { kills: FULL ? 200 : 20, clients: 16 });
+  measured(t, 'F03', 'error to the caller', run.toldMs, 'ms', 100);
+  measured(t, 'F03', 'server back', run.backMs, 'ms', 1_500);
   assert.deepEqual(bench.violations(['shared'], { repeatable: new Set(['safe', 'safe_slow']) }), []);
   assert.deepEqual(run.unexpected, []);
   const { RESULT, UNKNOWN } = bench.history.endings();

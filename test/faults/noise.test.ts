@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FaultBench } from './fault-bench.ts';
 import { entriesOf, executed } from './ledger/ledger-entry.ts';
+import { FULL, measured } from './measured.ts';
 
 const MIB = 1024 * 1024;
 
@@ -11,21 +12,34 @@ function rssOf(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024;
 }
 
-test('fault:F06 256 MiB without a newline: a second session is served meanwhile, the server is replaced, memory stays', async (t) => {
+/** User and system time. */
+function cpuSecondsOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(11, 13);
+  return (Number(user) + Number(system)) / 100;
+}
+
+test('fault:F06 hundreds of MiB without a newline: a second session is served meanwhile, the server is replaced, memory stays', async (t) => {
   const bench = new FaultBench(t);
-  await bench.start({ one: bench.stdio('one', 'stateful', { timeoutMs: 15_000 }) });
+  await bench.start({ one: bench.stdio('one', 'stateful', { timeoutMs: FULL ? 60_000 : 15_000 }) });
   await bench.gateway.ready();
   const flooded = await bench.opened('flooded');
   const second = await bench.opened('second');
   assert.equal((await second.call('one__unsafe')).ending, 'RESULT');
   const base = rssOf(bench.gateway.process.pid!);
+  const cpuBefore = cpuSecondsOf(bench.gateway.process.pid!);
   let peak = base;
   let settled = false;
-  const flood = flooded.call('one__flood', { mib: 256 }).finally(() => (settled = true));
+  const flood = flooded.call('one__flood', { mib: FULL ? 1024 : 256 }).finally(() => (settled = true));
   while (!settled) {
     assert.equal((await second.call('one__unsafe')).ending, 'RESULT');
     peak = Math.max(peak, rssOf(bench.gateway.process.pid!));
   }
+  measured(t, 'F06', 'CPU of the gateway', cpuSecondsOf(bench.gateway.process.pid!) - cpuBefore, 's', 3);
+  measured(t, 'F06', 'growth of resident memory', (peak - base) / MIB, 'MiB', 64);
   assert.equal((await flood).ending, 'UNKNOWN');
   assert.ok(peak - base < 96 * MIB, `grew by ${Math.round((peak - base) / MIB)} MiB`);
   assert.equal((await flooded.call('one__unsafe')).ending, 'RESULT');
@@ -98,6 +112,7 @@ test('fault:F12 50 000 announcements of changed tools: at most 3 lists a server,
   assert.equal((await client.call('one__unsafe')).ending, 'RESULT');
   await sleep(1_300);
   const lists = entriesOf(bench.ledger('one'), 'listed').length - before;
+  measured(t, 'F12', 'lists after 50 000 announcements', lists, '');
   assert.ok(lists >= 1 && lists <= Math.max(3, Math.ceil(took / 1_000) + 2), `${lists} lists in ${took} ms`);
   assert.deepEqual(bench.violations(['one']), []);
 });

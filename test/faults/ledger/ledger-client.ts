@@ -16,6 +16,16 @@ interface Answer {
   readonly message: string | null;
 }
 
+export interface CallOptions {
+  readonly own?: string;
+  readonly abandonAfterMs?: number;
+  readonly call?: string;
+  /** Where it is written down, if not with the client's other calls: of servers that keep no ledger. */
+  readonly history?: History;
+  /** The call that the text of a result speaks of; null for none. By default what a ledger server says. */
+  readonly callOf?: (text: string, call: string) => string | null;
+}
+
 const REVISION = { stateful: '2025-11-25', stateless: '2026-07-28' } as const;
 const META = {
   'io.modelcontextprotocol/protocolVersion': REVISION.stateless,
@@ -74,23 +84,19 @@ export class LedgerClient {
    * Calls a tool; `tool` as the endpoint names it, `own` as the server does, where that differs. Never rejects. With
    * `abandonAfterMs` it hangs up without waiting for the answer.
    */
-  async call(
-    tool: string,
-    args: Record<string, unknown> = {},
-    options: { readonly own?: string; readonly abandonAfterMs?: number; readonly call?: string } = {},
-  ): Promise<Attempt> {
+  async call(tool: string, args: Record<string, unknown> = {}, options: CallOptions = {}): Promise<Attempt> {
     const n = ++this.#count;
     const call = options.call ?? `${this.name}-${n}`;
     const rpcId = n % 2 === 0 ? `"${call}"` : `${9_007_199_254_740_993n + BigInt(n)}`;
     const own = options.own ?? tool.slice(tool.lastIndexOf('__') < 0 ? 0 : tool.lastIndexOf('__') + 2);
-    const attempt = this.history.begin(this.name, call, own, rpcId);
+    const attempt = (options.history ?? this.history).begin(this.name, call, own, rpcId);
     const params = JSON.stringify(this.#params({ name: tool, arguments: { call, ...args } }));
     const body = `{"jsonrpc":"2.0","id":${rpcId},"method":"tools/call","params":${params}}`;
     try {
       const { abandonAfterMs } = options;
       attempt.abandoned = abandonAfterMs !== undefined;
       const answer = await this.#post(body, ['mcp-method', 'tools/call', 'mcp-name', tool], abandonAfterMs);
-      judge(attempt, answer);
+      judge(attempt, answer, options.callOf ?? callOf);
     } catch (error) {
       attempt.ending = 'LOST';
       attempt.reason = String(error);
@@ -165,7 +171,11 @@ function answerIn(text: string): string | null {
   return null;
 }
 
-function judge(attempt: Attempt, answer: Answer): void {
+function callOf(text: string): string | null {
+  return /^done (\S+)/.exec(text)?.[1] ?? null;
+}
+
+function judge(attempt: Attempt, answer: Answer, named: NonNullable<CallOptions['callOf']>): void {
   if (answer.message === null) {
     attempt.ending = 'REFUSED';
     attempt.reason = `HTTP ${answer.status}`;
@@ -183,7 +193,7 @@ function judge(attempt: Attempt, answer: Answer): void {
     attempt.reason = JSON.stringify(message.error ?? message.result).slice(0, 1000);
   } else if (message.result !== undefined) {
     attempt.ending = 'RESULT';
-    attempt.answeredCall = /^done (\S+)/.exec(text)?.[1] ?? null;
+    attempt.answeredCall = named(text, attempt.call);
     attempt.reason = text;
   } else {
     attempt.ending = answer.status >= 400 ? 'REFUSED' : 'UNKNOWN';

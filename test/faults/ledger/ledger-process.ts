@@ -39,6 +39,11 @@ export class LedgerHttpProcess {
     return `http://127.0.0.1:${this.port}/mcp`;
   }
 
+  /** Stops it, or lets it go on. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child.kill(signal);
+  }
+
   /** Also when it is gone already. */
   kill(): Promise<void> {
     this.#child.kill('SIGKILL');

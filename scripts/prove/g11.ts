@@ -1,0 +1,203 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Seeded } from '../../test/chaos/seeded.ts';
+import type { LedgerClient } from '../../test/faults/ledger/ledger-client.ts';
+import { EchoCaller, EchoRemote, echoPipe } from './echo-servers.ts';
+import { ProbedGateway } from './probed-gateway.ts';
+import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
+
+const CALLS = 10_000_000;
+const SHORT_MS = 10 * 60_000;
+const CALLERS = 16;
+const SAMPLE_MS = 10_000;
+/** What a gateway needs until its heap is as large as it will be. */
+const WARM_UP_MS = 60_000;
+const FAULTS = 0.01;
+const MIB = 1024 * 1024;
+const HOUR_MS = 3_600_000;
+
+/** One look at the gateway. */
+interface Sample {
+  /** A run that goes on after an interruption has a gateway of its own, with a heap of its own. */
+  readonly run: number;
+  readonly atMs: number;
+  readonly heapBytes: number;
+  readonly rssBytes: number;
+}
+
+interface Got {
+  runs: number;
+  calls: number;
+  faults: number;
+  wrong: number;
+  samples: Sample[];
+}
+
+/** Calls of two servers, and one in a hundred that goes wrong at a third one, for as long as it takes. */
+async function run({ say, short, kept, seed }: Run): Promise<Outcome> {
+  const got = kept.get<Got>('G11') ?? { runs: 0, calls: 0, faults: 0, wrong: 0, samples: [] };
+  got.runs++;
+  const gateway = new ProbedGateway();
+  const remote = await EchoRemote.start('stateless');
+  const wrong: string[] = [];
+  try {
+    const bad = gateway.bench.stdio('bad', 'stateful', { isolation: 'shared', timeoutMs: 1_000 });
+    const servers = { pipe: echoPipe(), remote: { type: 'http', url: remote.url }, bad };
+    await gateway.start(servers, { sessions: { idleMs: 10_000 }, log: { level: 'error' } });
+    const random = new Seeded(seed + got.runs);
+    const begun = performance.now();
+    const callers = Array.from(
+      { length: CALLERS },
+      (_, i) => new EchoCaller(gateway.url, i % 2 === 0 ? 'pipe' : 'remote'),
+    );
+    let running = true;
+    const enough = (): boolean => (short ? performance.now() - begun >= SHORT_MS : got.calls >= CALLS);
+    const trouble = new Trouble(gateway, random);
+    const loops = callers.map(async (caller) => {
+      while (running) {
+        await caller.call(`text ${got.calls}`);
+        got.calls++;
+        if (random.unit() < FAULTS) {
+          got.faults++;
+          trouble.one();
+        }
+      }
+    });
+    while (!enough()) {
+      await sleep(SAMPLE_MS);
+      const { heapBytes, rssBytes } = await gateway.probe();
+      got.samples.push({ run: got.runs, atMs: performance.now() - begun, heapBytes, rssBytes });
+      got.wrong += callers.reduce((sum, caller) => sum + caller.wrongs, 0);
+      for (const caller of callers) {
+        wrong.push(...caller.wrong.splice(0));
+        caller.wrongs = 0;
+      }
+      kept.set('G11', got);
+      if (got.samples.length % 6 === 0) {
+        say(`${got.calls} calls, ${got.faults} faults, heap ${(heapBytes / MIB).toFixed(1)} MiB`);
+      }
+    }
+    running = false;
+    await Promise.all(loops);
+    await trouble.end();
+    for (const caller of callers) caller.close();
+  } finally {
+    remote.kill();
+    await gateway.bench.dispose();
+  }
+  return outcomeOf(got, wrong, short);
+}
+
+function outcomeOf(got: Got, wrong: readonly string[], short: boolean): Outcome {
+  const warm = got.samples.filter(({ atMs }) => atMs >= WARM_UP_MS);
+  const first = warm.filter(({ atMs }) => atMs < HOUR_MS);
+  const most = Math.max(...warm.map(({ rssBytes }) => rssBytes));
+  const slope = slopePerHour(warm) / MIB;
+  return {
+    figures: [
+      figure('calls', got.calls, ''),
+      figure('of those that went wrong on purpose', got.faults, ''),
+      figure('wrong answers of the others', got.wrong, '', 0),
+      figure('runs', got.runs, ''),
+      figure('time', warm.length * (SAMPLE_MS / 60_000), 'min'),
+      figure('heap after GC, in the middle', percentile(heaps(warm), 50) / MIB, 'MiB'),
+      figure('heap after GC, most', Math.max(...heaps(warm)) / MIB, 'MiB'),
+      figure('slope of the heap', slope, 'MiB/h', 1),
+      figure('standard error of the slope', slopeError(warm) / MIB, 'MiB/h'),
+      figure('RSS, most over that of the first hour', most / percentile(first.map(rssOf), 50), '×', 1.5),
+    ],
+    broken: [...wrong.slice(0, 10), ...(short || got.calls >= CALLS ? [] : [`only ${got.calls} calls were made`])],
+  };
+}
+
+const rssOf = ({ rssBytes }: Sample): number => rssBytes;
+const heaps = (samples: readonly Sample[]): number[] => samples.map(({ heapBytes }) => heapBytes);
+
+/** Of a line through the samples, by least squares: one slope for all runs, each from a level of its own. Bytes. */
+export function slopePerHour(samples: readonly Sample[]): number {
+  const { xy, xx } = sums(samples);
+  return xx === 0 ? 0 : (xy / xx) * HOUR_MS;
+}
+
+function slopeError(samples: readonly Sample[]): number {
+  const { xy, xx, yy, count, runs } = sums(samples);
+  const free = count - runs - 1;
+  return xx === 0 || free <= 0 ? 0 : Math.sqrt(Math.max(0, yy - (xy * xy) / xx) / free / xx) * HOUR_MS;
+}
+
+function sums(samples: readonly Sample[]): { xy: number; xx: number; yy: number; count: number; runs: number } {
+  const runs = Map.groupBy(samples, (sample) => sample.run);
+  const all = { xy: 0, xx: 0, yy: 0, count: samples.length, runs: runs.size };
+  for (const ofRun of runs.values()) {
+    const meanX = ofRun.reduce((sum, { atMs }) => sum + atMs, 0) / ofRun.length;
+    const meanY = ofRun.reduce((sum, { heapBytes }) => sum + heapBytes, 0) / ofRun.length;
+    for (const { atMs, heapBytes } of ofRun) {
+      all.xy += (atMs - meanX) * (heapBytes - meanY);
+      all.xx += (atMs - meanX) ** 2;
+      all.yy += (heapBytes - meanY) ** 2;
+    }
+  }
+  return all;
+}
+
+/** What goes wrong, a few at a time: what comes while they are busy is left out of none, but waits in line. */
+class Trouble {
+  readonly #gateway: ProbedGateway;
+  readonly #random: Seeded;
+  readonly #clients: LedgerClient[];
+  #waiting = 0;
+  #lanes: Promise<void>[];
+  #running = true;
+
+  constructor(gateway: ProbedGateway, random: Seeded) {
+    this.#gateway = gateway;
+    this.#random = random;
+    this.#clients = Array.from({ length: 8 }, (_, i) =>
+      gateway.bench.client(`bad${i}`, i % 2 === 0 ? 'stateful' : 'stateless'),
+    );
+    this.#lanes = this.#clients.map((client) => this.#live(client));
+  }
+
+  one(): void {
+    this.#waiting++;
+  }
+
+  async end(): Promise<void> {
+    this.#running = false;
+    await Promise.all(this.#lanes);
+  }
+
+  async #live(client: LedgerClient): Promise<void> {
+    while (this.#running) {
+      if (this.#waiting === 0) {
+        await sleep(5);
+        continue;
+      }
+      this.#waiting--;
+      await this.#fail(client).catch(() => sleep(10));
+      // What was told is of no more use, and a run of days would keep it all.
+      this.#gateway.bench.history.attempts.length = 0;
+    }
+  }
+
+  async #fail(client: LedgerClient): Promise<void> {
+    if (client.era === 'stateful' && (client.sessionId === null || this.#random.unit() < 0.1)) await client.open();
+    const kind = this.#random.below(1_000);
+    if (kind < 2) await client.call('bad__crash_after');
+    else if (kind < 4) await client.call('bad__hang');
+    else if (kind < 6) await client.call('bad__half_and_die');
+    else if (kind < 300) await client.call('bad__say', { text: 'no message\n{"jsonrpc":"2.0","id":99,"result":{}}\n' });
+    else if (kind < 500) await client.call('bad__slow', { ms: 20 }, { abandonAfterMs: 5 });
+    else if (kind < 700) await client.call('bad__no_such_tool');
+    else if (kind < 800) await client.call('nobody__safe');
+    else await client.request('resources/read', { uri: 'file:///nowhere' });
+  }
+}
+
+export const G11: Proof = {
+  id: 'G11',
+  group: 'soak',
+  claim:
+    '10 million calls with 1 % faults: the heap grows by ≤ 1 MiB/h by linear fit, RSS ≤ 1.5 × that of the first hour',
+  shortened: 'all but ten minutes',
+  run,
+};
