@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { duplicateKey, field } from '../../protocol/fields.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 
 /** What a program asks for (S0.6). */
 export interface ToolRequest {
@@ -15,11 +16,15 @@ export interface ToolRequest {
 
 const MAX_SESSION_ID = 512;
 const DEFAULT_SESSION = 'default';
+const HEAD = Buffer.from('{"jsonrpc":"2.0","id":1,"method":"m","params":');
+const TAIL = Buffer.from('}');
 
 /** Reads a call. Throws GatewayError for what is none. */
 export function readToolRequest(payload: Buffer): ToolRequest {
-  const request = readObject(payload);
-  if (request === null) throw new GatewayError('PARSE_ERROR', 'the request is not a JSON object');
+  // What is passed on has to be as sound as what comes over HTTP: well-formed UTF-8, nested within reason.
+  const scanned = scanMessage(Buffer.concat([HEAD, payload, TAIL]), 'stateful', 'strict');
+  const request = isScanFailure(scanned) ? null : readObject(payload);
+  if (request === null) throw new GatewayError('PARSE_ERROR', 'the request is not a sound JSON object');
   const twice = duplicateKey(payload, 0, payload.length);
   if (twice !== null) throw new GatewayError('INVALID_REQUEST', `the key ${JSON.stringify(twice)} stands twice`);
   const { tool, args } = request;

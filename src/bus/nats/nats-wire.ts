@@ -1,9 +1,17 @@
-import type { Msg, MsgHdrs, NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
+import type {
+  Msg,
+  MsgHdrs,
+  NatsConnection,
+  NodeConnectionOptions,
+  Subscription,
+  TlsOptions,
+} from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials } from '../../model/cluster-settings.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
 import type { NatsCore } from './load-nats.ts';
 import type { NatsOptions } from './nats-options.ts';
+import { natsIdentity } from './server-identity.ts';
 import { serverLacks } from './server-lacks.ts';
 
 /** Of a server that does not say. */
@@ -198,7 +206,7 @@ export class NatsWire implements Wire {
       pingInterval: PING_MS,
       maxPingOut: 2,
       ignoreAuthErrorAbort: true,
-      ...(encrypted ? { tls: files } : {}),
+      ...(encrypted ? { tls: { ...files, checkServerIdentity: natsIdentity(servers) } as TlsOptions } : {}),
       ...this.#credentials(credentials),
     };
   }
