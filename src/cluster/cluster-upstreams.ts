@@ -73,10 +73,20 @@ export class ClusterUpstreams implements Upstreams {
 
   /** A call that another node sent here. Never goes on to a third. */
   async serve(server: string, request: Message, exchange: Exchange, epoch: string | null): Promise<Served> {
+    const served = await this.#serveHere(server, request, exchange, epoch);
+    // Whoever leaves begins nothing any more: what did not begin here may begin elsewhere.
+    const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
+    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
+  }
+
+  async #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null): Promise<Served> {
     const place = this.#place(server);
     if (place?.here !== true) return elsewhere(`${server} is not defined here`);
     const key = this.#claimKey(place, exchange.client);
-    if (key === null) return this.#deps.local.call(server, request, exchange);
+    if (key === null) {
+      if (this.#deps.draining()) return elsewhere('this node takes nothing new');
+      return this.#deps.local.call(server, request, exchange);
+    }
     let claim = this.#deps.claims.mine(server, key);
     if (claim === null) {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');

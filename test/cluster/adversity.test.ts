@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { alive, callable, onCluster, ownerOf, revisionOf, type Who, wordOf } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, until } from '../support/cluster-processes.ts';
+import { TcpGate } from '../support/tcp-gate.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
+const BLOCKS = pathToFileURL(resolve(import.meta.dirname, '../fixtures/cluster/block-loop.mjs')).href;
+const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
+
+/** Asks until the session is served again. */
+async function servedAgain(client: WireClient): Promise<Who> {
+  let found: Who | null = null;
+  await until(async () => {
+    const { message } = await client.request('tools/call', { name: 'who', arguments: {} });
+    if (wordOf(message) === 'RESULT') found = JSON.parse(message.result.content[0].text) as Who;
+    return found !== null;
+  }, 'the session to go on');
+  return found!;
+}
+
+test('fault:F29 a node cut off from the bus serves nothing that it owned, and gives it up when another one has taken it', () =>
+  cluster(async (nodes) => {
+    await using gate = await TcpGate.start(nodes.nats.port);
+    const cut = await nodes.node('cut', { counter: counterServer() }, {}, { nats: `nats://127.0.0.1:${gate.port}` });
+    const a = await nodes.node('a', {});
+    await callable(a, 'counter');
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const before = await who(client);
+    const stays = await nodes.node('stays', { counter: counterServer() });
+    const file = join(nodes.folder, 'held');
+    const held = client.request('tools/call', { name: 'hold', arguments: { file } });
+    await until(() => existsSync(file), 'the call to be held');
+    gate.shut();
+    assert.equal(wordOf((await held).message), 'UNKNOWN');
+    const after = await servedAgain(client);
+    assert.equal((await ownerOf([stays], after.pid)).name, 'stays');
+    assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
+    assert.equal(await cut.ready(), false);
+    // By its own clients: what it owned is refused, its process is kept till it knows better.
+    const own = await WireClient.open(cut.serverUrl('counter'));
+    const refused = await own.request('tools/call', { name: 'who', arguments: {} });
+    assert.equal(wordOf(refused.message), 'NOT_SENT');
+    assert.equal(alive(before.pid), true);
+    gate.open();
+    await until(() => cut.ready(), 'the node to be back');
+    await until(() => !alive(before.pid), 'what was taken over to end');
+    assert.equal((await who(client)).pid, after.pid);
+    assert.notEqual((await who(own)).pid, before.pid);
+  }));
+
+test('fault:F32 an event loop that stands still is reported from outside of it, and costs the node its lease', () =>
+  cluster(async (nodes) => {
+    const blocked = await nodes.node(
+      'blocked',
+      { counter: counterServer() },
+      {},
+      { env: { NODE_OPTIONS: `--import=${BLOCKS}` } },
+    );
+    const a = await nodes.node('a', {});
+    await callable(a, 'counter');
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const before = await who(client);
+    const stays = await nodes.node('stays', { counter: counterServer() });
+    blocked.kill('SIGUSR2');
+    await until(() => blocked.stderr.includes('"event":"event_loop_blocked"'), 'the thread to report it');
+    assert.doesNotMatch(blocked.stderr, /process_stood_still/);
+    const after = await servedAgain(client);
+    assert.equal((await ownerOf([stays], after.pid)).name, 'stays');
+    await until(() => blocked.ready(), 'the node to be back');
+    assert.match(blocked.stderr, /"event":"process_stood_still"/);
+    assert.match(blocked.stderr, /"event":"node_fenced","paused":true/);
+    await until(() => !alive(before.pid), 'what it owned to end');
+    assert.equal((await who(client)).pid, after.pid);
+  }));
+
+test('fault:F33 goal:G8 homes are restarted one after the other under load: no call fails', () =>
+  cluster(async (nodes) => {
+    const servers = { counter: counterServer({ isolation: 'shared' }) };
+    const a = await nodes.node('a', {});
+    let homes = [await nodes.node('b', servers), await nodes.node('c', servers)];
+    await callable(a, 'counter');
+    const clients = await Promise.all(Array.from({ length: 4 }, () => WireClient.open(a.serverUrl('counter'))));
+    let over = false;
+    let calls = 0;
+    const failed: string[] = [];
+    const load = clients.map(async (client) => {
+      while (!over) {
+        const { message } = await client.request('tools/call', { name: 'count', arguments: {} });
+        calls++;
+        if (wordOf(message) !== 'RESULT') failed.push(JSON.stringify(message));
+        await new Promise((done) => setTimeout(done, 5));
+      }
+    });
+    for (const home of homes) {
+      const enough = calls + 40;
+      await until(() => calls >= enough, 'calls to go on');
+      home.kill('SIGTERM');
+      assert.equal(await home.exited, 0);
+      homes = [...homes.filter((one) => one !== home), await nodes.node(home.name, servers)];
+      await until(async () => {
+        const { nodes: known } = await a.control<{ nodes: { state: string }[] }>('/api/v1/nodes');
+        return known.filter(({ state }) => state === 'ready').length === 3;
+      }, 'the restarted node to be known');
+    }
+    over = true;
+    await Promise.all(load);
+    assert.deepEqual(failed, []);
+    console.log(`# ${calls} calls`);
+  }));
