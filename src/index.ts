@@ -90,6 +90,8 @@ export {
   serverProxies,
   serverProxy,
 } from './app/embedding/server-proxy.ts';
+export { decodeListToolsReply, decodeToolReply } from './app/public-subjects/decode-replies.ts';
+export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from './app/public-subjects/subjects.ts';
 export {
   type CapabilityChange,
   type CapabilityDrift,

@@ -10,6 +10,8 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
 const KEY = 'key-of-agent-ann-0123456789';
 const PASSWORD = 'the password of nodes';
+/** What a node needs, as docs/cluster.md says it. */
+const NODE_SUBJECTS = '["trunkline.>", "mcp.>", "_INBOX.>", "$JS.API.>", "$JS.FC.>", "$KV.>"]';
 const CALL = '{"session_id":"s1","tool":"count","args":{}}';
 const WAIT = { timeout: 30_000 };
 
@@ -25,7 +27,7 @@ describe('attacks: bus', () => {
   before(async () => {
     nats = await NatsServer.start({
       config: `authorization { users = [
-        { user: node, password: "${PASSWORD}" }
+        { user: node, password: "${PASSWORD}", permissions: { publish: ${NODE_SUBJECTS}, subscribe: ${NODE_SUBJECTS} } }
         { user: program, password: program, permissions: { publish: ["mcp.>", "_INBOX.>"], subscribe: ["mcp.servers.*", "_INBOX.>"] } }
       ] }`,
     });

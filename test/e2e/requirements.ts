@@ -6,16 +6,16 @@
  * `fault:` the fault matrix, `goal:` the figures that `npm run prove` shows.
  */
 const LINES = `
-S0.1 - wire mcp.{name}.execute / SubjectExecute(name)
-S0.2 - wire mcp.{name}.list-tools / SubjectListTools(name)
-S0.3 - SubjectCreated = mcp.servers.created
-S0.4 - SubjectDeleted = mcp.servers.deleted
-S0.5 - MCPDeletedEvent{name}
-S0.6 - MCPToolRequest{session_id?,tool,args}
-S0.7 - MCPToolReply{result?,error?}
-S0.8 - MCPToolListReply{tools,error?}
-S0.9 - DecodeToolReply(bytes)
-S0.10 - DecodeListToolsReply(bytes)
+S0.1 D wire mcp.{name}.execute / SubjectExecute(name)
+S0.2 D wire mcp.{name}.list-tools / SubjectListTools(name)
+S0.3 D SubjectCreated = mcp.servers.created
+S0.4 D SubjectDeleted = mcp.servers.deleted
+S0.5 D MCPDeletedEvent{name}
+S0.6 D MCPToolRequest{session_id?,tool,args}
+S0.7 D MCPToolReply{result?,error?}
+S0.8 D MCPToolListReply{tools,error?}
+S0.9 D DecodeToolReply(bytes)
+S0.10 D DecodeListToolsReply(bytes)
 S0.11 - Manager
 S0.12 - New(ctx,db,messenger,tracker)
 S0.13 - StartWorker (idempotent)
@@ -23,10 +23,10 @@ S0.14 - StopWorker(name)
 S0.15 - StopAll()
 S0.16 - ActiveWorkers()
 S0.17 - WatchEvents(ctx)
-S0.18 - pool per registered server on every node; caller needs no owner knowledge
+S0.18 D pool per registered server on every node; caller needs no owner knowledge
 S0.19 - session persistence and eviction (in code, implied by "persistent")
 S0.20 - pool behaviour (mcppool.go)
-S0.21 - bus contract (libbus)
+S0.21 D bus contract (libbus)
 S1.1 C DefaultIdleTimeout 30 min, DefaultCleanupInterval 5 min, DefaultMaxErrorCount 10
 S1.2 C ConnectionKey{BackendID,SessionID} + String()
 S1.3 C ConnectionState active / idle / closed
@@ -77,8 +77,8 @@ S2.28 A RegisterAgent(name,uses), UnregisterAgent, GetAgentAllowedServers
 S2.29 A HandleInitialize
 S2.30 A HandleToolsList, HandleToolsListForAgent
 S2.31 A HandleToolsCall, HandleToolsCallForAgent
-S2.32 - RefreshAllTools
-S2.33 - Status()
+S2.32 C RefreshAllTools
+S2.33 C Status()
 S2.34 A Handler/NewHandler/ServeHTTP at /mcp
 S2.35 A Router/NewRouter: AddClient, RemoveClient, GetClient, Clients, RefreshTools, AggregatedTools, RouteToolCall
 S2.36 A SSEServer/NewSSEServer: ServeHTTP (/sse), HandleMessage (/message), Broadcast, SessionCount
@@ -98,7 +98,7 @@ S3.11 C CheckHealth, GetHealthCheckInterval 30 s
 S3.12 C ConfigurationChanged(new)
 S3.13 C UpdateConfiguration
 S3.14 C ValidateConfiguration
-S3.15 - GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
+S3.15 C GetConfiguration, GetServiceType ("mcpserver"), GetMCPClient, IsClientReady
 S3.16 C GetServiceData
 S3.17 C GetConsecutiveFailures, GetLastAttempt, GetNextRetryAfter (null when none)
 S3.18 C IsRunning (running or connected), IsHealthy (healthy and running), IsUnreachable
@@ -114,7 +114,7 @@ S4.7 C ServerProxy Name, State, Caps, Tools + Close
 S4.8 C McpToolMeta{name,description,inputSchema}
 S4.9 C Registry/NewRegistry, lock model
 S4.10 C Connect(ctx,name,command,args,env)
-S4.11 - watcher + degrade
+S4.11 C watcher + degrade
 S4.12 C reconnect
 S4.13 A CallTool(fullName,args)→(text,isError,err)
 S4.14 C SetTimeout(name,seconds)
@@ -158,7 +158,7 @@ check:C4 C shared, per-session or per-principal isolation per server
 check:C5 A client session manager create/get/touch/delete/list/cleanup, cap; session id returned to the client
 check:C6 C persistent upstream session across evictions where the server allows, honest loss signal otherwise
 check:C7 C one reconnect then retry only if not executed
-check:C8 - busy entries never evicted; token-expiry margin, deferred close
+check:C8 C busy entries never evicted; token-expiry margin, deferred close
 check:C9 - sessions survive node loss / any node serves any session
 check:D1 A server__tool and mcp__server__tool names, parse, prefix, collision-proof table, 64-char budget
 check:D2 A router add/remove/get/clients/refresh/aggregate/route
@@ -183,11 +183,11 @@ check:F1 C 30 s probe (ping/discover), run for real, plus passive outcomes
 check:F2 C backoff 30 s ×2 ≤ 30 min, jitter, fair scheduler
 check:F3 C unreachable after 3; transient/config/auth classification
 check:F4 C failure counters, last attempt, next retry
-check:F5 - stdio death → degraded, tools withdrawn, supervised respawn
+check:F5 C stdio death → degraded, tools withdrawn, supervised respawn
 check:F6 - per-server and per-tool timeouts, cancel sent
-check:F7 - list failure cooldown
+check:F7 C list failure cooldown
 check:F8 C edge-triggered events, recovery events
-check:F9 - readiness wait for HTTP servers 500 ms/30 s
+check:F9 C readiness wait for HTTP servers 500 ms/30 s
 check:G1 C CompareToolLists and kinds over tool metadata
 check:G2 C PendingSchemaChanges
 check:G3 C refresh on list_changed/ttl/refresh-all
@@ -270,17 +270,17 @@ goal:G2 - 42/42 fault rows green, each >= 20 repetitions; mixed nemesis (kill + 
 goal:G3 - 0 lost acknowledged configuration writes over 500 kill -9 at random instants, incl. 40 fsync points
 goal:G4 - 0 duplicate executions of non-safe tools in 10^6 calls under faults
 goal:G5 - owner dies: in-flight calls answered <= 2.0 s max (peers: full timeout; raw NATS 5 s+); next call on the session OK <= 3.0 s p99
-goal:G6 - stdio crash: error to caller <= 100 ms p99, server back <= 1.5 s p99 for the first crash (toolhive notes ~48 s)
+goal:G6 C stdio crash: error to caller <= 100 ms p99, server back <= 1.5 s p99 for the first crash (toolhive notes ~48 s)
 goal:G7 A 0 leaked processes after 1 000 start/kill cycles (SIGTERM, SIGKILL of server; 100 x kill -9 of gateway); gone <= 1 s ( 172 spawn+kill cycles/s are possible here)
 goal:G8 - rolling restart of 3 nodes, 20 rounds, 200 calls/s: 0 failed, 0 duplicated
 goal:G9 A 10 000 open sessions with SSE on one node: <= 32 KiB RSS each ( floor 14.1 KiB), p99 of a call <= 3x the empty-node p99
 goal:G10 A 100 000 sessions opened and abandoned over 10 min: heap after GC <= base + 32 MiB, 0 timers, 0 children, fds back to base +- 5
-goal:G11 - memory: 10^7 calls (or 24 h) with 1% faults: heap slope <= 1 MiB/h by linear fit, RSS <= 1.5x the first hour
-goal:G12 - one bad neighbour of each X-kind: p99 of the other servers’ calls <= 2x baseline
+goal:G11 C memory: 10^7 calls (or 24 h) with 1% faults: heap slope <= 1 MiB/h by linear fit, RSS <= 1.5x the first hour
+goal:G12 C one bad neighbour of each X-kind: p99 of the other servers’ calls <= 2x baseline
 goal:G13 - 100 servers down at once: start-up ready <= 2 s, /mcp tools/list of the healthy <= 200 ms
 goal:G14 - NATS outage of 60 s: calls that need no lease 100 % OK; registries converge <= 3 s after return; 0 events needed
 goal:G16 A slow readers: 1 000 stalled streams <= 64 MiB in all; cut <= 35 s
-goal:G17 - config reload of 1 in 100 servers: 0 dropped calls on the other 99, <= 500 ms
+goal:G17 C config reload of 1 in 100 servers: 0 dropped calls on the other 99, <= 500 ms
 goal:G18 - secrets: 0 canary hits over logs, metrics, traces, API, UI, bus, DB at rest
 goal:G19 - 0 tripwire hits by SSRF over >= 60 address spellings and 3 rebinding DNS answers
 goal:G20 A event-loop delay p99.9 <= 50 ms under 4x overload; excess answered 429/503 <= 20 ms, accepted calls’ p99 <= 2x

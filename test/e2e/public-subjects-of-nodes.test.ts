@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { connect, type NatsConnection } from '@nats-io/transport-node';
+import { NatsServer } from '../support/nats-server.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+
+const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
+const WAIT = { timeout: 30_000 };
+const SECRET = randomBytes(32).toString('hex');
+
+describe('public subjects of two nodes', () => {
+  let nats: NatsServer;
+  let client: NatsConnection;
+  let nodes: RunningGateway[];
+
+  before(async () => {
+    nats = await NatsServer.start();
+    client = await connect({ servers: nats.url });
+    nodes = await Promise.all(
+      ['one', 'two'].map((name) =>
+        RunningGateway.start({
+          config: {
+            mcpServers: { talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger' } } },
+            agents: { ann: { key: 'key-of-agent-ann-0123' } },
+            cluster: { node: name, publicSubjects: true, publicPrincipal: 'ann' },
+          },
+          args: ['--nats', nats.url],
+          env: { TRUNKLINE_CLUSTER_SECRET: SECRET },
+        }),
+      ),
+    );
+    await Promise.all(nodes.map((node) => node.ready()));
+  });
+
+  after(async () => {
+    await client?.close();
+    await Promise.all(nodes.map((node) => node.dispose()));
+    await nats[Symbol.asyncDispose]();
+  });
+
+  async function count(session: string): Promise<{ calls: number; pid: string }> {
+    const payload = JSON.stringify({ session_id: session, tool: 'count', args: {} });
+    const reply = (await client.request('mcp.talker.execute', payload, WAIT)).json<{
+      result: string;
+      error?: string;
+    }>();
+    assert.equal(reply.error, undefined);
+    const [calls, pid] = reply.result.split(' ');
+    return { calls: Number(calls), pid: pid! };
+  }
+
+  test('S0.1 S0.18 check:H4 one node answers each call, and a conversation keeps its process whichever node that is', async () => {
+    const sessions = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const pids = new Map<string, string>();
+    for (let round = 1; round <= 6; round++) {
+      for (const session of sessions) {
+        const { calls, pid } = await count(session);
+        assert.equal(calls, round, `${session} in round ${round}`);
+        assert.equal(pids.get(session) ?? pid, pid);
+        pids.set(session, pid);
+      }
+    }
+    assert.equal(new Set(pids.values()).size, sessions.length);
+    const executed = nodes.map(({ folder }) => {
+      const ledger = join(folder, 'ledger');
+      return existsSync(ledger)
+        ? readFileSync(ledger, 'utf8')
+            .split('\n')
+            .filter((line) => /^count/.test(line)).length
+        : 0;
+    });
+    assert.equal(executed[0]! + executed[1]!, sessions.length * 6, 'each call was executed once');
+    assert.ok(
+      executed.every((calls) => calls > 0),
+      `both nodes run processes: ${executed.join(' and ')}`,
+    );
+  });
+
+  test('S0.3 what is registered on one node is served by both, without an event being believed', async () => {
+    const heard: string[] = [];
+    client.subscribe('mcp.servers.created', {
+      callback: (_error, message) => {
+        heard.push(message.json<{ name: string }>().name);
+      },
+    });
+    await client.flush();
+    nodes[0]!.rewrite({
+      mcpServers: {
+        talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger' } },
+        late: { command: process.execPath, args: [TALKER] },
+      },
+      agents: { ann: { key: 'key-of-agent-ann-0123' } },
+      cluster: { node: 'one', publicSubjects: true, publicPrincipal: 'ann' },
+    });
+    await until(() => heard.includes('late'));
+    const call = '{"session_id":"x","tool":"count","args":{}}';
+    // Both nodes are members of its queue group, in the end.
+    const members = async (): Promise<number> => {
+      let answers = 0;
+      const inbox = `_INBOX.${randomBytes(8).toString('hex')}`;
+      const subscription = client.subscribe(inbox, { callback: () => void answers++ });
+      for (let at = 0; at < 20; at++) client.publish('mcp.late.execute', call, { reply: inbox });
+      await until(() => answers === 20);
+      subscription.unsubscribe();
+      return answers;
+    };
+    assert.equal(await members(), 20);
+    assert.deepEqual(heard, ['late']);
+  });
+
+  test('a node that stops takes no more calls, and none is lost', async () => {
+    const running = Array.from({ length: 40 }, (_, at) => count(`leaving-${at % 8}`));
+    const stopped = nodes[1]!.stop();
+    const answers = await Promise.all(
+      running.map((one) =>
+        one.then(
+          () => 'ok',
+          (error: Error) => error.message,
+        ),
+      ),
+    );
+    assert.equal(await stopped, 0);
+    assert.ok(
+      answers.every((answer) => answer === 'ok'),
+      JSON.stringify(answers),
+    );
+    await count('afterwards');
+  });
+});
+
+async function until(condition: () => boolean): Promise<void> {
+  const end = performance.now() + 30_000;
+  while (!condition()) {
+    assert.ok(performance.now() < end, condition.toString());
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
