@@ -155,6 +155,8 @@ export interface Server {
   readonly drift?: DriftPolicy;
   /** Id of the one client session that sees it, of a server that was added for it; absent: everybody who may use it. */
   readonly onlyFor?: string;
+  /** There for a while: nothing of it is kept over a restart. */
+  readonly temporary?: boolean;
   readonly enabled: boolean;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;

@@ -21,9 +21,8 @@ export interface TemporaryServer extends Lifetime {
 export function asTemporary(server: Server, text: string, { sessionId }: Lifetime): Server {
   const asked = Object.hasOwn(JSON.parse(text) as object, 'drift');
   const drift = asked ? server.drift : ('off' as const);
-  if (sessionId === null) return { ...server, ...(drift === undefined ? {} : { drift }) };
-  const isolation = server.isolation ?? 'session';
-  return { ...server, isolation, onlyFor: sessionId, ...(drift === undefined ? {} : { drift }) };
+  const passing = { ...server, temporary: true, ...(drift === undefined ? {} : { drift }) };
+  return sessionId === null ? passing : { ...passing, isolation: server.isolation ?? 'session', onlyFor: sessionId };
 }
 
 /**

@@ -97,6 +97,7 @@ export class Connector {
       if (before !== null) this.forget(server, want.key);
       return;
     }
+    if (server.temporary === true) return;
     this.#deps.upstreamSessions.put(server.name, key, {
       identity: server.connectionDigest,
       mcpSessionId,

@@ -249,8 +249,17 @@ test('admin: keys that no definition has, wrong types, other documents and too m
   assert.equal((await plain.ask('POST', '/api/v1/servers', proto)).status, 422);
   const deep = `{"name":"deep","x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`;
   assert.ok([400, 422].includes((await plain.ask('POST', '/api/v1/servers', deep)).status));
-  assert.equal((await plain.ask('POST', '/api/v1/servers', `{"name":"${'x'.repeat(300_000)}"}`)).status, 413);
-  assert.equal((await plain.ask('POST', '/api/v1/servers', 'x'.repeat(16 * 1024 * 1024))).status, 413);
+  for (const length of [300_000, 16 * 1024 * 1024]) {
+    // The answer comes before the end of the body, and may be lost to whoever goes on writing.
+    const sent = plain.ask('POST', '/api/v1/servers', `{"name":"${'x'.repeat(length)}"}`);
+    assert.equal(
+      await sent.then(
+        ({ status }) => status,
+        ({ code }: Json) => (code === 'EPIPE' || code === 'ECONNRESET' ? 413 : code),
+      ),
+      413,
+    );
+  }
   assert.equal((await plain.add('big', { ...PUBLIC, headers: { 'x-a': 'x'.repeat(70_000) } })).status, 413);
   for (const query of ['?folder=relative', '?folder=', '?folder=%00', '?session=none', '?ttlMs=0']) {
     assert.ok([400, 404].includes((await plain.add('q', PUBLIC, query)).status), query);

@@ -42,6 +42,16 @@ function storedServers(gateway: RunningGateway): readonly unknown[] {
   }
 }
 
+/** What is remembered in `state.db`, of a gateway that has ended. */
+function stateKeys(gateway: RunningGateway): readonly string[] {
+  const db = new DatabaseSync(join(gateway.folder, 'data', 'state.db'));
+  try {
+    return (db.prepare('SELECT key FROM records').all() as { key: string }[]).map(({ key }) => key);
+  } finally {
+    db.close();
+  }
+}
+
 async function started(t: TestContext, config: object = FILE): Promise<RunningGateway> {
   const gateway = await RunningGateway.start({ config });
   t.after(() => gateway.dispose());
@@ -243,6 +253,12 @@ test('check:A14 a temporary server ends with its time, its session and the gatew
   }
   const left = (await client.server('brief')).connections[0].pid;
   assert.deepEqual(storedServers(gateway), []);
+  await gateway.stop('SIGKILL');
+  assert.ok(
+    stateKeys(gateway).some((key) => key.startsWith('base\n')),
+    'of the others much is kept',
+  );
+  assert.ok(stateKeys(gateway).every((key) => !/^(?:brief|bound|short)\n/.test(key)));
   const next = await killed(t, gateway);
   assert.deepEqual(await new RunTimeClient(next).names(), ['base']);
   await until('what was left of it ends', async () => !alive(left));

@@ -7,9 +7,9 @@ import { STEPS, stepOf } from './truth-steps.ts';
 
 /**
  * A process that changes the store of run-time servers, step after step, and says each once it is acknowledged; to be
- * killed in the middle. Arguments: the file, and how many steps were done before.
+ * killed in the middle. Arguments: the file, how many steps were done before, and how long it rests after each.
  */
-const [file, begin] = process.argv.slice(2);
+const [file, begin, restMs = '0'] = process.argv.slice(2);
 const truth = new SqliteTruth({ path: file!, clock: systemClock, logger: Logger.silent() });
 const store = new StoredServers(truth);
 for (let i = Number(begin); i < STEPS; i++) {
@@ -27,5 +27,6 @@ for (let i = Number(begin); i < STEPS; i++) {
           : await store.suspend(name, i);
   if (!applied.ok) throw new Error(`step ${i} was refused`);
   writeSync(1, `${i}\n`);
+  if (restMs !== '0') await new Promise((done) => setTimeout(done, Number(restMs)));
 }
 await truth.close();

@@ -75,7 +75,7 @@ test('two gateways have one file open: both make it, each sees what the other di
   await again.close();
 });
 
-test('a file that another process changes without a pause is never taken for a damaged one', async (t) => {
+test('a file that another process goes on changing is never taken for a damaged one', async (t) => {
   const path = join(folder, 'busy.db');
   const writer = spawn(process.execPath, [
     join(import.meta.dirname, '../../../test/faults/truth-writer.ts'),

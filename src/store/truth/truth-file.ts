@@ -15,7 +15,7 @@ import { TruthError, type TruthFault } from './truth.ts';
 import { migrate, UnknownVersion } from './truth-migrations.ts';
 import { checkWhole, type Whole } from './truth-whole.ts';
 
-const BUSY_MS = 2_000;
+const BUSY_MS = 5_000;
 
 /** The truth cannot be used as it is on disk. Nothing was changed; the gateway does not start on it (F35). */
 export class TruthUnusable extends Error {
