@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { TestAuthority } from '../../test/support/certificates.ts';
 import { until } from '../../test/support/http-client.ts';
-import { BASE_SETTINGS, listenerRig, post, talk } from '../../test/support/http-listener.ts';
+import { BASE_SETTINGS, LANES, listenerRig, post, talk } from '../../test/support/http-listener.ts';
 import { ListenError } from './listen-error.ts';
 import { Listener } from './listener.ts';
 import type { RequestContext } from './request-context.ts';
@@ -192,76 +192,84 @@ describe('listener', () => {
     }
   });
 
-  test('a handler that throws is answered with 500 and logged, without its words', async (t) => {
-    const { listener, port, logged } = await listenerRig(t);
-    listener.routes.add('/boom', {
-      GET: () => {
-        throw new Error('inner secret');
-      },
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`a handler that throws is answered with 500 and logged, without its words (${lane})`, async (t) => {
+      const { listener, port, logged } = await listenerRig(t);
+      listener.routes.add('/boom', {
+        GET: () => {
+          throw new Error('inner secret');
+        },
+      });
+      const { statuses, text } = await talk(port, get('/boom', lines));
+      assert.deepEqual(statuses, [500]);
+      assert.doesNotMatch(text, /inner secret/);
+      assert.match(logged.join(), /request_failed.*inner secret/);
     });
-    const { statuses, text } = await talk(port, get('/boom'));
-    assert.deepEqual(statuses, [500]);
-    assert.doesNotMatch(text, /inner secret/);
-    assert.match(logged.join(), /request_failed.*inner secret/);
-  });
+  }
 
-  test('tells a handler once when its client goes away, and not when the answer is out', async (t) => {
-    const { listener, port } = await listenerRig(t);
-    let gone = 0;
-    let waiting = 0;
-    listener.routes.add('/wait', {
-      GET: (context) => {
-        waiting += 1;
-        context.whenGone(() => gone++);
-        if (context.query === 'now') context.json(200, '{}');
-      },
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`tells a handler once when its client goes away, and not when the answer is out (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t);
+      let gone = 0;
+      let waiting = 0;
+      listener.routes.add('/wait', {
+        GET: (context) => {
+          waiting += 1;
+          context.whenGone(() => gone++);
+          if (context.query === 'now') context.json(200, '{}');
+        },
+      });
+      await talk(port, get('/wait?now', lines));
+      const socket = connect(port, '127.0.0.1', () => socket.write(get('/wait', lines)));
+      await until(() => waiting === 2);
+      assert.equal(gone, 0);
+      socket.destroy();
+      await until(() => gone === 1);
     });
-    await talk(port, get('/wait?now'));
-    const socket = connect(port, '127.0.0.1', () => socket.write(get('/wait')));
-    await until(() => waiting === 2);
-    assert.equal(gone, 0);
-    socket.destroy();
-    await until(() => gone === 1);
-  });
+  }
 
-  test('a client that does not read its answer is let go; one that reads slowly is not', async (t) => {
-    const { listener, port } = await listenerRig(t, {}, { stallMs: 600 });
-    const body = Buffer.alloc(14 * 1024 * 1024, 'x');
-    let gone = 0;
-    listener.routes.add('/large', {
-      GET: (context) => {
-        context.whenGone(() => gone++);
-        context.answer(200, 'text/plain', body);
-      },
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`a client that does not read its answer is let go; one that reads slowly is not (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t, {}, { stallMs: 600 });
+      const body = Buffer.alloc(14 * 1024 * 1024, 'x');
+      let gone = 0;
+      listener.routes.add('/large', {
+        GET: (context) => {
+          context.whenGone(() => gone++);
+          context.answer(200, 'text/plain', body);
+        },
+      });
+      const [stuck, slow] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
+      t.after(() => [stuck.destroy(), slow.destroy()]);
+      for (const socket of [stuck, slow]) socket.write(get('/large', lines));
+      let received = 0;
+      slow.on('data', (chunk) => {
+        received += chunk.length;
+        slow.pause();
+        setTimeout(() => slow.resume(), 4);
+      });
+      await until(() => gone === 1);
+      await until(() => received > body.length);
+      assert.equal(gone, 1);
     });
-    const [stuck, slow] = [connect(port, '127.0.0.1'), connect(port, '127.0.0.1')];
-    t.after(() => [stuck.destroy(), slow.destroy()]);
-    for (const socket of [stuck, slow]) socket.write(get('/large'));
-    let received = 0;
-    slow.on('data', (chunk) => {
-      received += chunk.length;
-      slow.pause();
-      setTimeout(() => slow.resume(), 4);
-    });
-    await until(() => gone === 1);
-    await until(() => received > body.length);
-    assert.equal(gone, 1);
-  });
+  }
 
-  test('only the first of several answers counts', async (t) => {
-    const { listener, port } = await listenerRig(t);
-    listener.routes.add('/twice', {
-      GET: (context) => {
-        context.answer(200, 'text/plain', [Buffer.from('fi'), Buffer.from('rst')]);
-        context.json(500, '{}');
-        context.refuse({ status: 400, code: 'late', message: 'late' });
-        context.empty(202);
-      },
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`only the first of several answers counts (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t);
+      listener.routes.add('/twice', {
+        GET: (context) => {
+          context.answer(200, 'text/plain', [Buffer.from('fi'), Buffer.from('rst')]);
+          context.json(500, '{}');
+          context.refuse({ status: 400, code: 'late', message: 'late' });
+          context.empty(202);
+        },
+      });
+      const { statuses, text } = await talk(port, get('/twice', lines));
+      assert.deepEqual(statuses, [200]);
+      assert.ok(text.endsWith('\r\n\r\nfirst'));
     });
-    const { statuses, text } = await talk(port, get('/twice'));
-    assert.deepEqual(statuses, [200]);
-    assert.ok(text.endsWith('\r\n\r\nfirst'));
-  });
+  }
 });
 
 describe('life of a listener', () => {
@@ -286,35 +294,39 @@ describe('life of a listener', () => {
     await assert.rejects(nowhere.listen(), /192\.0\.2\.1 is not an address of this machine/);
   });
 
-  test('draining: no new connections, answers under way go out, the connection then closes', async (t) => {
-    const { listener, port } = await listenerRig(t);
-    const contexts: RequestContext[] = [];
-    listener.routes.add('/slow', { GET: (context) => void contexts.push(context) });
-    const slow = talk(port, get('/slow'));
-    await until(() => contexts.length === 1);
-    listener.stopAccepting();
-    await assert.rejects(
-      new Promise((resolve, reject) => connect(port, '127.0.0.1').on('connect', resolve).on('error', reject)),
-    );
-    const closed = listener.close(5_000);
-    await delay(30);
-    contexts[0]!.json(200, '{"done":true}');
-    const { text, closed: ended } = await slow;
-    assert.match(text, /"done":true/);
-    assert.equal(ended, true);
-    await closed;
-  });
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`draining: no new connections, answers under way go out, the connection then closes (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t);
+      const contexts: RequestContext[] = [];
+      listener.routes.add('/slow', { GET: (context) => void contexts.push(context) });
+      const slow = talk(port, get('/slow', lines));
+      await until(() => contexts.length === 1);
+      listener.stopAccepting();
+      await assert.rejects(
+        new Promise((resolve, reject) => connect(port, '127.0.0.1').on('connect', resolve).on('error', reject)),
+      );
+      const closed = listener.close(5_000);
+      await delay(30);
+      contexts[0]!.json(200, '{"done":true}');
+      const { text, closed: ended } = await slow;
+      assert.match(text, /"done":true/);
+      assert.equal(ended, true);
+      await closed;
+    });
+  }
 
-  test('close ends open streams and waiting requests when the grace is over', async (t) => {
-    const { listener, port } = await listenerRig(t);
-    listener.routes.add('/stream', { GET: (context) => void context.openSse() });
-    listener.routes.add('/never', { GET: () => {} });
-    const open = [talk(port, get('/stream'), 5_000), talk(port, get('/never'))];
-    await until(() => listener.wheel.open === 1);
-    await listener.close(50);
-    for (const { closed } of await Promise.all(open)) assert.equal(closed, true);
-    await until(() => listener.wheel.open === 0);
-  });
+  for (const [lane, lines] of Object.entries(LANES)) {
+    test(`close ends open streams and waiting requests when the grace is over (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t);
+      listener.routes.add('/stream', { GET: (context) => void context.openSse() });
+      listener.routes.add('/never', { GET: () => {} });
+      const open = [talk(port, get('/stream', lines), 5_000), talk(port, get('/never', lines))];
+      await until(() => listener.wheel.open === 1);
+      await listener.close(50);
+      for (const { closed } of await Promise.all(open)) assert.equal(closed, true);
+      await until(() => listener.wheel.open === 0);
+    });
+  }
 
   test('serves TLS and takes over a certificate renewed on disk', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'trunkline-tls-'));

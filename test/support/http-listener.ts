@@ -64,6 +64,9 @@ export interface Talk {
   readonly closed: boolean;
 }
 
+/** The header lines that decide which lane a request is in. */
+export const LANES = { 'the lane for plain requests': '', 'node:http': 'X-Twice: 1\r\nX-Twice: 2\r\n' };
+
 /** Sent first, and answered with 200, this request leaves the connection in the lane for plain requests. */
 export const PLAIN = post();
 /** This one leaves it at `node:http` for good: a header that does no harm came twice. */
