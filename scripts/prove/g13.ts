@@ -20,6 +20,7 @@ async function run({ say }: Run): Promise<Outcome> {
     const readyMs = performance.now() - begun;
     say(`ready after ${Math.round(readyMs)} ms`);
 
+    const opening = performance.now();
     const client = await WireClient.open(gateway.url.href);
     const listed = async (): Promise<{ ms: number; servers: Set<string> }> => {
       const at = performance.now();
@@ -28,8 +29,9 @@ async function run({ say }: Run): Promise<Outcome> {
       return { ms: performance.now() - at, servers: new Set(names) };
     };
     const first = await listed();
+    const firstMs = performance.now() - opening;
     const complete = HEALTHY.every((name) => first.servers.has(name));
-    say(`the first list took ${Math.round(first.ms)} ms and had ${[...first.servers].join(', ')}`);
+    say(`the first client had its list after ${Math.round(firstMs)} ms and had ${[...first.servers].join(', ')}`);
 
     const lists: number[] = [];
     const own: number[] = [];
@@ -58,7 +60,12 @@ async function run({ say }: Run): Promise<Outcome> {
       figures: [
         figure('servers that are down', Object.keys(down.servers).length, ''),
         figure('from the start of the process to ready', readyMs, 'ms', 2_000),
-        figure('the first list, that waits for what is only starting (`firstListWaitMs`)', first.ms, 'ms', 2_200),
+        figure(
+          'a client opened and its first list, which wait for what is only starting (`firstListWaitMs`)',
+          firstMs,
+          'ms',
+          2_200,
+        ),
         figure('lists of all after that', lists.length, ''),
         figure('list of all, p50', percentile(lists, 50), 'ms'),
         figure('list of all, longest', Math.max(...lists), 'ms', 200),
