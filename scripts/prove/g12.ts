@@ -16,8 +16,16 @@ const PAUSE_MS = 4;
 /** What the good servers' callers measured, by server. */
 type Times = Record<string, number[]>;
 
+/** How often and for how long each pair is looked at, and how long the bad one is left alone after it. */
+export interface Windows {
+  readonly windows: number;
+  readonly windowMs: number;
+  readonly calmMs: number;
+}
+
 /** Each good server beside each bad one, at a load that leaves the machine room. */
-async function run({ say, short }: Run): Promise<Outcome> {
+export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Windows): Promise<Outcome> {
+  const { windows, windowMs, calmMs } = options;
   const gateway = new ProbedGateway();
   const remotes = { stateful: await EchoRemote.start('stateful'), stateless: await EchoRemote.start('stateless') };
   const bad = await BadRemote.start();
@@ -33,7 +41,6 @@ async function run({ say, short }: Run): Promise<Outcome> {
     const callers = Object.keys(good).flatMap((server) =>
       Array.from({ length: CALLERS }, () => ({ server, caller: new EchoCaller(gateway.url, server) })),
     );
-    const windowMs = short ? SHORT_WINDOW_MS : WINDOW_MS;
     const during = async (times: Times): Promise<void> => {
       const end = performance.now() + windowMs;
       await Promise.all(
@@ -50,13 +57,13 @@ async function run({ say, short }: Run): Promise<Outcome> {
     for (const neighbour of all) {
       const [alone, beside]: [Times, Times] = [{}, {}];
       const provoker = await Provoker.start(gateway.url, neighbour);
-      for (let window = 0; window < WINDOWS; window++) {
+      for (let window = 0; window < windows; window++) {
         await during(alone);
         provoker.go();
         await sleep(200);
         await during(beside);
         provoker.stop();
-        await sleep(CALM_MS);
+        await sleep(calmMs);
       }
       provoker.kill();
       const ratios: string[] = [];
@@ -92,5 +99,6 @@ export const G12: Proof = {
   group: 'faults',
   claim: 'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, pair by pair',
   shortened: 'two thirds of the time for each pair',
-  run,
+  run: ({ say, short }) =>
+    besideBadNeighbours({ say }, { windows: WINDOWS, windowMs: short ? SHORT_WINDOW_MS : WINDOW_MS, calmMs: CALM_MS }),
 };

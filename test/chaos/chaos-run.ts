@@ -133,11 +133,14 @@ class ChaosRun {
     const { everyMs, say } = this.#options;
     const end = performance.now() + forMs;
     let told = performance.now();
+    const nextRestart = (): number => performance.now() + restartEveryMs * (0.5 + this.#random.unit());
+    let restartAt = nextRestart();
     while (performance.now() < end) {
       await sleep(everyMs * (0.5 + this.#random.unit()));
-      if (this.#random.unit() < everyMs / restartEveryMs) {
+      if (performance.now() >= restartAt) {
         misfortunes.count('restart');
         await this.#restart(misfortunes, this.#random.below(2) === 0 ? 'SIGTERM' : 'SIGKILL');
+        restartAt = nextRestart();
       } else await misfortunes.strike();
       if (performance.now() - told < 30_000) continue;
       told = performance.now();

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
+import { slopePerHour } from '../../scripts/prove/g11.ts';
 import { figure, holds, percentile } from '../../scripts/prove/proof.ts';
 import { PROOFS } from '../../scripts/prove/proofs.ts';
 import type { Kept } from '../../scripts/prove/report.ts';
+import { measured, readMeasured } from './measured.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../../docs/proof');
 
@@ -26,4 +28,31 @@ test('percentiles, and verdicts', () => {
   assert.ok(holds({ figures: good, broken: [] }));
   assert.ok(!holds({ figures: good, broken: ['something'] }));
   assert.ok(!holds({ figures: [figure('a', 1.01, 'ms', 1)], broken: [] }));
+});
+
+test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, each from its own level', () => {
+  const line = (run: number, level: number, perHour: number) =>
+    Array.from({ length: 60 }, (_, minute) => ({
+      run,
+      atMs: minute * 60_000,
+      heapBytes: level + (perHour * minute) / 60 + (minute % 2 === 0 ? 100 : -100),
+      rssBytes: 0,
+    }));
+  const one = slopePerHour(line(1, 20_000_000, 5_000_000));
+  assert.ok(Math.abs(one - 5_000_000) < 1_000, `${one}`);
+  // A second run begins lower and grows as fast: that is no fall.
+  const both = slopePerHour([...line(1, 20_000_000, 5_000_000), ...line(2, 10_000_000, 5_000_000)]);
+  assert.ok(Math.abs(both - 5_000_000) < 1_000, `${both}`);
+  assert.ok(Math.abs(slopePerHour(line(1, 20_000_000, 0))) < 1_000);
+  assert.equal(slopePerHour([]), 0);
+});
+
+test('what a test has measured is told by a diagnostic message, and other messages are not taken for it', () => {
+  const told: string[] = [];
+  measured({ diagnostic: (message) => told.push(message) }, 'F03', 'error to the caller', [1.5, 2], 'ms', 100);
+  assert.deepEqual(
+    told.map((message) => readMeasured(message)),
+    [1.5, 2].map((value) => ({ row: 'F03', name: 'error to the caller', value, unit: 'ms', atMost: 100 })),
+  );
+  assert.equal(readMeasured('seed 42'), null);
 });

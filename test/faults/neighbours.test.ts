@@ -1,0 +1,15 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { besideBadNeighbours } from '../../scripts/prove/g12.ts';
+
+// The scenario of `npm run prove`, short; how fast the others are is judged there.
+
+test('goal:G12 beside a bad neighbour of each of twenty kinds every call of the good servers is answered, and rightly', async () => {
+  const options = { windows: 1, windowMs: 200, calmMs: 0 };
+  const { figures, broken } = await besideBadNeighbours({ say: () => {} }, options);
+  const figureOf = (name: string): number => figures.find((figure) => figure.name === name)!.value;
+  assert.deepEqual(broken, []);
+  assert.equal(figureOf('kinds of bad neighbours'), 20);
+  assert.equal(figureOf('of those, wrong or failed'), 0);
+  assert.ok(figureOf('calls of good servers') > 200, `${figureOf('calls of good servers')} calls`);
+});
