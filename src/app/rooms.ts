@@ -37,6 +37,7 @@ import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
+import { sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
 import { truthPath } from './truth-path.ts';
@@ -185,7 +186,9 @@ export async function buildRooms(
     surroundings: { environment: env, inContainer: insideContainer(env) },
     clientInfo: JSON.stringify(info),
   });
-  const records = new SqliteSessionRecords(stateFile);
+  const shared =
+    connection === null ? null : sharedSessions(connection, { clock, logger, gateway, downstream: () => downstream });
+  const records = shared ?? new SqliteSessionRecords(stateFile);
   const authenticator = new KeyAuthenticator(loaded.state);
   const memory = new MemoryWatch({
     logger,
@@ -195,7 +198,7 @@ export async function buildRooms(
     },
   });
   const everywhere = cluster?.upstreams ?? upstreams;
-  const downstream = new Downstream({
+  const downstream: Downstream = new Downstream({
     key,
     clock,
     random,
@@ -237,6 +240,7 @@ export async function buildRooms(
     operator: new Operator(gateway, random, JSON.stringify(info)),
     memory,
     async close() {
+      await shared?.close();
       await cluster?.close();
       await connection?.close();
       gauges.close();

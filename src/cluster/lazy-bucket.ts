@@ -1,4 +1,6 @@
-import type { Bucket, BucketOptions, SharedState, StateRecord } from '../bus/shared-state.ts';
+import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../bus/shared-state.ts';
+
+const PUT_ATTEMPTS = 5;
 
 /**
  * A bucket that is opened when it is first used, and again after a failure: a node starts, and lives on, while the store
@@ -37,7 +39,22 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.update(key, value, revision));
   }
 
-  delete(key: string, revision: number): Promise<boolean> {
+  /** Writes it whatever is there. */
+  async put(key: string, value: Buffer): Promise<void> {
+    let there = 0;
+    for (let attempt = 0; attempt < PUT_ATTEMPTS; attempt++) {
+      const written = there === 0 ? await this.create(key, value) : await this.update(key, value, there);
+      if (written !== null) return;
+      there = (await this.get(key))?.revision ?? 0;
+    }
+    throw new Error(`${key} is being written by others all the time`);
+  }
+
+  watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
+    return this.#with((bucket) => bucket.watch(pattern, watcher));
+  }
+
+  delete(key: string, revision?: number): Promise<boolean> {
     return this.#with((bucket) => bucket.delete(key, revision));
   }
 

@@ -151,3 +151,42 @@ test('trunkline nodes shows who is there and where definitions conflict, trunkli
     assert.equal((await run('drain')).code, 0);
     assert.equal(await a.exited, 0);
   }));
+
+test('check:C9 S0.18 each request of a session goes to another node, one of them dies, and the session goes on', () =>
+  cluster(async (nodes) => {
+    const servers = { counter: counterServer(), shared: counterServer({ isolation: 'shared' }) };
+    const all: NodeProcess[] = [];
+    for (const name of ['a', 'b', 'c']) all.push(await nodes.node(name, servers));
+    for (const node of all) await callable(node, 'counter', 'shared');
+    const first = await WireClient.open(all[0]!.serverUrl('counter'));
+    const client = (node: NodeProcess): WireClient => {
+      const at = new WireClient(node.serverUrl('counter'));
+      at.sessionId = first.sessionId;
+      return at;
+    };
+    const counts: string[] = [];
+    for (let i = 0; i < 9; i++) counts.push(await client(all[i % 3]!).callText('count'));
+    assert.deepEqual(counts, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    const before = await who(first);
+    const owner = await ownerOf(all, before.pid);
+    const rest = all.filter((node) => node !== owner);
+    owner.kill('SIGKILL');
+    let after = before;
+    await until(async () => {
+      const { message } = await client(rest[0]!).request('tools/call', { name: 'who', arguments: {} });
+      if (wordOf(message) !== 'RESULT') return false;
+      after = JSON.parse(message.result.content[0].text) as Who;
+      return true;
+    }, 'the session to go on at another node');
+    assert.ok(revisionOf(after) > revisionOf(before), `${after.epoch} after ${before.epoch}`);
+    assert.equal((await who(client(rest[1]!))).pid, after.pid);
+    // Ended at one node, it has ended everywhere, with its process.
+    const url = rest[1]!.serverUrl('counter');
+    const ended = await fetch(url, { method: 'DELETE', headers: { 'mcp-session-id': first.sessionId! } });
+    assert.ok(ended.ok, String(ended.status));
+    await until(() => !alive(after.pid), 'its process to end');
+    await until(async () => {
+      const { status } = await client(rest[0]!).request('ping');
+      return status === 404;
+    }, 'the other node to know');
+  }));

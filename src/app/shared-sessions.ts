@@ -1,0 +1,41 @@
+import { SharedSessionRecords } from '../cluster/shared-session-records.ts';
+import type { Downstream } from '../downstream/downstream.ts';
+import type { Gateway } from '../gateway/gateway.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { ClusterConnection } from './cluster-connection.ts';
+
+export interface SharedSessionsDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly gateway: Gateway;
+  readonly downstream: () => Downstream;
+}
+
+/** The sessions of all nodes: what one of them changes or ends, the others have in theirs. */
+export function sharedSessions({ state }: ClusterConnection, deps: SharedSessionsDeps): SharedSessionRecords {
+  const { clock, logger, gateway, downstream } = deps;
+  return new SharedSessionRecords({
+    state,
+    clock,
+    logger,
+    changed({ id, initialized, logLevel, lastSeenAt }) {
+      const session = downstream().sessions.get(id);
+      if (session === undefined) return;
+      if (initialized) session.initialized = true;
+      const used = clock.now() - (clock.wall() - lastSeenAt);
+      if (used > session.lastUsed) {
+        // Used elsewhere, it is not idle here; and that is written down already.
+        session.lastUsed = used;
+        session.savedUse = used;
+      }
+      if (logLevel !== null && logLevel !== session.client.logLevel) session.logLevel = logLevel;
+    },
+    gone(id) {
+      const session = downstream().sessions.get(id);
+      if (session !== undefined) downstream().sessions.end(session, 'the session was ended');
+      // Its calls may have been served here for another node.
+      else gateway.sessionEnded(id);
+    },
+  });
+}

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+import type { SessionRecord } from '../model/ports.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { SharedSessionRecords } from './shared-session-records.ts';
+
+function record(id: string, more: Partial<SessionRecord> = {}): SessionRecord {
+  return {
+    id,
+    principal: 'anonymous',
+    endpoint: '/mcp',
+    revision: '2025-11-25',
+    capabilities: '{}',
+    info: null,
+    initialized: false,
+    logLevel: null,
+    createdAt: 1,
+    lastSeenAt: 1,
+    ...more,
+  };
+}
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly state = new MemorySharedState(this.clock);
+  readonly heard: string[] = [];
+  readonly #open: SharedSessionRecords[] = [];
+
+  async node(name: string, state: SharedState = this.state): Promise<SharedSessionRecords> {
+    const records = new SharedSessionRecords({
+      state,
+      clock: this.clock,
+      logger: Logger.silent(),
+      changed: ({ id, logLevel }) => this.heard.push(`${name} ${id} ${logLevel}`),
+      gone: (id) => this.heard.push(`${name} ${id} gone`),
+    });
+    this.#open.push(records);
+    await settled();
+    return records;
+  }
+
+  /** In steps: what waits next is known only when what it waits for has come. */
+  async pass(ms: number): Promise<void> {
+    await settled();
+    for (let passed = 0; passed < ms; passed += 20) await this.clock.advance(20);
+  }
+
+  async close(): Promise<void> {
+    const closing = Promise.all(this.#open.map((records) => records.close()));
+    await this.pass(1_000);
+    await closing;
+  }
+}
+
+test('check:C9 what one node writes of a session all nodes have, and they hear of its end', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  a.put(record('s1'));
+  await settled();
+  assert.equal((await b.get('s1'))?.id, 's1');
+  b.put(record('s1', { logLevel: 'error' }));
+  await settled();
+  assert.equal((await a.get('s1'))?.logLevel, 'error');
+  assert.deepEqual(await a.all(), [record('s1', { logLevel: 'error' })]);
+  b.delete('s1');
+  await settled();
+  assert.deepEqual(await a.all(), []);
+  assert.deepEqual(bench.heard.filter((text) => text.endsWith('gone')).sort(), ['a s1 gone', 'b s1 gone']);
+  await bench.close();
+});
+
+test('a client that is faster than the record of its session is waited for', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  const looked = b.get('s1');
+  await bench.pass(60);
+  a.put(record('s1'));
+  await bench.pass(1_000);
+  assert.equal((await looked)?.id, 's1');
+  const unknown = b.get('none');
+  await bench.pass(1_000);
+  assert.equal(await unknown, null);
+  await bench.close();
+});
+
+test('while the store is away sessions are known where they are, and written when it is back, the newest word of each', async () => {
+  const bench = new Bench();
+  let away = true;
+  const state: SharedState = {
+    bucket: (name, options) => (away ? Promise.reject(new Error('away')) : bench.state.bucket(name, options)),
+  };
+  const a = await bench.node('a', state);
+  a.put(record('s1'));
+  a.put(record('s2'));
+  a.delete('s2');
+  await bench.pass(3_000);
+  assert.equal((await a.get('s1'))?.id, 's1');
+  assert.equal(await a.get('s2'), null);
+  away = false;
+  await bench.pass(2_000);
+  const b = await bench.node('b');
+  assert.deepEqual(
+    (await b.all()).map(({ id }) => id),
+    ['s1'],
+  );
+  await bench.close();
+});

@@ -1,0 +1,172 @@
+import type { SharedState } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import type { SessionRecord, SessionRecords } from '../model/ports.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+
+/** What was written moments ago at another node may not be there yet when its client is here already. */
+const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
+const AGAIN_MS = 1_000;
+const SESSIONS = 'trunkline_sessions';
+/** Those that are used are written once a minute; the sweep ends others far sooner. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+/** One after the other at most so many; the rest wait. */
+const MAX_WRITES = 64;
+
+export interface SharedSessionRecordsDeps {
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Something of the session is another, at this node or another. */
+  readonly changed: (record: SessionRecord) => void;
+  /** The session was ended, at this node or another. */
+  readonly gone: (id: string) => void;
+}
+
+interface Known {
+  readonly record: SessionRecord;
+  /** In which telling of everything it was last heard of. */
+  telling: number;
+}
+
+/**
+ * Client sessions as all nodes know them: any of them can serve any session. Every node follows them all, so that looking
+ * one up costs nothing; writes are behind, and repeated while the store cannot be reached.
+ */
+export class SharedSessionRecords implements SessionRecords {
+  readonly #deps: SharedSessionRecordsDeps;
+  readonly #bucket: LazyBucket;
+  readonly #known = new Map<string, Known>();
+  /** To be written; null: to be deleted. The newest of each wins. */
+  readonly #unwritten = new Map<string, SessionRecord | null>();
+  #writing = 0;
+  #telling = 0;
+  #watch: { close(): void } | null = null;
+  #stopRetry: (() => void) | null = null;
+  #stopWatch: (() => void) | null = null;
+  #closed = false;
+
+  constructor(deps: SharedSessionRecordsDeps) {
+    this.#deps = deps;
+    this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS });
+    void this.#follow();
+  }
+
+  async get(id: string): Promise<SessionRecord | null> {
+    for (const waitMs of [0, ...LOOKS_MS]) {
+      if (waitMs > 0) await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
+      if (this.#closed) return null;
+      const unwritten = this.#unwritten.get(id);
+      if (unwritten !== undefined) return unwritten;
+      const found = this.#known.get(id)?.record ?? (await this.#read(id));
+      if (found !== null) return found;
+    }
+    return null;
+  }
+
+  put(record: SessionRecord): void {
+    this.#unwritten.set(record.id, record);
+    this.#write();
+  }
+
+  delete(id: string): void {
+    this.#unwritten.set(id, null);
+    this.#write();
+  }
+
+  async all(): Promise<readonly SessionRecord[]> {
+    return [...this.#known.values()].map(({ record }) => record);
+  }
+
+  /** What is not written yet has a moment to be. */
+  async close(): Promise<void> {
+    for (const waitMs of LOOKS_MS) {
+      if (this.#unwritten.size === 0 && this.#writing === 0) break;
+      await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
+    }
+    this.#closed = true;
+    this.#watch?.close();
+    this.#stopRetry?.();
+    this.#stopWatch?.();
+  }
+
+  async #read(id: string): Promise<SessionRecord | null> {
+    const found = await this.#bucket.get(id).catch(() => null);
+    return found === null ? null : recordIn(found.value);
+  }
+
+  #write(): void {
+    for (const [id, record] of this.#unwritten) {
+      if (this.#writing >= MAX_WRITES || this.#closed) return;
+      this.#unwritten.delete(id);
+      this.#writing++;
+      void this.#writeOne(id, record).then(
+        () => this.#wrote(),
+        () => this.#failed(id, record),
+      );
+    }
+  }
+
+  async #writeOne(id: string, record: SessionRecord | null): Promise<void> {
+    if (record === null) await this.#bucket.delete(id);
+    else await this.#bucket.put(id, Buffer.from(JSON.stringify(record)));
+  }
+
+  #wrote(): void {
+    this.#writing--;
+    this.#write();
+  }
+
+  #failed(id: string, record: SessionRecord | null): void {
+    this.#writing--;
+    if (!this.#unwritten.has(id)) this.#unwritten.set(id, record);
+    if (this.#closed) return;
+    this.#stopRetry ??= this.#deps.clock.after(AGAIN_MS, () => {
+      this.#stopRetry = null;
+      this.#write();
+    });
+  }
+
+  async #follow(): Promise<void> {
+    const { clock, logger } = this.#deps;
+    try {
+      const watch = await this.#bucket.watch('>', {
+        put: ({ key, value }) => this.#heard(key, value),
+        gone: (key) => this.#gone(key),
+        onReady: () => this.#told(),
+      });
+      if (this.#closed) watch.close();
+      else this.#watch = watch;
+    } catch (error) {
+      if (this.#closed) return;
+      logger.debug('sessions_not_followed', { error: String(error) });
+      this.#stopWatch = clock.after(AGAIN_MS, () => void this.#follow());
+    }
+  }
+
+  #heard(id: string, value: Buffer): void {
+    const record = recordIn(value);
+    if (record?.id !== id) return;
+    this.#known.set(id, { record, telling: this.#telling });
+    this.#deps.changed(record);
+  }
+
+  #gone(id: string): void {
+    if (this.#known.delete(id)) this.#deps.gone(id);
+  }
+
+  /** Everything was told, for the first time or again: what was not is not there any more. */
+  #told(): void {
+    for (const [id, { telling }] of [...this.#known]) if (telling < this.#telling) this.#gone(id);
+    this.#telling++;
+  }
+}
+
+function recordIn(value: Buffer): SessionRecord | null {
+  try {
+    const record = JSON.parse(value.toString()) as SessionRecord;
+    return typeof record.id === 'string' && typeof record.capabilities === 'string' ? record : null;
+  } catch {
+    return null;
+  }
+}
