@@ -54,9 +54,12 @@ export class App {
   #leadEnd = 0;
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
+  /** What was wrong with the files when that was last told. */
+  #told: string;
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
+    this.#told = JSON.stringify([false, rooms.loaded.warnings]);
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: rooms.options.load,
@@ -283,6 +286,11 @@ export class App {
       .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
       .of(reload.kind)
       .add();
+    const found = reload.kind === 'refused' ? reload.problems : reload.warnings;
+    const told = JSON.stringify([reload.kind === 'refused', found]);
+    // Read every 30 s; told when it is another than before.
+    if (told === this.#told) return;
+    this.#told = told;
     if (reload.kind === 'refused') {
       for (const problem of reload.problems)
         logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
