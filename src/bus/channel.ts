@@ -108,7 +108,11 @@ export class Channel {
 
   data(frame: DataFrame): void {
     if (frame.seq !== this.#expected + this.#waiting.length) {
-      if (frame.seq < this.#expected + this.#waiting.length) return;
+      if (frame.seq < this.#expected + this.#waiting.length) {
+        // It came before, so that what was said of it must have been lost.
+        this.#sinceAckFrames++;
+        return;
+      }
       // Something is missing. Asked for once: what follows the gap is dropped, and comes again with it.
       if (this.#askedFor !== this.#expected) this.#ends.transmit(ackFrame(this.#expected, true));
       this.#askedFor = this.#expected;
