@@ -8,6 +8,7 @@ import {
   type ScriptedTransport,
   SILENCE,
   statefulServer,
+  statelessScript,
   statelessServer,
 } from '../../test/support/scripted-server.ts';
 import {
@@ -146,7 +147,7 @@ test('isolated by principal: a client’s connections in the two eras are two', 
 test('whether it takes initialize is asked once, for all who come meanwhile; its own no is remembered', async () => {
   const remembered = new Remembered();
   const bench = new UpstreamBench({ remembered });
-  const script = new ScriptedServer(statelessServer());
+  const script = statelessScript();
   await bench.run([serverOf('a'), script]);
   const outcomes = ['one', 'two', 'three'].map((session) => bench.call('a', toolCall(clientOf(session))));
   for (const outcome of outcomes) answerText(await outcome);
@@ -155,7 +156,7 @@ test('whether it takes initialize is asked once, for all who come meanwhile; its
   assert.deepEqual(remembered.verdicts.get('digest of a'), { era: 'stateless', revision: '2026-07-28', also: 'none' });
 
   const second = new UpstreamBench({ remembered });
-  const again = new ScriptedServer(statelessServer());
+  const again = statelessScript();
   await second.run([serverOf('a'), again]);
   answerText(await second.call('a', toolCall(clientOf('one'))));
   assert.deepEqual(firsts(again), ['server/discover']);
@@ -221,7 +222,7 @@ test('a server remembered to speak both that is of one era now is found out at t
   const remembered = new Remembered();
   remembered.verdicts.set('digest of a', { era: 'stateless', revision: '2026-07-28', also: 'stateful' });
   const bench = new UpstreamBench({ remembered });
-  const script = new ScriptedServer(statelessServer());
+  const script = statelessScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   assert.deepEqual(firsts(script), ['initialize', 'server/discover']);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import { statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
 import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
@@ -13,7 +13,7 @@ async function called(bench: UpstreamBench, client = clientOf('session-1')): Pro
 
 test('check:B8 a session’s connection that dies is told as ended, its successor as opened, and as renewed once it is listed', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await called(bench);
   assert.deepEqual(bench.events.connections, ['opened session-1']);
@@ -26,7 +26,7 @@ test('check:B8 a session’s connection that dies is told as ended, its successo
 
 test('check:B8 so is a restart that the operator asks for; a session that is over is waited for by nobody', async () => {
   const bench = new UpstreamBench();
-  await bench.run([serverOf('a'), new ScriptedServer(statefulServer())]);
+  await bench.run([serverOf('a'), statefulScript()]);
   await called(bench);
   await called(bench, clientOf('session-2'));
   const restarted = bench.set.restart('a');
@@ -49,7 +49,7 @@ test('check:B8 so is a restart that the operator asks for; a session that is ove
 
 test('check:B8 the connection that all clients of a stateless server share has one key, whoever they are', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statelessServer());
+  const script = statelessScript();
   await bench.run([serverOf('a'), script]);
   await called(bench, clientOf(null));
   await called(bench, clientOf(null, '{"roots":{}}'));

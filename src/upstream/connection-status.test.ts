@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { connectionKeyText } from './connection-key.ts';
 
@@ -75,7 +75,7 @@ test('S1.3 S1.4 check:C1 a pooled connection is idle, active while it has calls,
 
 test('S1.8 S1.12 check:C3 look-ups: all connections and one; a miss opens one; a dead connection is a miss', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   assert.deepEqual(bench.set.status('a')?.connections, []);
   assert.equal(bench.set.status('b'), null);
@@ -101,7 +101,7 @@ test('S1.8 S1.12 check:C3 look-ups: all connections and one; a miss opens one; a
 
 test('S1.10 check:C3 what is deleted is closed, and its place is free at once', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   const first = script.last;

@@ -5,7 +5,9 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
+  statefulScript,
   statefulServer,
+  statelessScript,
   statelessServer,
 } from '../../test/support/scripted-server.ts';
 import {
@@ -19,13 +21,12 @@ import {
 } from '../../test/support/upstream-bench.ts';
 import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
 
 test('check:B4 S2.12 arguments and result pass byte for byte, the id is ours and comes back as ours', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const exotic = '{"name":"echo", "arguments":{"n":12345678901234567890,"f":1.0,"z":-0,"u":"\\u00e9"},"extra":[1E400]}';
   const outcome = await bench.call('a', toolCall(client, exotic, '"client-id"'));
@@ -37,7 +38,7 @@ test('check:B4 S2.12 arguments and result pass byte for byte, the id is ours and
 
 test('a request over several lines reaches a pipe as one, its strings untouched', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await bench.call('a', toolCall(client, '{\n  "name": "echo",\r\n  "arguments": {"t": "a\\nb"}\n}'));
   const line = script.last.lines.at(-1)!;
@@ -175,7 +176,7 @@ test('a stateless HTTP server is cancelled by giving up its stream, without a no
 
 test('fault:F07 junk on a pipe costs nothing; a bad answer on a request’s own stream is UPSTREAM_PROTOCOL', async () => {
   const bench = new UpstreamBench();
-  const pipe = stateful();
+  const pipe = statefulScript();
   const http = hanging();
   await bench.run([serverOf('a'), pipe], [httpServerOf('b'), http]);
   await bench.call('a', toolCall(client));
@@ -190,8 +191,8 @@ test('fault:F07 junk on a pipe costs nothing; a bad answer on a request’s own 
 
 test('a request in the other era is translated; the same era passes as it is', async () => {
   const bench = new UpstreamBench();
-  const old = stateful();
-  const modern = new ScriptedServer(statelessServer());
+  const old = statefulScript();
+  const modern = statelessScript();
   await bench.run([serverOf('old'), old], [httpServerOf('modern'), modern]);
   const caps = '{"sampling":{}}';
   await bench.call('modern', toolCall(clientOf('s', caps), '{"name":"echo","arguments":{"a":1.0}}'));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, statefulServer } from '../../test/support/scripted-server.ts';
+import { statefulScript } from '../../test/support/scripted-server.ts';
 import { httpServerOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { HttpFailure, type HttpFailureKind } from '../http/http-failure.ts';
 import { undiciFailure } from '../http/undici-failure.ts';
@@ -117,7 +117,7 @@ test('S3.8 our own abort of a connection is no crash of the server', async () =>
 
 test('S3.8 S3.7 a certificate that is not good is told through the handshake, and not counted', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.openFails = failed('tls');
   await bench.run([httpServerOf('a', { start: 'eager' }), script]);
   for (let i = 0; i < 3; i++) await bench.clock.advance(600_000);

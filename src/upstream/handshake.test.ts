@@ -6,7 +6,9 @@ import {
   ScriptedServer,
   type ScriptedTransport,
   SILENCE,
+  statefulScript,
   statefulServer,
+  statelessScript,
   statelessServer,
 } from '../../test/support/scripted-server.ts';
 import {
@@ -37,7 +39,7 @@ function httpStatus(status: number): GatewayError {
 
 test('S2.10 proto:S5 an old server is initialized in the client’s own words after the probe, then told so', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await bench.call('a', toolCall(client));
   assert.deepEqual(methods(script.last).slice(0, 3), ['server/discover', 'initialize', 'notifications/initialized']);
@@ -51,14 +53,14 @@ test('S2.10 proto:S5 an old server is initialized in the client’s own words af
 test('every known revision that the server answers is taken, an unknown one is not', async () => {
   for (const revision of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
     const bench = new UpstreamBench();
-    const script = new ScriptedServer(statefulServer());
+    const script = statefulScript();
     script.handlers['initialize'] = () => ({ protocolVersion: revision, capabilities: {}, serverInfo: { name: 'x' } });
     await bench.run([serverOf('a'), script]);
     answerText(await bench.call('a', toolCall(client)));
     assert.equal(script.last.facts?.revision, revision);
   }
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['initialize'] = () => ({ protocolVersion: '1999-01-01', capabilities: {} });
   await bench.run([serverOf('a'), script]);
   const error = failureOf(await bench.call('a', toolCall(client)));
@@ -69,7 +71,7 @@ test('every known revision that the server answers is taken, an unknown one is n
 
 test('a server of 2026-07-28 is asked nothing but server/discover', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statelessServer());
+  const script = statelessScript();
   await bench.run([httpServerOf('a'), script]);
   await bench.call('a', toolCall(clientOf(null)));
   assert.deepEqual(
@@ -81,7 +83,7 @@ test('a server of 2026-07-28 is asked nothing but server/discover', async () => 
 
 test('a server that exits on the unknown first message gets a fresh process that is initialized first', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['server/discover'] = (_params, link) => {
     link.end();
     return SILENCE;
@@ -94,7 +96,7 @@ test('a server that exits on the unknown first message gets a fresh process that
 
 test('a server that is silent on the unknown first message is initialized on the same process', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['server/discover'] = () => SILENCE;
   await bench.run([serverOf('a'), script]);
   const outcome = bench.call('a', toolCall(client));
@@ -125,13 +127,13 @@ test('a server that was only slow to start is asked again in the way it speaks',
 
 test('a server that knows 2026-07-28 but wants an older revision is initialized; one that names none of ours is not', async () => {
   const both = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2027-01-01', '2025-06-18'] });
   await both.run([serverOf('a'), script]);
   answerText(await both.call('a', toolCall(client)));
 
   const neither = new UpstreamBench();
-  const future = new ScriptedServer(statefulServer());
+  const future = statefulScript();
   future.handlers['server/discover'] = () => new Refusal(-32022, 'no', { supported: ['2027-01-01'] });
   await neither.run([serverOf('a'), future]);
   const error = failureOf(await neither.call('a', toolCall(client)));
@@ -149,7 +151,7 @@ test('a server that answers every method it does not know with an empty result i
 
 test('what was found is remembered over restarts of the gateway, and forgotten when it fails', async () => {
   const remembered = new Remembered();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const first = new UpstreamBench({ remembered });
   await first.run([serverOf('a'), script]);
   answerText(await first.call('a', toolCall(client)));
@@ -160,7 +162,7 @@ test('what was found is remembered over restarts of the gateway, and forgotten w
   assert.equal(methods(script.last)[0], 'initialize');
 
   // The server was upgraded meanwhile: it refuses initialize, so it is probed anew.
-  const modern = new ScriptedServer(statelessServer());
+  const modern = statelessScript();
   const third = new UpstreamBench({ remembered });
   await third.run([serverOf('a'), modern]);
   answerText(await third.call('a', toolCall(client)));
@@ -173,7 +175,7 @@ test('what was found is remembered over restarts of the gateway, and forgotten w
 
 test('over HTTP any refusal of the probe leads to initialize, and its refusal to HTTP+SSE of 2024-11-05', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const refuse = (status: number) => (_: unknown, link: ScriptedTransport, id: number) => {
     link.lose(id, 'NOT_SENT', httpStatus(status));
     return SILENCE;
@@ -216,7 +218,7 @@ test('a server that is said to speak Streamable HTTP is not tried as HTTP+SSE; t
 
 test('credentials that are asked for end the attempt: auth_required, calls REFUSED', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['server/discover'] = (_params, link) => {
     link.end({ kind: 'auth_required', challenge: 'Bearer' });
     return SILENCE;

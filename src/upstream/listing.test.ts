@@ -5,6 +5,7 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
+  statefulScript,
   statefulServer,
   statelessServer,
 } from '../../test/support/scripted-server.ts';
@@ -46,7 +47,7 @@ test('S2.11 check:D3 all pages of all lists the server declares, bytes as they c
 
 test('S2.11 lists that the server does not declare are not asked for', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await bench.set.catalog('a', client, 1000);
   assert.equal(script.last.count('prompts/list') + script.last.count('resources/list'), 0);
@@ -79,7 +80,7 @@ test('proto:C3 cache hints: the least of the pages, private unless all are publi
     ...statelessServer(),
     'tools/list': ({ cursor }) => pages[(cursor as string) ?? 'first'],
   });
-  await bench.run([httpServerOf('a'), script], [serverOf('b'), new ScriptedServer(statefulServer())]);
+  await bench.run([httpServerOf('a'), script], [serverOf('b'), statefulScript()]);
   const listed = (await bench.set.catalog('a', clientOf(null), 1000))!.lists.tools;
   assert.deepEqual([listed.ttlMs, listed.cacheScope], [4000, 'public']);
   const hintless = (await bench.set.catalog('b', client, 1000))!.lists.tools;
@@ -88,7 +89,7 @@ test('proto:C3 cache hints: the least of the pages, private unless all are publi
 
 test('catalogues are kept per kind of client; what is known is a look-up that starts nothing', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['initialize'] = (params) => {
     const sampling = 'sampling' in (params['capabilities'] as object);
     return {
@@ -116,7 +117,7 @@ test('catalogues are kept per kind of client; what is known is a look-up that st
 
 test('on a shared stateful server everybody sees what nobody’s capabilities show', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a', { isolation: 'shared' }), script]);
   const rich = clientOf('r', '{"sampling":{}}');
   assert.deepEqual(names(await bench.set.catalog('a', rich, 1000)), ['echo']);
@@ -142,7 +143,7 @@ test('a first list is waited for so long and no longer; it goes on, and its arri
 
 test('a list that failed is not asked for again for 5 s', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   let lists = 0;
   script.handlers['tools/list'] = (_params, link, id) => {
     lists++;
@@ -159,7 +160,7 @@ test('a list that failed is not asked for again for 5 s', async () => {
 
 test('check:F7 a list that failed is not asked for again for 5 s, whoever wants it and whatever its server tells', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const list = script.handlers['tools/list']!;
   await bench.run([serverOf('a'), script]);
   await bench.set.catalog('a', client, 1000);
@@ -190,7 +191,7 @@ test('check:F7 a list that failed is not asked for again for 5 s, whoever wants 
 
 test('a list that failed is tried again unasked, further and further apart, and told when it succeeds', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const list = script.handlers['tools/list']!;
   script.handlers['tools/list'] = (_params, link, id) => {
     link.lose(id, 'UNKNOWN');
@@ -218,7 +219,7 @@ test('a list that failed is tried again unasked, further and further apart, and 
 
 test('S2.11 a list that the server refuses later keeps what was known', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await bench.set.catalog('a', client, 1000);
   script.handlers['tools/list'] = () => new Refusal(-32603, 'not now');
@@ -230,7 +231,7 @@ test('S2.11 a list that the server refuses later keeps what was known', async ()
 
 test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and the change is told', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(client)));
   await settled();
@@ -252,7 +253,7 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   const remembered = new Remembered();
   const rich = clientOf('r', '{"sampling": {}}');
   const first = new UpstreamBench({ remembered });
-  await first.run([serverOf('a'), new ScriptedServer(statefulServer())]);
+  await first.run([serverOf('a'), statefulScript()]);
   await first.set.catalog('a', rich, 1000);
   await first.set.close('shutdown');
 
@@ -272,18 +273,18 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   );
 
   const third = new UpstreamBench({ remembered });
-  const eager = new ScriptedServer(statefulServer());
+  const eager = statefulScript();
   await third.run([serverOf('a', { start: 'eager' }), eager]);
   assert.deepEqual(eager.last.lastOf('initialize').params?.['capabilities'], { sampling: {} });
 
   const changed = new UpstreamBench({ remembered });
-  await changed.run([serverOf('a', { connectionDigest: 'another' }), new ScriptedServer(statefulServer())]);
+  await changed.run([serverOf('a', { connectionDigest: 'another' }), statefulScript()]);
   assert.equal(changed.set.knownCatalog('a', rich), null);
 });
 
 test('check:D3 kinds of client that come at the same time are all listed, one after the other', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const kinds = ['{}', '{"roots":{}}', '{"sampling":{}}', '{"elicitation":{}}'].map((kind) => clientOf(null, kind));
   const catalogs = await Promise.all(kinds.map((kind) => bench.set.catalog('a', kind, 1000)));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { SILENCE, statefulScript } from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -13,11 +13,9 @@ import {
 } from '../../test/support/upstream-bench.ts';
 import type { Isolation } from '../model/server.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
-
 test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connection is nobody’s: it is closed', async () => {
   const bench = new UpstreamBench({ times: { startupMs: 5_000, probeSilenceMs: 1_000 } });
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = () => SILENCE;
   script.handlers['server/discover'] = () => SILENCE;
@@ -35,7 +33,7 @@ test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connectio
 
 test('S1.15 an id that no server has is an answer, not a start', async () => {
   const bench = new UpstreamBench();
-  await bench.run([serverOf('a'), stateful()]);
+  await bench.run([serverOf('a'), statefulScript()]);
   const error = failureOf(await bench.call('nobody', toolCall(clientOf('one'))));
   assert.deepEqual([error.outcome, error.data.retryable], ['NOT_SENT', false]);
   assert.match(error.message, /no server nobody/);
@@ -43,10 +41,10 @@ test('S1.15 an id that no server has is an answer, not a start', async () => {
 
 test('S1.15 W1.3 a server that hangs while it starts delays no other', async () => {
   const bench = new UpstreamBench();
-  const hanging = stateful();
+  const hanging = statefulScript();
   hanging.handlers['initialize'] = () => SILENCE;
   hanging.handlers['server/discover'] = () => SILENCE;
-  await bench.run([serverOf('hanging'), hanging], [serverOf('quick'), stateful()]);
+  await bench.run([serverOf('hanging'), hanging], [serverOf('quick'), statefulScript()]);
   let ended = false;
   void bench.call('hanging', toolCall(clientOf('one'))).then(() => {
     ended = true;
@@ -64,7 +62,7 @@ for (const [transport, definition] of [
     const links: Record<Isolation, number> = { shared: 1, session: 3, principal: 2 };
     for (const [isolation, expected] of Object.entries(links) as [Isolation, number][]) {
       const bench = new UpstreamBench();
-      const script = stateful();
+      const script = statefulScript();
       await bench.run([definition('a', { isolation }), script]);
       const other = { principal: { id: 'agent:x', name: 'x', servers: null } };
       const clients = [clientOf('one'), clientOf('two'), clientOf('three', '{}', other)];
@@ -77,7 +75,7 @@ for (const [transport, definition] of [
 
 test('S1.16 S1.11 a session’s start that fails leaves no entry, and the next request starts again', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   const { initialize } = script.handlers;
@@ -94,7 +92,7 @@ test('S1.16 S1.11 a session’s start that fails leaves no entry, and the next r
 
 test('S1.17 the ids of servers are sorted, whatever order they were defined in', async () => {
   const bench = new UpstreamBench();
-  await bench.run(...['c', 'a', 'b10', 'b', 'B'].map((name) => [serverOf(name), stateful()] as const));
+  await bench.run(...['c', 'a', 'b10', 'b', 'B'].map((name) => [serverOf(name), statefulScript()] as const));
   const sorted = ['B', 'a', 'b', 'b10', 'c'];
   assert.deepEqual(
     bench.set.servers().map(({ name }) => name),
@@ -108,7 +106,7 @@ test('S1.17 the ids of servers are sorted, whatever order they were defined in',
 
 test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled connections, and waits until they are really gone', async () => {
   const bench = new UpstreamBench();
-  const scripts = { shared: stateful(), own: stateful(), spare: stateful() };
+  const scripts = { shared: statefulScript(), own: statefulScript(), spare: statefulScript() };
   await bench.run(
     [serverOf('shared', { isolation: 'shared' }), scripts.shared],
     [serverOf('own'), scripts.own],
@@ -150,7 +148,7 @@ test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled
 test('S1.16 beyond the caps of processes OVERLOADED says which limit it is and when to try again', async () => {
   const limits = { maxMessageBytes: 1 << 20, maxProcesses: 1 };
   const bench = new UpstreamBench({ maxProcesses: 2 });
-  await bench.run([serverOf('a', { limits }), stateful()], [serverOf('b'), stateful()]);
+  await bench.run([serverOf('a', { limits }), statefulScript()], [serverOf('b'), statefulScript()]);
   for (const name of ['a', 'b']) answerText(await bench.call(name, toolCall(clientOf('one'))));
   const own = failureOf(await bench.call('a', toolCall(clientOf('two'))));
   const all = failureOf(await bench.call('b', toolCall(clientOf('two'))));

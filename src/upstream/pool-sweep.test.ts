@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statefulServer,
+  statelessScript,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -18,7 +24,6 @@ import type { ConnectionStatus } from '../model/server-state.ts';
 import { request } from '../protocol/compose.ts';
 
 const MINUTE = 60_000;
-const stateful = () => new ScriptedServer(statefulServer());
 
 function connectionsOf(bench: UpstreamBench, server = 'a'): readonly ConnectionStatus[] {
   return bench.set.status(server)!.connections;
@@ -44,7 +49,7 @@ function failing(): { readonly script: ScriptedServer; fail: boolean } {
 
 test('S1.1 S1.7 check:C2 after 30 minutes without a request a connection is really closed, at the next sweep of 5', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf(null))));
   answerText(await bench.call('a', toolCall(clientOf('one'))));
@@ -105,7 +110,7 @@ test('S1.7 check:C8 a busy connection is never swept: calls, questions of the se
 
 test('S1.7 what everybody shares is not one session’s to lose: it stays, however idle', async () => {
   const bench = new UpstreamBench();
-  const modern = new ScriptedServer(statelessServer());
+  const modern = statelessScript();
   await bench.run([serverOf('a'), modern]);
   answerText(await bench.call('a', toolCall(clientOf(null))));
   await bench.clock.advance(120 * MINUTE);
@@ -115,13 +120,13 @@ test('S1.7 what everybody shares is not one session’s to lose: it stays, howev
 
 test('check:C6 a swept HTTP session is gone on with; the loss of a process with state is told, once', async () => {
   const bench = new UpstreamBench();
-  const web = stateful();
+  const web = statefulScript();
   const { initialize } = web.handlers;
   web.handlers['initialize'] = (params, link, id) => {
     link.sessionId(`upstream-${link.number}`);
     return initialize!(params, link, id);
   };
-  const local = stateful();
+  const local = statefulScript();
   await bench.run([httpServerOf('web'), web], [serverOf('local'), local]);
   for (const name of ['web', 'local']) answerText(await bench.call(name, toolCall(clientOf('one'))));
   await bench.clock.advance(36 * MINUTE);
@@ -204,7 +209,7 @@ test('S1.11 a missed deadline is a failure; a tool’s own error, a refusal and 
 test('S1.5 S1.6 the sweep begins with the set, follows its settings while it runs, and ends with it', async () => {
   const pool = { idleTimeoutMs: 10_000, sleepAfterMs: 0, sweepMs: 3_000, maxErrors: 1 };
   const bench = new UpstreamBench({ pool });
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   await bench.clock.advance(11_000);
@@ -237,7 +242,7 @@ const narrow = { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } };
 
 test('check:C2 at its limit of processes the longest idle session is put to sleep for a new one, and told', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a', narrow), script]);
   await callOf(bench, clientOf('one'), clientOf('two'));
   const refused = failureOf(await bench.call('a', toolCall(clientOf('three'))));
@@ -254,7 +259,7 @@ test('check:C2 at its limit of processes the longest idle session is put to slee
 
 test('check:C8 a busy session is not put to sleep, however long it has been at it; OVERLOADED is the answer', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.handlers['tools/call'] = () => SILENCE;
   await bench.run([serverOf('a', { ...narrow, timeoutMs: 9 * 60 * MINUTE }), script]);
   const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
@@ -268,7 +273,7 @@ test('check:C8 a busy session is not put to sleep, however long it has been at i
 
 test('room is made at the expense of whoever has most of it', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 3 } }), script]);
   const agent = { principal: { id: 'agent:x', name: 'x', servers: null } };
   await callOf(bench, clientOf('alone'), clientOf('x1', '{}', agent), clientOf('x2', '{}', agent));
@@ -280,7 +285,11 @@ test('room is made at the expense of whoever has most of it', async () => {
 test('at the node’s limit the longest idle session of whichever server makes room; with `sleepAfterMs: 0` none does', async () => {
   for (const sleepAfterMs of [0, MINUTE]) {
     const bench = new UpstreamBench({ maxProcesses: 2, pool: { ...POOL_DEFAULTS, sleepAfterMs } });
-    await bench.run([serverOf('a'), stateful()], [serverOf('b'), stateful()], [serverOf('c'), stateful()]);
+    await bench.run(
+      [serverOf('a'), statefulScript()],
+      [serverOf('b'), statefulScript()],
+      [serverOf('c'), statefulScript()],
+    );
     for (const [i, name] of ['b', 'a'].entries()) {
       answerText(await bench.call(name, toolCall(clientOf(`${i}`))));
       await bench.clock.advance(MINUTE);

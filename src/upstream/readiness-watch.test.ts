@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, statefulServer } from '../../test/support/scripted-server.ts';
+import { statefulScript } from '../../test/support/scripted-server.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { isListening } from '../http/is-listening.ts';
 import { GatewayError } from '../model/gateway-error.ts';
@@ -15,7 +15,7 @@ function rigOf(listening: () => boolean) {
       return Promise.resolve(listening());
     },
   });
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.openFails = new GatewayError('NOT_SENT', 'connection refused');
   return { bench, script, looks };
 }
@@ -47,7 +47,7 @@ test('check:F9 S2.26 a remote server that is not there yet is looked for every 5
 
 test('check:F9 after 30 s it is looked for no more, and what listens without serving is not tried at every look', async () => {
   const { bench, script, looks } = rigOf(() => true);
-  await bench.run([eager, script], [serverOf('local', { start: 'eager' }), new ScriptedServer(statefulServer())]);
+  await bench.run([eager, script], [serverOf('local', { start: 'eager' }), statefulScript()]);
   await bench.clock.advance(29_999);
   assert.ok(looks.length > 50 && looks.length < 60, `${looks.length}`);
   assert.ok(script.links.length >= 5 && script.links.length <= 8, `${script.links.length}`);

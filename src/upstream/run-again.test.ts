@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, type ScriptedTransport, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulScript,
+  statefulServer,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -16,7 +22,7 @@ import type { Message } from '../model/message.ts';
 
 test('a call that may have run and cannot be sent a second time is not one that was never sent', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a', { retry: 'always' }), script]);
   answerText(await bench.call('a', toolCall(clientOf('s'))));
   script.handlers['tools/call'] = (_params, link) => {

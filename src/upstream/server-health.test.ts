@@ -5,8 +5,8 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
-  statefulServer,
-  statelessServer,
+  statefulScript,
+  statelessScript,
 } from '../../test/support/scripted-server.ts';
 import {
   answerText,
@@ -25,8 +25,8 @@ const lost = () => new GatewayError('UNKNOWN', 'cut off');
 
 test('S3.11 check:F1 an idle server is asked every 30 s with ping, one of 2026-07-28 with server/discover', async () => {
   const bench = new UpstreamBench();
-  const old = new ScriptedServer(statefulServer());
-  const modern = new ScriptedServer(statelessServer());
+  const old = statefulScript();
+  const modern = statelessScript();
   await bench.run([httpServerOf('old', eager), old], [httpServerOf('modern', eager), modern]);
   const discovered = modern.last.count('server/discover');
   const asked = () => [old.last.count('ping'), modern.last.count('server/discover') - discovered];
@@ -42,7 +42,7 @@ test('S3.11 check:F1 an idle server is asked every 30 s with ping, one of 2026-0
 
 test('S3.11 check:F1 nothing is asked while calls are under way or were answered within the interval', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
   const client = clientOf('s');
   for (let i = 0; i < 6; i++) {
@@ -65,7 +65,7 @@ test('S3.11 check:F1 nothing is asked while calls are under way or were answered
 
 test('S3.11 the interval is the server’s own, can be changed while it runs, and 0 is never', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const server = httpServerOf('a', { ...eager, probeMs: 1_000 });
   await bench.run([server, script]);
   await bench.clock.advance(3_000);
@@ -84,7 +84,7 @@ test('S3.11 the interval is the server’s own, can be changed while it runs, an
 
 test('S3.11 W3.1 check:F1 a process that hangs while nobody calls it: unhealthy, and after a second question a fresh one', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([serverOf('a', eager), script]);
   script.handlers['ping'] = () => SILENCE;
   await bench.clock.advance(34_999);
@@ -104,7 +104,7 @@ test('S3.11 W3.1 check:F1 a process that hangs while nobody calls it: unhealthy,
 
 test('S3.11 a remote server that comes back before the second question keeps its connection and is healthy again', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
   script.handlers['ping'] = (_params, link, id) => {
     link.lose(id, 'NOT_SENT');
@@ -121,7 +121,7 @@ test('S3.11 a remote server that comes back before the second question keeps its
 
 test('S3.11 a remote server that stays away is brought back when it is there again', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
   script.handlers['ping'] = (_params, link, id) => {
     link.lose(id, 'NOT_SENT');
@@ -138,9 +138,9 @@ test('S3.11 a remote server that stays away is brought back when it is there aga
 
 test('S3.11 a server that does not know ping, or refuses it, is there', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['ping'] = () => new Refusal(-32601, 'Method not found');
-  const status = new ScriptedServer(statefulServer());
+  const status = statefulScript();
   status.handlers['ping'] = (_params, link, id) => {
     const cause = { status: 400, challenge: null };
     link.lose(id, 'NOT_SENT', new GatewayError('NOT_SENT', 'mcp http status 400', { retryable: false, cause }));
@@ -156,7 +156,7 @@ test('S3.11 a server that does not know ping, or refuses it, is there', async ()
 
 test('S3.11 check:F1 a probe never ends a connection that answers calls meanwhile', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   script.handlers['ping'] = () => SILENCE;
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
   const client = clientOf('s');
@@ -173,7 +173,7 @@ test('S3.11 check:F1 a probe never ends a connection that answers calls meanwhil
 
 test('S3.11 nothing is asked of a server that is not up, and no timer is left', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', eager), script]);
   await bench.set.close('shutdown');
   await bench.clock.advance(600_000);
@@ -183,7 +183,7 @@ test('S3.11 nothing is asked of a server that is not up, and no timer is left', 
 
 test('S3.11 S3.18 check:F1 calls that fail make a server unhealthy though the probe is happy; one that is answered makes up for it', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
   const answering = script.handlers['tools/call']!;
   script.handlers['tools/call'] = (_params, link, id) => {
@@ -208,7 +208,7 @@ test('S3.11 S3.18 check:F1 calls that fail make a server unhealthy though the pr
 
 test('S3.8 S3.11 an error of a tool, a refusal and a cancelled call are no failures of the server', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   await bench.run([httpServerOf('a', { ...eager, isolation: 'shared' }), script]);
   const client = clientOf('s');
   for (let i = 0; i < 12; i++) {
@@ -267,8 +267,8 @@ test('S3.3 a remote server has 30 s to start, a process a minute', async () => {
 
 test('S3.11 of a remote server’s connections one is asked for all, and none while one of them answers; of processes each', async () => {
   const bench = new UpstreamBench();
-  const far = new ScriptedServer(statefulServer());
-  const near = new ScriptedServer(statefulServer());
+  const far = statefulScript();
+  const near = statefulScript();
   await bench.run([httpServerOf('far'), far], [serverOf('near'), near]);
   for (const name of ['far', 'near']) {
     for (const session of ['s1', 's2']) answerText(await bench.call(name, toolCall(clientOf(session))));

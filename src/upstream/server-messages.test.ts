@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statefulServer,
+  statelessScript,
+  statelessServer,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -13,7 +20,6 @@ import {
 } from '../../test/support/upstream-bench.ts';
 import { request, result } from '../protocol/compose.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');
 
@@ -38,7 +44,7 @@ test('progress tokens are ours on the wire and the client’s on the way back, t
 
 test('progress of a task comes after the answer that began it, under the client’s token, to its session', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const params = '{"name":"echo","task":{"ttl":1000},"_meta":{"progressToken":"t"}}';
   await bench.call('a', toolCall(client, params));
@@ -139,7 +145,7 @@ test('check:C4 on a shared stateful connection the server’s own requests are r
 
 test('outside any call a session’s server asks the session, and a client that cannot be asked is one without the method', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   await bench.call('a', toolCall(client));
   script.last.deliver({ jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: {} });
@@ -153,7 +159,7 @@ test('outside any call a session’s server asks the session, and a client that 
 
 test('fault:F12 unasked answers are dropped, requests of a stateless server refused', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statelessServer());
+  const script = statelessScript();
   await bench.run([serverOf('a'), script]);
   await bench.call('a', toolCall(clientOf(null)));
   script.last.deliver({ jsonrpc: '2.0', id: 12_345, result: {} });
@@ -254,7 +260,7 @@ test('what is asked for a task belongs to the tasks/result that waits for it, wh
 
 test('progress of a task that the call itself waits for goes to the call, after the answer too', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const exchange = toolCall(client, '{"name":"echo","task":{},"_meta":{"progressToken":"t"}}');
   await bench.call('a', Object.assign(exchange, { waitsForTask: true }));
@@ -266,7 +272,7 @@ test('progress of a task that the call itself waits for goes to the call, after 
 
 test('a question of no call is called off with its session when its connection ends', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(client)));
   bench.events.answer = () => new Promise(() => {});

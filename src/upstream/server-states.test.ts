@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, statefulServer } from '../../test/support/scripted-server.ts';
+import { statefulScript } from '../../test/support/scripted-server.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { ServerState } from '../model/server-state.ts';
@@ -307,7 +307,7 @@ test('S3.18 up is running or connected, unreachable is a state of its own', () =
 
 test('S3.1 W3.2 W3.3 check:F2 each server has a timer of its own: twenty that are down are all asked when they are due', async () => {
   const bench = new UpstreamBench();
-  const scripts = Array.from({ length: 20 }, () => new ScriptedServer(statefulServer()));
+  const scripts = Array.from({ length: 20 }, () => statefulScript());
   for (const script of scripts) script.openFails = passing();
   await bench.run(
     ...scripts.map((script, i) => {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statefulServer,
+  statelessScript,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -14,12 +20,10 @@ import {
 } from '../../test/support/upstream-bench.ts';
 import { result } from '../protocol/compose.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
-
 test('check:C4 S1.16 stateful servers get a connection per session, stateless ones share one', async () => {
   const bench = new UpstreamBench();
-  const old = stateful();
-  const modern = new ScriptedServer(statelessServer());
+  const old = statefulScript();
+  const modern = statelessScript();
   await bench.run([serverOf('old'), old], [serverOf('modern'), modern]);
   for (const session of ['one', 'two', 'one']) {
     answerText(await bench.call('old', toolCall(clientOf(session))));
@@ -31,7 +35,7 @@ test('check:C4 S1.16 stateful servers get a connection per session, stateless on
 
 test('check:C4 isolation principal: one connection for all sessions of a principal and its capabilities', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a', { isolation: 'principal' }), script]);
   const other = { principal: { id: 'agent:x', name: 'x', servers: null } };
   await bench.call('a', toolCall(clientOf('one')));
@@ -44,7 +48,7 @@ test('check:C4 isolation principal: one connection for all sessions of a princip
 
 test('stateless clients of a stateful server are kept apart by principal, capabilities and the named header', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const handles = [null, 'blue', 'green', 'blue', null];
   for (const handle of handles) answerText(await bench.call('a', toolCall(clientOf(null, '{}', { handle }))));
@@ -53,7 +57,7 @@ test('stateless clients of a stateful server are kept apart by principal, capabi
 
 test('S1.15 many first calls of one session open one connection, and sessions do not wait for each other', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('zero'))));
   const held = script.handlers['initialize']!;
@@ -72,7 +76,7 @@ test('S1.15 many first calls of one session open one connection, and sessions do
 
 test('a list starts no process of its own: the connection it used becomes the first session’s', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const client = clientOf('s', '{"roots":{}}');
   assert.equal((await bench.set.catalog('a', client, 1000))?.lists.tools.items.length, 1);
@@ -89,7 +93,7 @@ test('a list starts no process of its own: the connection it used becomes the fi
 
 test('what a server asks before its connection has an owner is asked of the owner', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const client = clientOf('s', '{"roots":{}}');
   bench.events.answer = (asked) => Promise.resolve(result(asked.id, '{"roots":[]}', 'stateful'));
@@ -121,7 +125,7 @@ test('what a server asks before its connection has an owner is asked of the owne
 
 test('a spare whose server has waited long for an answer is replaced, not handed out', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const client = clientOf('s', '{"roots":{}}');
   await bench.set.catalog('a', client, 1000);
@@ -134,7 +138,7 @@ test('a spare whose server has waited long for an answer is replaced, not handed
 
 test('beyond its own limit of processes a server is OVERLOADED, in words that say what to do', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   answerText(await bench.call('a', toolCall(clientOf('two'))));
@@ -150,7 +154,11 @@ test('beyond its own limit of processes a server is OVERLOADED, in words that sa
 
 test('the node’s limit counts the processes of all servers; HTTP connections are none', async () => {
   const bench = new UpstreamBench({ maxProcesses: 2 });
-  await bench.run([serverOf('a'), stateful()], [serverOf('b'), stateful()], [httpServerOf('h'), stateful()]);
+  await bench.run(
+    [serverOf('a'), statefulScript()],
+    [serverOf('b'), statefulScript()],
+    [httpServerOf('h'), statefulScript()],
+  );
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   answerText(await bench.call('b', toolCall(clientOf('one'))));
   for (const session of ['one', 'two', 'three']) answerText(await bench.call('h', toolCall(clientOf(session))));
@@ -159,7 +167,7 @@ test('the node’s limit counts the processes of all servers; HTTP connections a
 
 test('an idle spare makes room for a session, a busy connection never does', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 1 } }), script]);
   await bench.set.catalog('a', clientOf('x', '{"sampling":{}}'), 1000);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
@@ -170,7 +178,7 @@ test('an idle spare makes room for a session, a busy connection never does', asy
 
 test('the end of a client session closes what was its own, also while it is being opened', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   bench.set.releaseSession('one');
@@ -188,7 +196,7 @@ test('the end of a client session closes what was its own, also while it is bein
 
 test('check:B4 upstream HTTP sessions outlive the gateway’s process; a forgotten one is opened anew and its loss told', async () => {
   const remembered = new Remembered();
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = (params, link, id) => {
     link.sessionId(`upstream-${link.number}`);
@@ -247,12 +255,12 @@ test('check:C7 fault:F22 a lost HTTP session is opened anew once; what was not s
 test('state that a process kept for a session and lost with the gateway is told to be lost, once', async () => {
   const remembered = new Remembered();
   const first = new UpstreamBench({ remembered });
-  await first.run([serverOf('a'), stateful()]);
+  await first.run([serverOf('a'), statefulScript()]);
   answerText(await first.call('a', toolCall(clientOf('one'))));
   await first.set.close('shutdown');
 
   const second = new UpstreamBench({ remembered });
-  const script = stateful();
+  const script = statefulScript();
   await second.run([serverOf('a'), script]);
   answerText(await second.call('a', toolCall(clientOf('two'))));
   assert.deepEqual(second.events.lost, []);
@@ -268,7 +276,7 @@ test('state that a process kept for a session and lost with the gateway is told 
 
 test('an HTTP server that was gone for a while is met again in the same session', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = (params, link, id) => {
     link.sessionId('kept');

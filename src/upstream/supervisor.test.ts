@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -15,7 +15,6 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { mayFollow } from './lifecycle.ts';
 import { Supervisor } from './supervisor.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
 const refused = () => new GatewayError('NOT_SENT', 'spawn nowhere ENOENT');
 const eager = (name: string) => serverOf(name, { start: 'eager' });
 
@@ -32,10 +31,10 @@ function attemptsAt(script: ScriptedServer, bench: UpstreamBench, start: number)
 
 test('fault:F01 a local process that is dead at start: failed with a reason, attempts at 0, 1, 3, 33, 93 s', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.openFails = refused();
   const at = attemptsAt(script, bench, bench.clock.now());
-  const other = stateful();
+  const other = statefulScript();
   await bench.run([eager('a'), script], [eager('b'), other]);
   assert.equal(bench.set.status('a')?.state, 'failed');
   assert.match(bench.set.status('a')?.reason ?? '', /ENOENT/);
@@ -48,7 +47,7 @@ test('fault:F01 a local process that is dead at start: failed with a reason, att
 
 test('fault:F01 a call to a failed server makes one early attempt for all, at most every 5 s, and is NOT_SENT', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.openFails = refused();
   await bench.run([eager('a'), script]);
   await bench.clock.advance(3_000);
@@ -72,7 +71,7 @@ test('fault:F01 a call to a failed server makes one early attempt for all, at mo
 
 test('fault:F01 S3.1 S3.2 a remote server waits 30 s, 60 s, then is unreachable: NOT_SENT at once with retryAfterMs', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.openFails = refused();
   const at = attemptsAt(script, bench, bench.clock.now());
   await bench.run([httpServerOf('a', { start: 'eager' }), script]);
@@ -91,7 +90,7 @@ test('fault:F01 S3.1 S3.2 a remote server waits 30 s, 60 s, then is unreachable:
 
 test('fault:F02 a call whose process died before the write goes to the fresh process, unseen', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   const client = clientOf('s');
   answerText(await bench.call('a', toolCall(client)));
@@ -156,7 +155,7 @@ test('fault:F03 what was sent is run again only where the operator said so', asy
 
 test('fault:F04 an answer that came before the death is delivered', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.handlers['tools/call'] = (_params, link, id) => {
     link.respond(id, { done: true });
     link.end();
@@ -168,7 +167,7 @@ test('fault:F04 an answer that came before the death is delivered', async () => 
 
 test('a process that dies right after every start is not restarted in a loop', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.handlers['tools/list'] = (_params, link) => {
     link.end();
     return SILENCE;
@@ -181,7 +180,7 @@ test('a process that dies right after every start is not restarted in a loop', a
 
 test('fault:F23 fault:F24 a remote server that three calls could not be sent to is gone until it comes back', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
   const client = clientOf('s');
   answerText(await bench.call('a', toolCall(client)));
@@ -205,7 +204,7 @@ test('fault:F23 fault:F24 a remote server that three calls could not be sent to 
 
 test('fault:F23 a server that asks for patience up to 30 s gets it, once the call is sent again it succeeds', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   const run = script.handlers['tools/call']!;
   let refusals = 0;
   script.handlers['tools/call'] = (params, link, id) => {
@@ -224,7 +223,7 @@ test('fault:F23 a server that asks for patience up to 30 s gets it, once the cal
 
 test('restart waits 200 ms between stop and start, joins a restart under way, and takes calls meanwhile', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(clientOf('s'))));
   const restarts = [bench.set.restart('a'), bench.set.restart('a')];
@@ -242,7 +241,7 @@ test('restart waits 200 ms between stop and start, joins a restart under way, an
 
 test('a stop during a start wins: nothing is left and nothing comes up later', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = () => SILENCE;
   await bench.run([eager('a'), script]);
@@ -259,7 +258,7 @@ test('a stop during a start wins: nothing is left and nothing comes up later', a
 
 test('W2.3 W4.1 a start outlives the call that wanted it', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   script.handlers['initialize'] = () => SILENCE;
   await bench.run([serverOf('a'), script]);

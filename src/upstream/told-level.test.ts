@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statefulServer,
+  statelessScript,
+} from '../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 
 const LOGGING = {
@@ -79,13 +85,13 @@ test('where messages may overtake each other the call waits for the server to ag
 
 test('a server without logging is told nothing; a stateless one in the `_meta` of each request', async () => {
   const bench = new UpstreamBench();
-  const mute = new ScriptedServer(statefulServer());
+  const mute = statefulScript();
   await bench.run([serverOf('mute'), mute]);
   const client = clientOf('session-1', '{}', { logLevel: 'notice' });
   await bench.call('mute', toolCall(client));
   assert.deepEqual(order(mute), ['call']);
   const other = new UpstreamBench();
-  const young = new ScriptedServer(statelessServer());
+  const young = statelessScript();
   await other.run([serverOf('young'), young]);
   const levels: unknown[] = [];
   for (const each of [client, clientOf('session-2'), clientOf(null, '{}', { logLevel: 'debug' })]) {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -13,12 +13,11 @@ import {
 import { GatewayError } from '../model/gateway-error.ts';
 import { notification } from '../protocol/compose.ts';
 
-const stateful = () => new ScriptedServer(statefulServer());
 const client = clientOf('s');
 
 test('S2.26 check:A3 a server that cannot start stays visible with its reason and can be tried again', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   script.openFails = new GatewayError('NOT_SENT', 'spawn nothing ENOENT');
   await bench.run([serverOf('a', { start: 'eager' }), script]);
   const status = bench.set.status('a')!;
@@ -55,7 +54,7 @@ test('check:A11 eager servers start four at a time, lazy ones on first use', asy
     { length: 6 },
     () => new ScriptedServer({ ...statefulServer(), initialize: () => SILENCE }),
   );
-  const lazy = stateful();
+  const lazy = statefulScript();
   await bench.run(...scripts.map((script, i) => [serverOf(`e${i}`, { start: 'eager' }), script] as const), [
     serverOf('lazy'),
     lazy,
@@ -73,8 +72,8 @@ test('check:A11 eager servers start four at a time, lazy ones on first use', asy
 test('fault:F37 an unchanged server keeps its process, its sessions and its calls through a change', async () => {
   const bench = new UpstreamBench();
   const same = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
-  const moved = stateful();
-  const added = stateful();
+  const moved = statefulScript();
+  const added = statefulScript();
   const a = serverOf('a');
   await bench.run([a, same], [serverOf('b'), moved]);
   answerText(await bench.call('b', toolCall(client)));
@@ -98,7 +97,7 @@ test('fault:F37 an unchanged server keeps its process, its sessions and its call
 
 test('a replaced server is up before the old one ends, and what is in flight on the old one finishes', async () => {
   const bench = new UpstreamBench();
-  const script = new ScriptedServer(statefulServer());
+  const script = statefulScript();
   const run = script.handlers['tools/call']!;
   script.handlers['tools/call'] = (params, link, id) => (link.number === 1 ? SILENCE : run(params, link, id));
   await bench.run([serverOf('a', { start: 'eager' }), script]);
@@ -147,7 +146,7 @@ test('S3.13 check:A7 settings that need no new connection take effect on the run
 
 test('a disabled server is suspended, not offered, and comes back when it is enabled', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   await bench.run([serverOf('a'), script]);
   answerText(await bench.call('a', toolCall(client)));
   await bench.set.apply(new Map([['a', serverOf('a', { enabled: false })]]));
@@ -178,8 +177,8 @@ test('check:A12 S4.17 close ends everything once, in flight is UNKNOWN, a second
 
 test('a client’s own notifications reach its own connections only', async () => {
   const bench = new UpstreamBench();
-  const own = stateful();
-  const shared = stateful();
+  const own = statefulScript();
+  const shared = statefulScript();
   await bench.run([serverOf('own'), own], [serverOf('shared', { isolation: 'shared' }), shared]);
   const changed = notification('notifications/roots/list_changed', null, 'stateful');
   for (const name of ['own', 'shared']) {
@@ -193,7 +192,7 @@ test('a client’s own notifications reach its own connections only', async () =
 
 test('S3.13 a definition that changes again while its replacement starts ends with one process, of the last definition', async () => {
   const bench = new UpstreamBench();
-  const script = stateful();
+  const script = statefulScript();
   const { initialize } = script.handlers;
   await bench.run([serverOf('a', { start: 'eager' }), script]);
   script.handlers['initialize'] = () => SILENCE;

@@ -234,3 +234,13 @@ export function statelessServer(
     }),
   };
 }
+
+/** A plain stateful server, all of whose handlers may be replaced. */
+export function statefulScript(): ScriptedServer {
+  return new ScriptedServer(statefulServer());
+}
+
+/** A plain stateless server, all of whose handlers may be replaced. */
+export function statelessScript(): ScriptedServer {
+  return new ScriptedServer(statelessServer());
+}
