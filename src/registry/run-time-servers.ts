@@ -275,6 +275,9 @@ export class RunTimeServers {
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
     }
     refuseBeyondRights(result.needs, caller, this.#deps.current().allowedCommands);
+    for (const warning of result.warnings) {
+      this.#deps.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
+    }
     return { text, folder, result };
   }
 

@@ -9,7 +9,7 @@ import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SqliteTruth } from './sqlite-truth.ts';
 import { truthContract } from './truth.contract.ts';
-import { TruthUnusable } from './truth-file.ts';
+import { restoreTruth, TruthUnusable } from './truth-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-truth-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -101,4 +101,24 @@ test('a file that another process goes on changing is never taken for a damaged 
   const truth = open('busy.db');
   assert.ok((await truth.read(['server'])).records.get('server')!.size > 0);
   await truth.close();
+});
+
+test('the snapshot has every record, also of many, a second after the change', async () => {
+  const clock = new FakeClock();
+  const truth = open('many.db', clock);
+  for (let i = 0; i < 1_200; i += 600) {
+    await truth.apply(
+      Array.from({ length: 600 }, (_, j) => ({ kind: 'put', collection: 'c', key: `k${i + j}`, value: `${i + j}` })),
+    );
+  }
+  const path = join(folder, 'many.db');
+  assert.equal(existsSync(`${path}.snapshot`), false);
+  await clock.advance(1_000);
+  await truth.close();
+  const { records, keptAs } = restoreTruth(path, 'snapshot', 1_000);
+  assert.equal(records, 1_200);
+  assert.ok(keptAs !== null && existsSync(keptAs));
+  const again = open('many.db');
+  assert.equal((await again.read(['c'])).records.get('c')!.size, 1_200);
+  await again.close();
 });

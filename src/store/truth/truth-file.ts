@@ -13,7 +13,7 @@ import { basename, dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { TruthError, type TruthFault } from './truth.ts';
 import { migrate, UnknownVersion } from './truth-migrations.ts';
-import { checkWhole, type Whole } from './truth-whole.ts';
+import { checkWhole, checkWholeInSlices, type Whole } from './truth-whole.ts';
 
 const BUSY_MS = 5_000;
 
@@ -120,7 +120,7 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
     await backup(db, fresh);
     const copy = new DatabaseSync(fresh);
     try {
-      checkWhole(copy);
+      await checkWholeInSlices(copy);
     } finally {
       copy.close();
     }

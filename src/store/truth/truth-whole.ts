@@ -3,6 +3,9 @@ import { truthSum } from '../row-sum.ts';
 import { TruthError } from './truth.ts';
 import { MIGRATIONS } from './truth-migrations.ts';
 
+/** Records looked at in one go, where others wait. */
+const SLICE = 500;
+
 /** What all records together are: kept beside them in every change, and compared when the file is opened. */
 export interface Whole {
   readonly revision: number;
@@ -49,7 +52,23 @@ export function believed(row: TruthRow): TruthRow {
 
 /** Looks at every page and every record of an open file of the newest version, at one instant. Throws TruthError. */
 export function checkWhole(db: DatabaseSync): Whole {
-  return atOneInstant(db, () => checkedWhole(db));
+  return atOneInstant(db, () => {
+    const steps = checkedWhole(db);
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done === true) return value;
+    }
+  });
+}
+
+/** The same of a file that nobody else has, a few records at a time: what runs beside it is not held up. */
+export async function checkWholeInSlices(db: DatabaseSync): Promise<Whole> {
+  const steps = checkedWhole(db);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    await new Promise((next) => setImmediate(next));
+  }
 }
 
 /** Another process may change the file meanwhile: what is read in here belongs together all the same. */
@@ -62,7 +81,8 @@ export function atOneInstant<T>(db: DatabaseSync, read: () => T): T {
   }
 }
 
-function checkedWhole(db: DatabaseSync): Whole {
+/** Yields after every slice of records. */
+function* checkedWhole(db: DatabaseSync): Generator<undefined, Whole> {
   const check = db.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
   if (check.quick_check !== 'ok') throw damaged(check.quick_check);
   const whole = readWhole(db);
@@ -71,8 +91,8 @@ function checkedWhole(db: DatabaseSync): Whole {
   for (const row of db.prepare('SELECT collection, key, value, revision, sum FROM records').iterate()) {
     const record = believed(row as unknown as TruthRow);
     if (record.revision > whole.revision) throw damaged(`the record ${record.key} is newer than the file`);
-    count++;
     tally = tallied(tally, record.sum);
+    if (++count % SLICE === 0) yield;
   }
   if (count !== whole.count || tally !== whole.tally) {
     throw damaged(`it has ${count} records, and not the ${whole.count} that were written`);
