@@ -15,6 +15,8 @@ export interface PlainLaneOptions {
   readonly onMalformed: () => void;
 }
 
+/** In one turn: thousands that were opened at once and say nothing are not to hold up everybody else. */
+const MAX_HANDED_OVER = 500;
 /** A client that goes by what it was told must not meet the end of the connection on its way, as `node:http` has it. */
 const KEEP_ALIVE_MARGIN_MS = 1_000;
 
@@ -86,10 +88,11 @@ export class PlainLane implements PlainTraffic {
 
   #turn(): void {
     this.tick++;
+    let most = MAX_HANDED_OVER;
     for (const connection of this.#connections) {
       const ticks = this.tick - connection.since;
       if (ticks < 2) continue;
-      if (connection.waiting) connection.handOver();
+      if (connection.waiting && most-- > 0) connection.handOver();
       else if (ticks > this.#idleTicks && connection.idle) connection.socket.destroy();
     }
   }
