@@ -5,8 +5,8 @@ import type { LedgerClient } from './ledger/ledger-client.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
 import { FULL } from './measured.ts';
 
-/** Of the old generation, in MiB; a suite has time to fill the half. */
-const HEAP_MIB = FULL ? 256 : 128;
+/** Of the old generation, in MiB; a suite has time to fill a quarter. */
+const HEAP_MIB = FULL ? 256 : 64;
 /** What a session keeps of its client. */
 const INFO_BYTES = 60 * 1024;
 /** So much more than the heap can hold. */
@@ -49,7 +49,7 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
   }
   await Promise.all(filling);
   assert.ok(refused > wanted / 3, `${refused} of ${wanted} were refused`);
-  assert.ok(opened.length > wanted / 10, `only ${opened.length} sessions were opened`);
+  assert.ok(opened.length > wanted / 20, `only ${opened.length} sessions were opened`);
   assert.ok((await share(bench)) >= 0.8);
 
   // Calls that wait for their server take the rest: large bodies are refused next, small ones are not.
