@@ -9,7 +9,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { TruthError, type TruthFault } from './truth.ts';
 import { migrate, UnknownVersion } from './truth-migrations.ts';
@@ -114,6 +114,7 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
   const target = snapshotPath(path);
   // Of this process: another may take one at the same time.
   const fresh = `${target}.${process.pid}.new`;
+  removeUnfinished(target);
   rmSync(fresh, { force: true });
   closeSync(openSync(fresh, 'wx', 0o600));
   try {
@@ -130,6 +131,28 @@ export async function takeSnapshot(db: DatabaseSync, path: string): Promise<void
   } catch (error) {
     rmSync(fresh, { force: true });
     throw error;
+  }
+}
+
+/** Of processes that were killed in the middle of one. */
+function removeUnfinished(target: string): void {
+  const folder = dirname(target);
+  const unfinished = /^(\d+)\.new(?:-journal)?$/;
+  for (const name of readdirSync(folder)) {
+    if (!name.startsWith(`${basename(target)}.`)) continue;
+    const [, pid] = unfinished.exec(name.slice(basename(target).length + 1)) ?? [];
+    if (pid !== undefined && Number(pid) !== process.pid && !isRunning(Number(pid)))
+      rmSync(join(folder, name), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // Somebody else's is one, too.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
   }
 }
 
