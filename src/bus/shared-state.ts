@@ -36,8 +36,8 @@ export interface Bucket {
   /** Keys that match a pattern (`*`, `>`) and are not gone. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
-   * Everything there is that matches, as `put`s, then `onReady`, then every change in order. After an outage it begins
-   * anew: everything again and `onReady`, whatever went missing before that is not there any more. Records that ran out of
+   * Everything there is that matches, as `put`s, then `onReady`, then changes in order; of several changes of one record
+   * in quick succession perhaps only the last. After an outage it begins anew: everything again and `onReady`, whatever went missing before that is not there any more. Records that ran out of
    * time are not told of by every implementation: whoever needs to know, watches the time.
    */
   watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }>;
