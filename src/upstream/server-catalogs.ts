@@ -205,7 +205,8 @@ export class ServerCatalogs {
       shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
       shelf.failures = 0;
       this.#latest = shelf;
-      if (!unchanged && server.temporary !== true) knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
+      if (!unchanged && server.temporary !== true)
+        knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
     } catch (error) {
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
