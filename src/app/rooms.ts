@@ -209,7 +209,9 @@ export async function buildRooms(
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, everywhere),
     crowded: () => memory.look() !== 'ample',
+    ...(cluster === null ? {} : { elsewhere: (sessionId, message) => cluster.forward(sessionId, message) }),
   });
+  if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
   await (cluster ?? upstreams).apply(registry.state.servers);

@@ -1,3 +1,4 @@
+import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import { type Claim, Claims } from './claims.ts';
@@ -5,6 +6,7 @@ import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts'
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { type Directory, directory, sameServers } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
+import { headOf } from './frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
 import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './node-lease.ts';
@@ -17,7 +19,7 @@ import { SINGLETON } from './placement.ts';
 import { ProcessOwnership } from './process-ownership.ts';
 import { RelayedEvents } from './relayed-events.ts';
 import { ServedCalls } from './served-calls.ts';
-import { SideMessages } from './side-messages.ts';
+import { type Side, SideMessages } from './side-messages.ts';
 import { Singletons } from './singletons.ts';
 import { Users } from './users.ts';
 
@@ -31,6 +33,8 @@ export class Cluster {
   readonly ownership: Ownership;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
+  /** A client of one of our sessions sent this to another node. */
+  onClientMessage: ((sessionId: string, message: Message) => void) | null = null;
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
@@ -132,6 +136,7 @@ export class Cluster {
       connectionChanged: (server, itsKey, change) => deps.events.connectionChanged(server, itsKey, change),
       request: (server, sessionId, message, itsKey) => deps.events.request(server, sessionId, message, itsKey),
       restart: (server) => local().restart(server),
+      client: (sessionId, message) => this.onClientMessage?.(sessionId, message),
       drain: () => this.onDrainAsked?.(),
     });
     this.#singletons = new Singletons({
@@ -254,6 +259,12 @@ export class Cluster {
       servers: names((this.#offers.of(node.peer) ?? []).map(({ definition }) => definition.name)),
     }));
     return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** To all other nodes: one of them may have in hand what the client means. */
+  forward(sessionId: string, message: Message): void {
+    const side: Side = { kind: 'client', sessionId, message: headOf(message) };
+    for (const { peer } of this.#nodes.others()) this.#messages.tell(peer, side, message);
   }
 
   /** False when there is no such node. Rejects with GatewayError when it does not answer. */

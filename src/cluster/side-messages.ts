@@ -12,6 +12,7 @@ import type { AskHeader } from './remote-calls.ts';
 export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
+  | { readonly kind: 'client'; readonly sessionId: string; readonly message: MessageHead }
   | {
       readonly kind: 'notification';
       readonly server: string;
@@ -33,6 +34,8 @@ interface AskedHeader extends AskHeader {
 export interface SideReceiver {
   notify(server: string, notification: Message, client: ClientProfile): void;
   release(sessionId: string): void;
+  /** What a client sent to another node, for something that may be in hand here. */
+  client(sessionId: string, message: Message): void;
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
   outdated(server: string, message: Message | null): void;
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
@@ -146,6 +149,9 @@ function receive({ header: side, pieces }: Frame<Side>, receiver: SideReceiver):
   switch (side.kind) {
     case 'notify':
       receiver.notify(side.server, message(side.message), clientOf(side.client));
+      return;
+    case 'client':
+      receiver.client(side.sessionId, message(side.message));
       return;
     case 'release':
       receiver.release(side.sessionId);

@@ -20,7 +20,7 @@ import { Gate } from './gate.ts';
 import { LegacySse } from './legacy-sse.ts';
 import { ParkingLot } from './parking-lot.ts';
 import { renderRpc } from './send.ts';
-import { SessionIntake } from './session-intake.ts';
+import { SessionIntake, type SessionRelay } from './session-intake.ts';
 import { SessionTable } from './session-table.ts';
 import { SingleWire } from './single-wire.ts';
 import { StandaloneStreams } from './standalone-streams.ts';
@@ -48,6 +48,8 @@ export interface DownstreamDeps {
   readonly parkedMs?: number;
   /** Whether memory is too short for another session. */
   readonly crowded?: () => boolean;
+  /** The same sessions at other nodes, where there are some. */
+  readonly elsewhere?: SessionRelay;
 }
 
 /** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
@@ -91,7 +93,7 @@ export class Downstream implements ClientStreams {
       onEnded: (sessionId) => core.sessionEnded(sessionId),
       ...(deps.crowded === undefined ? {} : { crowded: deps.crowded }),
     });
-    this.#intake = new SessionIntake(core, this.sessions);
+    this.#intake = new SessionIntake(core, this.sessions, deps.elsewhere);
     const key = deps.key ?? Buffer.from(random.hex(32), 'hex');
     this.#lot = new ParkingLot({
       clock,
@@ -123,6 +125,14 @@ export class Downstream implements ClientStreams {
     this.#http = new StreamableHttp({ gate, stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
     this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, clock, prefix: this.#prefix, draining });
+  }
+
+  /** A client sent this to another node, for a call or a question of this one, perhaps. */
+  fromElsewhere(sessionId: string, message: Message): void {
+    const session = this.sessions.get(sessionId);
+    if (session === undefined) return;
+    if (message.kind === 'notification') this.#intake.cancelled(session, message);
+    else this.#intake.answered(session, message);
   }
 
   /** Calls in flight of all clients. */

@@ -11,6 +11,9 @@ import type { Core } from './core.ts';
 import type { AnswerFate } from './pending-asks.ts';
 import type { SessionTable } from './session-table.ts';
 
+/** Hands what a client of this session sent to the nodes where what it belongs to may be. */
+export type SessionRelay = (sessionId: string, message: Message) => void;
+
 /** Requests one session may have in flight. */
 export const MAX_IN_FLIGHT = 256;
 
@@ -21,10 +24,13 @@ export const MAX_IN_FLIGHT = 256;
 export class SessionIntake {
   readonly #core: Core;
   readonly #sessions: SessionTable;
+  readonly #elsewhere: SessionRelay | null;
 
-  constructor(core: Core, sessions: SessionTable) {
+  /** `elsewhere`: the same sessions at other nodes, for what belongs to nothing here. */
+  constructor(core: Core, sessions: SessionTable, elsewhere: SessionRelay | null = null) {
     this.#core = core;
     this.#sessions = sessions;
+    this.#elsewhere = elsewhere;
   }
 
   /** Whether another request of the session would be one too many. */
@@ -48,13 +54,9 @@ export class SessionIntake {
         session.initialized = true;
         this.#sessions.save(session);
         return;
-      case 'notifications/cancelled': {
-        const id = this.#param(notification, 'requestId');
-        const exchange = id === null ? null : session.exchanges.find(id);
-        // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
-        if (exchange?.request.method !== 'initialize') exchange?.cancel('the client cancelled the request');
+      case 'notifications/cancelled':
+        if (!this.cancelled(session, notification) && session.lasting) this.#elsewhere?.(session.id, notification);
         return;
-      }
       default:
         this.#core.notify(session.endpoint, notification, session.client);
     }
@@ -62,7 +64,25 @@ export class SessionIntake {
 
   /** The client's answer to something we asked it. */
   answer(session: ClientSession, message: Message): AnswerFate {
+    const fate = this.answered(session, message);
+    if (fate !== 'unknown' || this.#elsewhere === null || !session.lasting) return fate;
+    this.#elsewhere(session.id, message);
+    return 'taken';
+  }
+
+  /** The same of what was asked here. */
+  answered(session: ClientSession, message: Message): AnswerFate {
     return session.openAsks?.take(message) ?? 'unknown';
+  }
+
+  /** Cancels what is in flight here; false where it is none of that. */
+  cancelled(session: ClientSession, notification: Message): boolean {
+    const id = this.#param(notification, 'requestId');
+    const exchange = id === null ? undefined : session.exchanges.find(id);
+    if (exchange === undefined || exchange === null) return false;
+    // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
+    if (exchange.request.method !== 'initialize') exchange.cancel('the client cancelled the request');
+    return true;
   }
 
   /** It goes on as any request; the session keeps the level, whatever becomes of its servers and of this process. */

@@ -190,3 +190,31 @@ test('check:C9 S0.18 each request of a session goes to another node, one of them
       return status === 404;
     }, 'the other node to know');
   }));
+
+test('check:C9 check:H5 an answer and a cancellation find their call, whichever node the client sends them to', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { counter: counterServer() });
+    const b = await nodes.node('b', {});
+    await callable(b, 'counter');
+    const client = await WireClient.open(a.serverUrl('counter'), { capabilities: { roots: {} } });
+    const url = b.serverUrl('counter');
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json, text/event-stream',
+      'mcp-session-id': client.sessionId!,
+      'mcp-protocol-version': '2025-11-25',
+    };
+    const send = (message: object) =>
+      fetch(url, { method: 'POST', headers, body: JSON.stringify({ jsonrpc: '2.0', ...message }) });
+    const asking = await client.post({ jsonrpc: '2.0', id: 77, method: 'tools/call', params: { name: 'ask' } });
+    const question = await asking.message();
+    const answered = await send({ id: question.id, result: { roots: [{ uri: 'file:///a' }] } });
+    assert.equal(answered.status, 202);
+    assert.equal((await asking.message()).result.content[0].text, '1');
+    const file = join(nodes.folder, 'held');
+    const holding = client.request('tools/call', { name: 'hold', arguments: { file } });
+    await until(() => existsSync(file), 'the call to be held');
+    for (let id = 1; id < 10; id++) await send({ method: 'notifications/cancelled', params: { requestId: id } });
+    const { message } = await holding;
+    assert.equal(message?.result, undefined);
+  }));
