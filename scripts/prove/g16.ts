@@ -13,6 +13,8 @@ const READERS = 1_000;
 /** More than the kernel takes for a client that reads nothing. */
 const TIMES = 96;
 const BYTES = 64 * 1024;
+/** Ends an answer. */
+const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
 async function run({ say }: Run): Promise<Outcome> {
   const gateway = new ProbedGateway();
@@ -47,16 +49,20 @@ async function run({ say }: Run): Promise<Outcome> {
       const reader = connect(Number(gateway.url.port), gateway.url.hostname);
       reader.on('error', () => {});
       await new Promise((resolve) => reader.once('connect', resolve));
-      const call = clients[i]!.toolCall(begun, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${begun}`);
-      // What was written whole needs nobody who reads it: the connection ends, and is not kept for a next request.
-      reader.write(call.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'));
+      reader.write(clients[i]!.toolCall(begun, 'chatter', `"times":${TIMES},"bytes":${BYTES}`, `t${begun}`));
       return reader;
     };
     // The same to as many clients that read: buffers on their way through are not what readers that stall cost.
     await inLanes(READERS, 20, async (i) => {
       const reader = await listen(i);
-      reader.resume();
-      await new Promise((resolve) => reader.once('close', resolve));
+      await new Promise((resolve) => {
+        reader.once('close', resolve);
+        let tail = Buffer.alloc(0);
+        reader.on('data', (bytes) => {
+          tail = Buffer.concat([tail, bytes.subarray(-LAST_CHUNK.length)]).subarray(-LAST_CHUNK.length);
+          if (tail.equals(LAST_CHUNK)) reader.destroy();
+        });
+      });
     });
     const readPeak = peakRss;
     const read = begun;
