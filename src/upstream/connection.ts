@@ -107,7 +107,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** All that is in flight, for comparison with other connections of the same server. */
   get load(): number {
-    return this.#pending.size;
+    return this.#pending.load;
   }
 
   /** Nobody would miss it while it is not (S1.7): calls, questions of the server's, resources that are watched. */

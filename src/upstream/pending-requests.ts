@@ -8,6 +8,8 @@ export class PendingRequests {
   readonly #clock: Clock;
   readonly #pending = new Map<number, Pending>();
   readonly #idle = new Set<() => void>();
+  /** Of these: streams that stay open and keep the server busy with nothing. */
+  #listens = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -17,8 +19,9 @@ export class PendingRequests {
     return this.#pending;
   }
 
-  get size(): number {
-    return this.#pending.size;
+  /** How much the server has to do, for comparison. */
+  get load(): number {
+    return this.#pending.size - this.#listens;
   }
 
   /** But for our own stream that listens for changes. */
@@ -34,19 +37,24 @@ export class PendingRequests {
 
   add(id: number, pending: Pending): void {
     this.#pending.set(id, pending);
+    if (pending.method === LISTEN) this.#listens++;
   }
 
   /** It is over, one way or the other. False when it was not in flight. */
   remove(id: number): boolean {
-    const was = this.#pending.delete(id);
-    if (was && this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
-    return was;
+    const pending = this.#pending.get(id);
+    if (pending === undefined) return false;
+    this.#pending.delete(id);
+    if (pending.method === LISTEN) this.#listens--;
+    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
+    return true;
   }
 
   /** All are over; whoever waits for that is told by `settle`. */
   takeAll(): readonly Pending[] {
     const all = [...this.#pending.values()];
     this.#pending.clear();
+    this.#listens = 0;
     return all;
   }
 

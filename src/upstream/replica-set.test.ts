@@ -291,3 +291,24 @@ test('check:A13 all replicas show one catalogue, and the replacement of one anno
     assert.equal(bench.set.knownCatalog('a', clientOf(session))?.lists.tools.items.length, 2);
   }
 });
+
+test('check:A13 the stream on which one replica tells of changes is no load: calls one by one go to all of them', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statelessServer());
+  const discover = script.handlers['server/discover']!;
+  script.handlers['server/discover'] = (params, link, id) => ({
+    ...(discover(params, link, id) as object),
+    capabilities: { tools: { listChanged: true } },
+  });
+  script.handlers['subscriptions/listen'] = () => SILENCE;
+  await bench.run([serverOf('a', { start: 'eager', ...three }), script]);
+  assert.equal(
+    script.live.reduce((sum, link) => sum + link.count('subscriptions/listen'), 0),
+    1,
+  );
+  for (let i = 0; i < 6; i++) answerText(await bench.call('a', toolCall(clientOf(null))));
+  assert.deepEqual(
+    script.live.map((link) => link.count('tools/call')),
+    [2, 2, 2],
+  );
+});
