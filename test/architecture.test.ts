@@ -48,7 +48,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
 /** Implementations that only the composition root may name. */
 const DRIVERS =
-  /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile|Nats[A-Z]\w+)\b/;
+  /\b(Sqlite[A-Z]\w+|StdioTransport|HttpTransport|SseTransport|JsonTransport|MemoryTransport|StateFile|Nats(?:Wire|SharedState|Bucket|Watch))\b/;
 const DRIVER_HOMES = /^src\/(app|store|bus|upstream\/transport)\//;
 
 interface Source {

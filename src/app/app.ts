@@ -176,7 +176,7 @@ export class App {
       void cluster.joined(JOIN_MS).then(() => {
         if (this.#closed === null) upstreams.start();
       });
-      this.#public = openPublicSubjects(this);
+      this.#public = openPublicSubjects(this.rooms);
     }
     this.#reconciler.start();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));

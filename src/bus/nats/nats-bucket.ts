@@ -1,27 +1,26 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, StateRecord, StateWatcher } from '../shared-state.ts';
-import type { NatsSharedState, Reach } from './nats-shared-state.ts';
-import { NatsWatch } from './nats-watch.ts';
+import type { Reach, StreamMaker } from './nats-reach.ts';
+import { isRemoval, NatsWatch, OPERATION, type WatchedBucket } from './nats-watch.ts';
 import { apiCode, NO_MESSAGE, NO_STREAM, stateFailure, WRONG_REVISION } from './state-failure.ts';
 
-const OPERATION = 'KV-Operation';
 const MAX_VALUE_BYTES = 64 * 1024;
 
 /** One key-value bucket of JetStream. A bucket that was lost is made again by the next operation on it. */
-export class NatsBucket implements Bucket {
+export class NatsBucket implements Bucket, WatchedBucket {
   readonly name: string;
-  readonly #state: NatsSharedState;
+  readonly #state: StreamMaker;
   readonly #options: BucketOptions;
   #incarnation: string;
 
-  private constructor(state: NatsSharedState, name: string, options: BucketOptions, incarnation: string) {
+  private constructor(state: StreamMaker, name: string, options: BucketOptions, incarnation: string) {
     this.#state = state;
     this.name = name;
     this.#options = options;
     this.#incarnation = incarnation;
   }
 
-  static async open(state: NatsSharedState, name: string, options: BucketOptions): Promise<NatsBucket> {
+  static async open(state: StreamMaker, name: string, options: BucketOptions): Promise<NatsBucket> {
     return new NatsBucket(state, name, options, await state.makeStream(name, options));
   }
 
@@ -81,8 +80,8 @@ export class NatsBucket implements Bucket {
     return watch;
   }
 
-  get state(): NatsSharedState {
-    return this.#state;
+  get deps(): StreamMaker['deps'] {
+    return this.#state.deps;
   }
 
   /** Runs an operation; where the bucket is gone, makes it again first. */
@@ -140,9 +139,4 @@ export class NatsBucket implements Bucket {
       }
     });
   }
-}
-
-/** Whether an operation header marks a record that is gone. */
-export function isRemoval(operation: string | undefined): boolean {
-  return operation === 'DEL' || operation === 'PURGE';
 }

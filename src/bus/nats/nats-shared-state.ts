@@ -1,11 +1,8 @@
-import type { JetStreamClient, JetStreamManager, StreamConfig } from '@nats-io/jetstream';
-import type { NatsConnection } from '@nats-io/transport-node';
-import type { Clock } from '../../model/clock.ts';
+import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
-import type { NatsCore, NatsJetStream } from './load-nats.ts';
 import { NatsBucket } from './nats-bucket.ts';
-import type { NatsWire } from './nats-wire.ts';
+import type { NatsStateDeps, Reach, StreamMaker } from './nats-reach.ts';
 import { apiCode, NO_STREAM, stateFailure } from './state-failure.ts';
 
 const REQUEST_MS = 2_000;
@@ -17,25 +14,11 @@ const NANOS = 1_000_000;
 /** Until when JetStream knows a message twice sent by its id. We send none. It may not be longer than records live. */
 const DUPLICATES_MS = 120_000;
 
-export interface NatsStateDeps {
-  readonly wire: NatsWire;
-  readonly core: NatsCore;
-  readonly jetStream: NatsJetStream;
-  readonly clock: Clock;
-}
-
-/** JetStream on the connection that there is now. */
-export interface Reach {
-  readonly connection: NatsConnection;
-  readonly client: JetStreamClient;
-  readonly manager: JetStreamManager;
-}
-
 /**
  * Shared records in JetStream, laid out as its own key-value buckets, so that its tools show them. Reads ask the leader of
  * a bucket, never a copy that may be behind: leases stand on them.
  */
-export class NatsSharedState implements SharedState {
+export class NatsSharedState implements SharedState, StreamMaker {
   readonly deps: NatsStateDeps;
   readonly #buckets = new Map<string, Promise<NatsBucket>>();
   #reach: Reach | null = null;

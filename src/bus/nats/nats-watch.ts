@@ -1,8 +1,20 @@
 import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
 import type { StateWatcher } from '../shared-state.ts';
-import { isRemoval, type NatsBucket } from './nats-bucket.ts';
+import type { NatsStateDeps, Reach } from './nats-reach.ts';
 
 const RETRY_MS = 500;
+
+/** The header in which JetStream's key-value stores mark records that are gone. */
+export const OPERATION = 'KV-Operation';
+
+/** What a watch needs of its bucket. */
+export interface WatchedBucket {
+  readonly deps: NatsStateDeps;
+  readonly stream: string;
+  subject(key: string): string;
+  /** Runs an operation; where the bucket is gone, makes it again first. */
+  withStream<T>(doing: 'read' | 'write', run: (reach: Reach) => Promise<T>): Promise<T>;
+}
 
 interface Running {
   readonly consumer: PushConsumer;
@@ -11,7 +23,7 @@ interface Running {
 
 /** One watch of a bucket. It begins anew whenever the connection was lost: what it missed cannot be known otherwise. */
 export class NatsWatch {
-  readonly #bucket: NatsBucket;
+  readonly #bucket: WatchedBucket;
   readonly #pattern: string;
   readonly #headersOnly: boolean;
   readonly #watcher: StateWatcher;
@@ -21,7 +33,7 @@ export class NatsWatch {
   #unfollow: (() => void) | null = null;
   #stopRetry: (() => void) | null = null;
 
-  constructor(bucket: NatsBucket, pattern: string, headersOnly: boolean, watcher: StateWatcher) {
+  constructor(bucket: WatchedBucket, pattern: string, headersOnly: boolean, watcher: StateWatcher) {
     this.#bucket = bucket;
     this.#pattern = pattern;
     this.#headersOnly = headersOnly;
@@ -32,7 +44,7 @@ export class NatsWatch {
   async start(): Promise<void> {
     await this.#begin();
     if (this.#closed) return;
-    this.#unfollow = this.#bucket.state.deps.wire.onChange(({ type }) => {
+    this.#unfollow = this.#bucket.deps.wire.onChange(({ type }) => {
       if (type === 'connected') this.#again();
     });
   }
@@ -48,7 +60,7 @@ export class NatsWatch {
     if (this.#closed) return;
     this.#stopRetry?.();
     this.#begin().catch(() => {
-      if (!this.#closed) this.#stopRetry = this.#bucket.state.deps.clock.after(RETRY_MS, () => this.#again());
+      if (!this.#closed) this.#stopRetry = this.#bucket.deps.clock.after(RETRY_MS, () => this.#again());
     });
   }
 
@@ -90,7 +102,12 @@ export class NatsWatch {
 
   #tell(message: JsMsg): void {
     const key = message.subject.slice(this.#bucket.subject('').length);
-    if (isRemoval(message.headers?.get('KV-Operation'))) this.#watcher.gone(key, message.seq);
+    if (isRemoval(message.headers?.get(OPERATION))) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }
+}
+
+/** Whether an operation header marks a record that is gone. */
+export function isRemoval(operation: string | undefined): boolean {
+  return operation === 'DEL' || operation === 'PURGE';
 }
