@@ -225,7 +225,7 @@ export class App {
     this.failReadiness('draining');
     const { downstream, cluster } = this.rooms;
     cluster?.drain();
-    this.#public?.close();
+    await this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
     this.#mcp?.stopAccepting();
     this.rooms.gateway.drain();
@@ -251,7 +251,7 @@ export class App {
     this.#follower.close();
     this.#reconciler.close();
     const { rooms } = this;
-    this.#public?.close();
+    void this.#public?.close();
     rooms.gateway.close();
     rooms.downstream.close();
     const ended = rooms.upstreams.close(how);

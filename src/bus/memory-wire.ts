@@ -29,9 +29,14 @@ export class MemoryHub {
     this.#subscriptions.add(subscription);
   }
 
+  /** Nothing more is sent there; what is under way arrives. */
+  forget(subscription: MemorySubscription): void {
+    this.#subscriptions.delete(subscription);
+  }
+
   remove(subscription: MemorySubscription): void {
     subscription.open = false;
-    this.#subscriptions.delete(subscription);
+    this.forget(subscription);
   }
 
   /** Whoever has subscribed at this moment gets it, soon and in order. */
@@ -89,13 +94,15 @@ export class MemoryWire implements Wire {
     if (this.connected) this.#hub.publish(this, subject, payload, options);
   }
 
-  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void } {
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
     const subscription: MemorySubscription = { wire: this, subject, queue: queue ?? null, deliver, open: true };
     this.#own.add(subscription);
     this.#hub.add(subscription);
     return {
-      close: () => {
+      close: async () => {
         this.#own.delete(subscription);
+        this.#hub.forget(subscription);
+        await new Promise((resolve) => setImmediate(resolve));
         this.#hub.remove(subscription);
       },
     };

@@ -123,7 +123,7 @@ export class SignedBus implements Bus {
     const subscription = this.#deps.wire.subscribe(subject, deliver, options.queue);
     return {
       close: () => {
-        subscription.close();
+        void subscription.close();
         queue.close();
       },
     };
@@ -160,7 +160,8 @@ export class SignedBus implements Bus {
         call.start();
       }
     };
-    return this.#deps.wire.subscribe(subject, deliver, queue);
+    const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
+    return { close: () => void subscription.close() };
   }
 
   call(subject: string, payload: Payload, options: CallOptions): BusCall {

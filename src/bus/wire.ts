@@ -8,8 +8,11 @@ export interface Wire {
   readonly maxPayload: number;
   /** Never blocks and never throws; dropped while there is no connection. */
   publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
-  /** `*` and `>` as in NATS. `deliver` neither blocks nor throws. */
-  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void };
+  /**
+   * `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes: what was under
+   * way to this subscriber is delivered until then, for nobody else will get it.
+   */
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> };
   /** The returned function ends it. */
   onChange(listener: (change: WireChange) => void): () => void;
   /** What was published is sent, then the connection ends. Idempotent. */

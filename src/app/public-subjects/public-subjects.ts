@@ -35,7 +35,7 @@ const MAX_PAGES = 1_000;
  */
 export class PublicSubjects {
   readonly #deps: PublicSubjectsDeps;
-  readonly #served = new Map<string, readonly { close(): void }[]>();
+  readonly #served = new Map<string, readonly { close(): Promise<void> }[]>();
   #running = 0;
   #closed = false;
 
@@ -54,20 +54,21 @@ export class PublicSubjects {
     const names = new Set(this.#deps.servers());
     for (const [name, subscriptions] of this.#served) {
       if (names.has(name)) continue;
-      for (const subscription of subscriptions) subscription.close();
+      for (const subscription of subscriptions) void subscription.close();
       this.#served.delete(name);
     }
     for (const name of names) if (!this.#served.has(name)) this.#served.set(name, this.#serve(name));
   }
 
-  /** Takes no more calls; those that run go on. */
-  close(): void {
+  /** Takes no more calls; those that run go on. Resolves when every call that was sent to this node has come. */
+  async close(): Promise<void> {
     this.#closed = true;
-    for (const subscriptions of this.#served.values()) for (const subscription of subscriptions) subscription.close();
+    const closing = [...this.#served.values()].flatMap((all) => all.map((subscription) => subscription.close()));
     this.#served.clear();
+    await Promise.all(closing);
   }
 
-  #serve(name: string): readonly { close(): void }[] {
+  #serve(name: string): readonly { close(): Promise<void> }[] {
     const { wire } = this.#deps;
     const [execute, list] = [subjectExecute(name), subjectListTools(name)];
     return [

@@ -17,6 +17,8 @@ import { serverLacks } from './server-lacks.ts';
 /** Of a server that does not say. */
 const MAX_PAYLOAD = 1024 * 1024;
 const CONNECT_MS = 5_000;
+/** A server that does not answer for so long has nothing more for a subscriber who leaves. */
+const DRAIN_MS = 1_000;
 const RETRY_MS = 250;
 const MAX_RETRY_MS = 5_000;
 /** A connection that is dead without saying so is found out by two of these without an answer. */
@@ -87,14 +89,17 @@ export class NatsWire implements Wire {
     }
   }
 
-  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): void } {
+  subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
     const registered: Registered = { subject, deliver, queue: queue ?? null, live: null };
     this.#registered.add(registered);
     if (this.#connection !== null && !this.#connection.isClosed()) this.#listen(this.#connection, registered);
     return {
-      close: () => {
+      close: async () => {
         this.#registered.delete(registered);
-        if (this.#connection?.isClosed() === false) registered.live?.unsubscribe();
+        const { live } = registered;
+        if (live === null || this.#connection?.isClosed() !== false) return;
+        if (this.#state !== 'connected') live.unsubscribe();
+        else await Promise.race([live.drain().catch(() => {}), new Promise((go) => setTimeout(go, DRAIN_MS).unref())]);
       },
     };
   }
