@@ -37,7 +37,7 @@ import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
-import { sharedSessions } from './shared-sessions.ts';
+import { acrossNodes, sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
 import { truthPath } from './truth-path.ts';
@@ -209,10 +209,11 @@ export async function buildRooms(
     events,
     state: cluster === null ? () => registry.state : stateEverywhere(() => registry.state, everywhere),
     crowded: () => memory.look() !== 'ample',
-    ...(cluster === null ? {} : { elsewhere: (sessionId, message) => cluster.forward(sessionId, message) }),
+    ...(cluster === null ? {} : acrossNodes(cluster)),
   });
+  cluster?.streams.attach(downstream);
   if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
-  gateway.attach(everywhere, downstream);
+  gateway.attach(everywhere, cluster?.streams ?? downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
   await (cluster ?? upstreams).apply(registry.state.servers);
 

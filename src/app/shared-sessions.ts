@@ -1,5 +1,6 @@
+import type { Cluster } from '../cluster/cluster.ts';
 import { SharedSessionRecords } from '../cluster/shared-session-records.ts';
-import type { Downstream } from '../downstream/downstream.ts';
+import type { Downstream, DownstreamDeps } from '../downstream/downstream.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -38,4 +39,12 @@ export function sharedSessions({ state }: ClusterConnection, deps: SharedSession
       else gateway.sessionEnded(id);
     },
   });
+}
+
+/** What the clients' side tells the other nodes of. */
+export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming'> {
+  return {
+    elsewhere: (sessionId, message) => cluster.forward(sessionId, message),
+    streaming: (sessionId) => cluster.streams.opened(sessionId),
+  };
 }

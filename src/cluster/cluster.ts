@@ -21,6 +21,7 @@ import { RelayedEvents } from './relayed-events.ts';
 import { ServedCalls } from './served-calls.ts';
 import { type Side, SideMessages } from './side-messages.ts';
 import { Singletons } from './singletons.ts';
+import { SpreadStreams } from './spread-streams.ts';
 import { Users } from './users.ts';
 
 const LEASES = 'trunkline_leases';
@@ -31,6 +32,7 @@ export class Cluster {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
+  readonly streams: SpreadStreams;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
@@ -107,6 +109,7 @@ export class Cluster {
       },
       lost: ({ peer }) => {
         this.#users.forgetPeer(peer);
+        this.streams.gone(peer);
         this.#singletons.look();
       },
     });
@@ -117,6 +120,10 @@ export class Cluster {
       logger,
       own: () => this.#offer.text(),
       changed: () => this.#rebuild(),
+    });
+    this.streams = new SpreadStreams({
+      messages: () => this.#messages,
+      others: () => [...this.#nodes.others()].map(({ peer }) => peer),
     });
     const relayed = new RelayedEvents({
       here: deps.events,
@@ -136,6 +143,9 @@ export class Cluster {
       connectionChanged: (server, itsKey, change) => deps.events.connectionChanged(server, itsKey, change),
       request: (server, sessionId, message, itsKey) => deps.events.request(server, sessionId, message, itsKey),
       restart: (server) => local().restart(server),
+      stream: (sessionId, at) => this.streams.openedAt(sessionId, at),
+      deliver: (sessionId, message, server) => this.streams.deliverHere(sessionId, message, server),
+      askClient: (sessionId, message, server) => this.streams.askHere(sessionId, message, server),
       client: (sessionId, message) => this.onClientMessage?.(sessionId, message),
       drain: () => this.onDrainAsked?.(),
     });

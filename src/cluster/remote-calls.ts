@@ -1,4 +1,4 @@
-import type { Bus } from '../bus/bus.ts';
+import type { Bus, BusOutcome } from '../bus/bus.ts';
 import type { Exchange, Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -7,9 +7,8 @@ import { type ClientText, clientText } from './client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
 import type { NodeView } from './node-state.ts';
 
-/** The request that opens a call at another node; the message is its piece. */
-export interface CallHeader {
-  readonly server: string;
+/** An exchange as it is described to another node; its request is the piece. */
+export interface ExchangeHeader {
   readonly request: MessageHead;
   readonly exchange: string;
   readonly client: ClientText;
@@ -18,6 +17,11 @@ export interface CallHeader {
   readonly paramHeaders: Readonly<Record<string, string>> | null;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
+}
+
+/** The request that opens a call at another node; the message is its piece. */
+export interface CallHeader extends ExchangeHeader {
+  readonly server: string;
   /** Of the node's lease, as the caller knows it. */
   readonly nodeEpoch: string;
   /** Of the claim on what the call needs, as the caller knows it; null where it needs none. */
@@ -46,17 +50,8 @@ export function callsSubject(peer: string): string {
   return `trunkline.calls.${peer}`;
 }
 
-/** One request of an exchange, run at another node. Emits, questions and cancellation go along. Never rejects. */
-export async function callRemotely(
-  bus: Bus,
-  node: NodeView,
-  server: string,
-  request: Message,
-  exchange: Exchange,
-  epoch: string | null,
-): Promise<RemoteOutcome> {
-  const header: CallHeader = {
-    server,
+export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHeader {
+  return {
     request: headOf(request),
     exchange: exchange.id,
     client: clientText(exchange.client),
@@ -65,13 +60,20 @@ export async function callRemotely(
     paramHeaders: exchange.paramHeaders ?? null,
     beginsTask: exchange.beginsTask === true,
     waitsForTask: exchange.waitsForTask === true,
-    nodeEpoch: node.epoch,
-    epoch,
   };
-  const { cancelled } = exchange;
-  if (cancelled !== null) return ended(calledOff(cancelled, server));
-  const call = bus.call(callsSubject(node.peer), packFrame(header, [request.bytes]), {
-    to: node.peer,
+}
+
+/** Everything that may happen to an exchange until its outcome, over the bus. Never rejects. */
+export async function runElsewhere(
+  bus: Bus,
+  subject: string,
+  peer: string,
+  header: ExchangeHeader,
+  request: Message,
+  exchange: Exchange,
+): Promise<BusOutcome> {
+  const call = bus.call(subject, packFrame(header, [request.bytes]), {
+    to: peer,
     deadlineMs: LONGEST_MS,
     onEmit: (payload) => exchange.emit(messageIn(payload).message, flow),
     onAsk: async (payload) => {
@@ -84,6 +86,22 @@ export async function callRemotely(
   exchange.onCancel = (reason) => call.cancel(reason);
   const outcome = await call.outcome;
   exchange.onCancel = null;
+  return outcome;
+}
+
+/** One request of an exchange, run at another node. Emits, questions and cancellation go along. Never rejects. */
+export async function callRemotely(
+  bus: Bus,
+  node: NodeView,
+  server: string,
+  request: Message,
+  exchange: Exchange,
+  epoch: string | null,
+): Promise<RemoteOutcome> {
+  const header: CallHeader = { ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch };
+  const { cancelled } = exchange;
+  if (cancelled !== null) return ended(calledOff(cancelled, server));
+  const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange);
   if (outcome.kind === 'failure') return ended(at(outcome.error, node, server));
   try {
     const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);

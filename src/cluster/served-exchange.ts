@@ -4,7 +4,7 @@ import type { Exchange, Flow } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import { clientOf } from './client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
-import type { AskHeader, CallHeader } from './remote-calls.ts';
+import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
 /** A request that a client made at another node: what happens until its outcome goes there. */
 export class ServedExchange implements Exchange {
@@ -23,7 +23,7 @@ export class ServedExchange implements Exchange {
   readonly #waiting = new Set<Flow>();
   #full = false;
 
-  constructor(serving: BusServing, header: CallHeader, request: Message) {
+  constructor(serving: BusServing, header: ExchangeHeader, request: Message) {
     this.id = header.exchange;
     this.request = request;
     this.client = clientOf(header.client);

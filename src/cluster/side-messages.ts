@@ -12,6 +12,13 @@ import type { AskHeader } from './remote-calls.ts';
 export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
+  | { readonly kind: 'stream'; readonly sessionId: string }
+  | {
+      readonly kind: 'deliver';
+      readonly sessionId: string;
+      readonly message: MessageHead;
+      readonly server: string | null;
+    }
   | { readonly kind: 'client'; readonly sessionId: string; readonly message: MessageHead }
   | {
       readonly kind: 'notification';
@@ -30,10 +37,19 @@ interface AskedHeader extends AskHeader {
   readonly key: string;
 }
 
+interface ClientAskHeader extends AskHeader {
+  readonly sessionId: string;
+  readonly server: string | null;
+}
+
 /** What is done here with what other nodes tell. */
 export interface SideReceiver {
   notify(server: string, notification: Message, client: ClientProfile): void;
   release(sessionId: string): void;
+  /** A client has opened a stream of this session at that node. */
+  stream(sessionId: string, at: string): void;
+  deliver(sessionId: string, message: Message, server?: string): void;
+  askClient(sessionId: string, message: Message, server?: string): Promise<Message>;
   /** What a client sent to another node, for something that may be in hand here. */
   client(sessionId: string, message: Message): void;
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
@@ -61,15 +77,21 @@ export class SideMessages {
     this.#logger = logger;
     const { peer } = bus;
     this.#registrations = [
-      bus.subscribe(`trunkline.side.${peer}`, (payload) => this.#receive(payload, receiver)),
+      bus.subscribe(`trunkline.side.${peer}`, (payload, from) => this.#receive(payload, from, receiver)),
       bus.serve(`trunkline.large.${peer}`, (serving) => {
-        this.#receive(serving.payload, receiver);
+        this.#receive(serving.payload, serving.from, receiver);
         serving.answer(packFrame({}));
       }),
       bus.serve(`trunkline.asked.${peer}`, async (serving) => {
         const { header, pieces } = unpackFrame<AskedHeader>(serving.payload);
         const { server, sessionId, key, message } = header;
         const reply = await receiver.request(server, sessionId, messageOf(message, pieces[0]!), key);
+        serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
+      }),
+      bus.serve(`trunkline.ask-client.${peer}`, async (serving) => {
+        const { header, pieces } = unpackFrame<ClientAskHeader>(serving.payload);
+        const message = messageOf(header.message, pieces[0]!);
+        const reply = await receiver.askClient(header.sessionId, message, header.server ?? undefined);
         serving.answer(packFrame({ message: headOf(reply) }, [reply.bytes]));
       }),
       bus.serve(`trunkline.drain.${peer}`, (serving) => {
@@ -116,6 +138,19 @@ export class SideMessages {
     return messageOf(reply.message, pieces[0]!);
   }
 
+  /** A question for a client that listens at that node. Rejects with GatewayError. */
+  async askClient(peer: string, sessionId: string, message: Message, server: string | null): Promise<Message> {
+    const header: ClientAskHeader = { sessionId, server, message: headOf(message) };
+    const call = this.#bus.call(`trunkline.ask-client.${peer}`, packFrame(header, [message.bytes]), {
+      to: peer,
+      deadlineMs: ASK_MS,
+    });
+    const outcome = await call.outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+    const { header: reply, pieces } = unpackFrame<AskHeader>(outcome.payload);
+    return messageOf(reply.message, pieces[0]!);
+  }
+
   async restart(peer: string, server: string): Promise<void> {
     const call = this.#bus.call(`trunkline.restart.${peer}`, packFrame({ server }), {
       to: peer,
@@ -135,20 +170,26 @@ export class SideMessages {
     for (const registration of this.#registrations) registration.close();
   }
 
-  #receive(payload: Buffer, receiver: SideReceiver): void {
+  #receive(payload: Buffer, from: string, receiver: SideReceiver): void {
     try {
-      receive(unpackFrame<Side>(payload), receiver);
+      receive(unpackFrame<Side>(payload), from, receiver);
     } catch (error) {
       this.#logger.warn('side_message_unreadable', { error: String(error) });
     }
   }
 }
 
-function receive({ header: side, pieces }: Frame<Side>, receiver: SideReceiver): void {
+function receive({ header: side, pieces }: Frame<Side>, from: string, receiver: SideReceiver): void {
   const message = (head: MessageHead): Message => messageOf(head, pieces[0]!);
   switch (side.kind) {
     case 'notify':
       receiver.notify(side.server, message(side.message), clientOf(side.client));
+      return;
+    case 'stream':
+      receiver.stream(side.sessionId, from);
+      return;
+    case 'deliver':
+      receiver.deliver(side.sessionId, message(side.message), side.server ?? undefined);
       return;
     case 'client':
       receiver.client(side.sessionId, message(side.message));

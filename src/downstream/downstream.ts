@@ -48,6 +48,8 @@ export interface DownstreamDeps {
   readonly parkedMs?: number;
   /** Whether memory is too short for another session. */
   readonly crowded?: () => boolean;
+  /** A client has opened a stream of this session. */
+  readonly streaming?: (sessionId: string) => void;
   /** The same sessions at other nodes, where there are some. */
   readonly elsewhere?: SessionRelay;
 }
@@ -121,6 +123,7 @@ export class Downstream implements ClientStreams {
       prefix: this.#prefix,
       firstListWaitMs,
       draining,
+      ...(deps.streaming === undefined ? {} : { streaming: deps.streaming }),
     });
     this.#http = new StreamableHttp({ gate, stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
@@ -188,6 +191,11 @@ export class Downstream implements ClientStreams {
     this.#pipes.add(front);
     void front.closed.then(() => this.#pipes.delete(front));
     return front;
+  }
+
+  /** Whether the session's client holds a stream open here. */
+  listening(sessionId: string): boolean {
+    return this.sessions.get(sessionId)?.channel?.open === true;
   }
 
   deliver(sessionId: string, notification: Message, server?: string): void {

@@ -28,6 +28,8 @@ export interface StatefulFrontDeps extends StatefulReplyDeps {
   readonly firstListWaitMs: () => number;
   /** True from the moment the gateway stops: what exists goes on, nothing new begins. */
   readonly draining: () => boolean;
+  /** A client opens a stream of this session. */
+  readonly streaming?: (sessionId: string) => void;
 }
 
 /** What names a session in the head of a request. */
@@ -239,6 +241,7 @@ export class StatefulFront {
   }
 
   #standalone(session: ClientSession): StandaloneStreams {
+    this.#deps.streaming?.(session.id);
     if (!(session.channel instanceof StandaloneStreams)) session.channel = new StandaloneStreams(session, this.#deps);
     return session.channel as StandaloneStreams;
   }

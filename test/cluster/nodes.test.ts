@@ -218,3 +218,26 @@ test('check:C9 check:H5 an answer and a cancellation find their call, whichever 
     const { message } = await holding;
     assert.equal(message?.result, undefined);
   }));
+
+test('check:C9 what a server says outside of calls reaches the stream of the client, at whichever node that is', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { counter: counterServer() });
+    const b = await nodes.node('b', {});
+    await callable(b, 'counter');
+    const first = await WireClient.open(a.serverUrl('counter'));
+    const there = new WireClient(b.serverUrl('counter'));
+    there.sessionId = first.sessionId;
+    const stream = await there.listen();
+    let said = '';
+    const reading = (async () => {
+      for (let message = await stream.message(); message !== null; message = await stream.message()) {
+        said += JSON.stringify(message);
+      }
+    })().catch(() => {});
+    await until(async () => {
+      await first.callText('say');
+      return said.includes('"data":"said"');
+    }, 'the message on the stream of the other node');
+    stream.drop();
+    await reading;
+  }));
