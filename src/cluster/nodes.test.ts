@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ClusterBench, SECRET, serverNamed } from '../../test/support/cluster-bench.ts';
+import { settled } from '../../test/support/fake-clock.ts';
+import { KeyRing } from '../bus/key-ring.ts';
+import { SignedBus } from '../bus/signed-bus.ts';
+import { systemRandom } from '../model/random.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { PROTOCOL, packFrame, unpackFrame } from './frame.ts';
+import { type NodeView, understand } from './node-state.ts';
+
+/** Somebody on the bus who says what the test has it say. */
+function stranger(bench: ClusterBench, protocols: readonly [number, number]) {
+  const bus = new SignedBus({
+    wire: bench.hub.open(),
+    keys: new KeyRing([SECRET]),
+    clock: bench.clock,
+    random: systemRandom,
+    logger: Logger.silent(),
+  });
+  const view: NodeView = {
+    id: 'x',
+    peer: bus.peer,
+    state: 'ready',
+    protocols,
+    version: '9.9.9',
+    epoch: '1.1',
+    offer: 1,
+    load: 0,
+    startedAt: 1,
+  };
+  return { bus, beat: () => bus.publish(`trunkline.node.${bus.peer}`, packFrame(view)) };
+}
+
+test('nodes of protocol N and N−1 work together, and others are left out', async () => {
+  assert.ok(understand([1, 2], [2, 3]));
+  assert.ok(!understand([1, 2], [3, 4]));
+  const bench = new ClusterBench();
+  const a = await bench.join('a', [serverNamed('memory')]);
+  const next = stranger(bench, [PROTOCOL, PROTOCOL + 1]);
+  const far = stranger(bench, [PROTOCOL + 1, PROTOCOL + 2]);
+  next.beat();
+  far.beat();
+  await settled();
+  const seen = a.cluster.nodes().map(({ peer }) => peer);
+  assert.ok(seen.includes(next.bus.peer));
+  assert.ok(!seen.includes(far.bus.peer));
+  await bench.dispose();
+  await Promise.all([next.bus.close(), far.bus.close()]);
+});
+
+test('a node is gone after three missed heartbeats, and not while this process itself stood still', async () => {
+  const bench = new ClusterBench();
+  const a = await bench.join('a', []);
+  const b = await bench.join('b', []);
+  const sees = () => a.cluster.nodes().some(({ id }) => id === 'b');
+  // The look that should have come in between comes late: nobody can have been heard.
+  bench.clock.skip(4_000);
+  await bench.pass(200);
+  assert.ok(sees());
+  b.cut();
+  await bench.pass(900);
+  assert.ok(sees());
+  await bench.pass(800);
+  assert.ok(!sees());
+  await bench.dispose();
+});
+
+test('what a newer node adds to a message is not in the way; what is none is refused', () => {
+  const packed = Buffer.concat(packFrame({ kind: 'later', more: { deep: 1 } }, [Buffer.from('bytes')]));
+  const { header, pieces } = unpackFrame<{ kind: string }>(packed);
+  assert.equal(header.kind, 'later');
+  assert.equal(pieces[0]!.toString(), 'bytes');
+  for (const cut of [0, 3, 10, packed.length - 1]) assert.throws(() => unpackFrame(packed.subarray(0, cut)));
+  assert.throws(() => unpackFrame(Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('{}')])), /protocol/);
+});
