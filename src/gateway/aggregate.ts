@@ -16,6 +16,7 @@ import type { LogLevels } from './log-levels.ts';
 import { noCompletion, ownAnswer } from './own-results.ts';
 import { type NamedParam, namedParam, withParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
+import { blocked } from './policy/withheld.ts';
 import type { ServerIndex } from './server-index.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
@@ -114,7 +115,11 @@ export class Aggregate {
       const still = unlistedServer(name, catalog, client.principal);
       if (still !== null && !(still instanceof GatewayError)) {
         // Nobody could say that the definition is an approved one.
-        if (this.#deps.drift?.guards.isClosed(still.server) === true) {
+        const guards = this.#deps.drift?.guards;
+        if (guards?.isBlocked(still.server, 'tools', still.tool) === true) {
+          return failure(blocked(still.server, 'tools', still.tool));
+        }
+        if (guards?.isClosed(still.server) === true) {
           return failure(this.#deps.servers.unavailable(still.server));
         }
         return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);

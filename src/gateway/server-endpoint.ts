@@ -20,7 +20,7 @@ import { ownAnswer } from './own-results.ts';
 import { namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
-import { refuseUnapproved } from './policy/withheld.ts';
+import { blocked, refuseUnapproved } from './policy/withheld.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
@@ -61,7 +61,7 @@ export class ServerEndpoint {
       case 'tools/call':
         return this.#callTool(exchange, server);
       case 'prompts/get':
-        return this.#getPrompt(exchange, name);
+        return this.#getPrompt(exchange, server);
       case 'resources/read':
         return this.#read(exchange, name);
       case 'resources/subscribe':
@@ -100,11 +100,31 @@ export class ServerEndpoint {
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
 
-  #getPrompt(exchange: Exchange, server: string): Promise<Outcome> {
-    const { upstreams } = this.#deps;
-    const known = upstreams.knownCatalog(server, exchange.client);
-    const refused = known?.withheld === undefined ? null : refuseNamed(known, 'prompts', exchange.request);
-    return refused === null ? upstreams.call(server, exchange.request, exchange) : Promise.resolve(failure(refused));
+  async #getPrompt(exchange: Exchange, server: Server): Promise<Outcome> {
+    const { upstreams, servers } = this.#deps;
+    const { name } = server;
+    let known = upstreams.knownCatalog(name, exchange.client);
+    if (known === null && this.#isGuarded(server)) {
+      known = await upstreams.catalog(name, exchange.client, server.timeoutMs);
+      if (known === null) return failure(servers.unavailable(name));
+    }
+    const refused = this.#refused(name, known, 'prompts', exchange.request);
+    return refused === null ? upstreams.call(name, exchange.request, exchange) : failure(refused);
+  }
+
+  /** What is kept back under this name; of a server of which nothing is known, what the operator blocked. */
+  #refused(
+    server: string,
+    known: ServerCatalog | null,
+    list: 'tools' | 'prompts',
+    request: Message,
+  ): GatewayError | null {
+    if (known !== null) return known.withheld === undefined ? null : refuseNamed(known, list, request);
+    const name = namedParam(request, 'name');
+    if (name instanceof GatewayError || this.#deps.drift?.guards.isBlocked(server, list, name.value) !== true) {
+      return null;
+    }
+    return blocked(server, list, name.value);
   }
 
   #isGuarded({ name }: Server): boolean {
@@ -130,9 +150,9 @@ export class ServerEndpoint {
     const refused = filtersAny(server.tools) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
+    const withheld = this.#refused(server.name, known, 'tools', request);
+    if (withheld !== null) return Promise.resolve(failure(withheld));
     if (known !== null) {
-      const withheld = known.withheld === undefined ? null : refuseNamed(known, 'tools', request);
-      if (withheld !== null) return Promise.resolve(failure(withheld));
       const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
       return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
     }
@@ -176,6 +196,9 @@ export class ServerEndpoint {
     if (!listIsStale(known, 'tools', clock.wall()) || !isUp(upstreams, server)) return failure(fault);
     const now = await upstreams.catalog(server, exchange.client, servers.get(server)?.timeoutMs ?? 0);
     if (now === null || listIsStale(now, 'tools', clock.wall())) return failure(fault);
+    // The present declaration may be one that nobody approved.
+    const withheld = this.#refused(server, now, 'tools', exchange.request);
+    if (withheld !== null) return failure(withheld);
     return this.#callKnown(exchange, server, now);
   }
 

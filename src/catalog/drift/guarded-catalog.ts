@@ -18,6 +18,8 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
   const closed = (policy === 'hold' || policy === 'block') && pins.trustedAt !== null;
   const withheld = { tools: new Map<string, string>(), prompts: new Map<string, string>() };
   const lists: Record<ListKind, CachedList> = { ...raw.lists };
+  const blocked = blockedNames(guard);
+  for (const { list, key } of blocked) withheld[list].set(key, whyWithheld('blocked'));
   const differs = createHash('sha256');
   let same = true;
   for (const list of LISTS) {
@@ -43,10 +45,23 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
     same = false;
     differs.update('\0instructions\0').update(hello.instructions ?? '');
   }
-  if (same && !closed) return raw;
+  if (same && !closed && blocked.length === 0) return raw;
   const digest = same ? raw.digest : differs.update(raw.digest).digest('hex').slice(0, 32);
   const only = closed ? { tools: namesOf(lists.tools), prompts: namesOf(lists.prompts) } : null;
   return { ...raw, digest, hello, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
+}
+
+/** Calls of these are refused whether or not the server lists them at present. */
+function blockedNames({
+  policy,
+  pins,
+}: Guard): readonly { readonly list: 'tools' | 'prompts'; readonly key: string }[] {
+  if (policy === 'off') return [];
+  const found: { list: 'tools' | 'prompts'; key: string }[] = [];
+  for (const { list, key, blocked } of pins.pins.values()) {
+    if (blocked !== null && (list === 'tools' || list === 'prompts')) found.push({ list, key });
+  }
+  return found;
 }
 
 function namesOf({ items }: CachedList): ReadonlySet<string> {

@@ -1,6 +1,7 @@
 import { guardedCatalog } from '../../catalog/drift/guarded-catalog.ts';
 import type { Guard } from '../../catalog/drift/standing.ts';
-import type { DriftPolicy, Pins } from '../../model/drift.ts';
+import type { DriftPolicy, PinnedList, Pins } from '../../model/drift.ts';
+import { pinKey } from '../../model/drift.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
@@ -53,6 +54,11 @@ export class Guards {
   isClosed(server: string): boolean {
     const policy = this.policy(server);
     return policy === 'hold' || policy === 'block';
+  }
+
+  /** Whether the operator blocked a name, listed or not. */
+  isBlocked(server: string, list: PinnedList, key: string): boolean {
+    return this.policy(server) !== 'off' && this.#pins.of(server).pins.get(pinKey({ list, key }))?.blocked != null;
   }
 
   view(raw: ServerCatalog): ServerCatalog {

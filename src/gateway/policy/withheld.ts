@@ -1,3 +1,4 @@
+import { whyWithheld } from '../../catalog/drift/standing.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
@@ -14,6 +15,11 @@ export function refuseUnapproved(catalog: ServerCatalog, list: 'tools' | 'prompt
   const refused = refuseWithheld(catalog, list, name);
   if (refused !== null || withheld.only === null || withheld.only[list].has(name)) return refused;
   return quarantined(catalog.server, list, name, 'has no approved definition');
+}
+
+/** A name that the operator blocked, of a server of which nothing else is known. */
+export function blocked(server: string, list: 'tools' | 'prompts', name: string): GatewayError {
+  return quarantined(server, list, name, whyWithheld('blocked'));
 }
 
 function quarantined(server: string, list: 'tools' | 'prompts', name: string, why: string): GatewayError {

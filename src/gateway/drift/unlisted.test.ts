@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DriftBench } from '../../../test/support/drift-bench.ts';
+
+const tool = (name: string) => `{"name":"${name}","inputSchema":{"type":"object"}}`;
+const refusedWith = (outcome: Awaited<ReturnType<DriftBench['outcome']>>) =>
+  outcome.kind === 'failure' ? outcome.error.code : outcome.kind;
+
+test('check:G4 hold: a prompt is not asked for before anybody could say that it is an approved one', async () => {
+  const bench = await DriftBench.of({ s: 'hold' });
+  const asking = bench.outcome('prompts/get', { name: 'p' });
+  await bench.bench.clock.advance(60_000);
+  assert.equal(refusedWith(await asking), 'NOT_SENT');
+  assert.equal(bench.bench.upstreams.calls.length, 0);
+});
+
+test('check:G4 warn: what the operator blocked is refused also while the server lists it no more', async () => {
+  const bench = await DriftBench.of({ s: 'warn' });
+  await bench.offer('s', { tools: [tool('a'), tool('b')], prompts: ['{"name":"p"}'] });
+  const blocked = [
+    { list: 'tools', key: 'a' },
+    { list: 'prompts', key: 'p' },
+  ] as const;
+  await bench.drift.block('s', blocked, 'op');
+  await bench.offer('s', { tools: [tool('b')] });
+  for (const [method, name] of [
+    ['tools/call', 'a'],
+    ['prompts/get', 'p'],
+  ] as const) {
+    assert.equal(refusedWith(await bench.outcome(method, { name })), 'QUARANTINED', method);
+    assert.equal(refusedWith(await bench.outcome(method, { name: `s__${name}` }, 'all')), 'QUARANTINED', method);
+  }
+  assert.equal(bench.bench.upstreams.calls.length, 0);
+  assert.equal(refusedWith(await bench.outcome('tools/call', { name: 'b' })), 'answer');
+});
+
+test('check:G4 warn: what the operator blocked is refused also to a kind of client for which nothing was listed', async () => {
+  const bench = await DriftBench.of({ s: 'warn' });
+  await bench.offer('s', { tools: [tool('a')] });
+  await bench.drift.block('s', [{ list: 'tools', key: 'a' }], 'op');
+  bench.bench.upstreams.known.delete('s');
+  bench.bench.gateway.catalogChanged('s', '{}', ['tools']);
+  assert.equal(refusedWith(await bench.outcome('tools/call', { name: 'a' })), 'QUARANTINED');
+  const calling = bench.outcome('tools/call', { name: 's__a' }, 'all');
+  await bench.bench.clock.advance(60_000);
+  assert.equal(refusedWith(await calling), 'QUARANTINED');
+  assert.equal(bench.bench.upstreams.calls.length, 0);
+});
