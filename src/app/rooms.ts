@@ -20,7 +20,6 @@ import { SqliteEraVerdicts, SqliteUpstreamSessions } from '../store/remembered.t
 import { SqliteSessionRecords } from '../store/session-records.ts';
 import { StateFile } from '../store/state-file.ts';
 import { SqliteTaskRecords } from '../store/task-records.ts';
-import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import type { Truth } from '../store/truth/truth.ts';
 import { TruthPins } from '../store/truth/truth-pins.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -40,7 +39,6 @@ import { Operator } from './operator.ts';
 import { acrossNodes, sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
-import { truthPath } from './truth-path.ts';
 import { productVersion } from './version.ts';
 
 /** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */
@@ -94,7 +92,8 @@ export async function buildRooms(
   const metrics = new Metrics();
 
   // First of all: damaged, it stops the start, and nothing else was begun.
-  const truth = new SqliteTruth({ path: truthPath(options, loaded.state), clock, logger });
+  const opened = openTruth(options, loaded.state, clock, logger);
+  const { truth } = opened;
   const env = options.load.env;
   const runTime = new RunTimeServers({
     stored: new StoredServers(truth),
@@ -102,6 +101,7 @@ export async function buildRooms(
     logger,
     env,
     folder: options.load.cwd,
+    refusal: opened.refusal,
     current: () => registry.state,
   });
   await runTime.refresh();
@@ -212,6 +212,7 @@ export async function buildRooms(
     ...(cluster === null ? {} : acrossNodes(cluster)),
   });
   cluster?.streams.attach(downstream);
+  cluster?.clients.attach(downstream);
   if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, cluster?.streams ?? downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);

@@ -42,9 +42,10 @@ export function sharedSessions({ state }: ClusterConnection, deps: SharedSession
 }
 
 /** What the clients' side tells the other nodes of. */
-export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming'> {
+export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming' | 'others'> {
   return {
     elsewhere: (sessionId, message) => cluster.forward(sessionId, message),
     streaming: (sessionId) => cluster.streams.opened(sessionId),
+    others: cluster.clients,
   };
 }

@@ -2,6 +2,7 @@ import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import { type Claim, Claims } from './claims.ts';
+import { ClientsElsewhere } from './clients-elsewhere.ts';
 import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { type Directory, directory, sameServers } from './directory.ts';
@@ -33,6 +34,7 @@ export class Cluster {
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
   readonly streams: SpreadStreams;
+  readonly clients: ClientsElsewhere;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
@@ -125,6 +127,7 @@ export class Cluster {
       messages: () => this.#messages,
       others: () => [...this.#nodes.others()].map(({ peer }) => peer),
     });
+    this.clients = new ClientsElsewhere(bus, () => this.#nodes);
     const relayed = new RelayedEvents({
       here: deps.events,
       users: this.#users,
@@ -159,7 +162,7 @@ export class Cluster {
     this.#catalogs = new ForeignCatalogs({
       bus,
       logger,
-      local: (server, client, waitMs) => local().catalog(server, client, waitMs),
+      local: (server, client, waitMs, amongOthers) => local().catalog(server, client, waitMs, amongOthers),
       localKey: (server, client) => local().connectionKey(server, client),
       used: (server, client, by) => this.#users.used(server, client, by),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
@@ -300,6 +303,7 @@ export class Cluster {
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
     await this.#lease.close();
     this.#served.close();
+    this.clients.close();
     this.#catalogs.close();
     this.#messages.close();
     this.#offers.close();

@@ -3,9 +3,11 @@ import type { RequestContext } from '../http/request-context.ts';
 import type { RouteTable } from '../http/route-table.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import type { EventSink } from '../model/event-sink.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { failure } from '../model/outcome.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
 import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
 import { mayUse, type Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
@@ -18,6 +20,7 @@ import { Endpoints } from './endpoints.ts';
 import { Fingerprints } from './fingerprints.ts';
 import { Gate } from './gate.ts';
 import { LegacySse } from './legacy-sse.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { ParkingLot } from './parking-lot.ts';
 import { renderRpc } from './send.ts';
 import { SessionIntake, type SessionRelay } from './session-intake.ts';
@@ -50,6 +53,8 @@ export interface DownstreamDeps {
   readonly crowded?: () => boolean;
   /** A client has opened a stream of this session. */
   readonly streaming?: (sessionId: string) => void;
+  /** The other nodes, where there are some. */
+  readonly others?: OtherNodes;
   /** The same sessions at other nodes, where there are some. */
   readonly elsewhere?: SessionRelay;
 }
@@ -71,6 +76,7 @@ export class Downstream implements ClientStreams {
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
   readonly #lot: ParkingLot;
+  readonly #stateful: StatefulFront;
   readonly #stateless: StatelessFront;
   readonly #http: StreamableHttp;
   readonly #sse: LegacySse;
@@ -83,7 +89,7 @@ export class Downstream implements ClientStreams {
     const fingerprints = this.#fingerprints;
     const draining = (): boolean => this.#draining;
     const firstListWaitMs = (): number => state().firstListWaitMs;
-    this.#prefix = random.hex(3);
+    this.#prefix = deps.others?.self ?? random.hex(3);
     this.endpoints = new Endpoints(state);
     this.sessions = new SessionTable({
       clock,
@@ -96,12 +102,14 @@ export class Downstream implements ClientStreams {
       ...(deps.crowded === undefined ? {} : { crowded: deps.crowded }),
     });
     this.#intake = new SessionIntake(core, this.sessions, deps.elsewhere);
+    const others = deps.others === undefined ? {} : { others: deps.others };
     const key = deps.key ?? Buffer.from(random.hex(32), 'hex');
     this.#lot = new ParkingLot({
       clock,
       random,
       sealer: new StateSealer({ key, clock, random }),
       ...(deps.parkedMs === undefined ? {} : { ttlMs: deps.parkedMs }),
+      ...others,
     });
     this.#stateless = new StatelessFront({
       core,
@@ -113,7 +121,7 @@ export class Downstream implements ClientStreams {
       patience: new AgeQueue(clock, deps.statelessPatienceMs ?? STATELESS_PATIENCE_MS),
     });
     const gate = new Gate(deps.authenticator, this.endpoints);
-    const stateful = new StatefulFront({
+    this.#stateful = new StatefulFront({
       core,
       clock,
       events,
@@ -124,8 +132,9 @@ export class Downstream implements ClientStreams {
       firstListWaitMs,
       draining,
       ...(deps.streaming === undefined ? {} : { streaming: deps.streaming }),
+      ...others,
     });
-    this.#http = new StreamableHttp({ gate, stateful, stateless: this.#stateless, logger });
+    this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
     this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, clock, prefix: this.#prefix, draining });
   }
@@ -136,6 +145,16 @@ export class Downstream implements ClientStreams {
     if (session === undefined) return;
     if (message.kind === 'notification') this.#intake.cancelled(session, message);
     else this.#intake.answered(session, message);
+  }
+
+  /** A stateless client came to another node with a state of this one. Never rejects. */
+  returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    return this.#stateless.returned(exchange, endpoint);
+  }
+
+  /** A stream of this node whose client came back at another one; false where there is none such. */
+  resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    return this.#stateful.resumeFor(sessionId, afterId, open);
   }
 
   /** Calls in flight of all clients. */

@@ -1,7 +1,7 @@
+import type { EventSink } from '../model/event-sink.ts';
 import type { Flow } from '../model/exchange.ts';
 import type { EventLog } from '../model/ports.ts';
 import { oneLine } from '../protocol/splice.ts';
-import type { EventSink } from './event-sink.ts';
 import { WaitingFlows } from './waiting-flows.ts';
 
 const NOTHING = Buffer.alloc(0);

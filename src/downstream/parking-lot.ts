@@ -2,15 +2,17 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { requestDigest } from '../gateway/request-digest.ts';
 import type { StateSealer } from '../gateway/state-sealer.ts';
 import type { Clock } from '../model/clock.ts';
-import type { Endpoint } from '../model/exchange.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import type { Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
 import { entries, field, type Range, stringValue } from '../protocol/fields.ts';
 import { inputOf, inputRequired, takesInput, withInput } from '../protocol/stateless/input-required.ts';
 import { type ClientExchange, paramHeadersOf } from './client-exchange.ts';
 import type { ExchangeList } from './exchange-list.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { ParkedCall } from './parked-call.ts';
 import { sameRights } from './rights.ts';
 
@@ -34,6 +36,7 @@ export interface ParkingLotDeps {
   readonly ttlMs?: number;
   /** Questions that come within so long of each other are one round. */
   readonly gatherMs?: number;
+  readonly others?: OtherNodes;
 }
 
 const TTL_MS = 10 * 60_000;
@@ -44,6 +47,8 @@ export type Returning =
   | { readonly kind: 'refused'; readonly error: GatewayError }
   /** The next round of a call that waits for it. */
   | { readonly kind: 'resumes'; readonly call: ParkedCall; readonly responses: Range | null }
+  /** The same of a call that waits at another node. */
+  | { readonly kind: 'elsewhere'; readonly run: (exchange: Exchange) => Promise<Outcome> }
   /** A call to be made again, as it was when it began: its server keeps nothing open. */
   | { readonly kind: 'again'; readonly request: Message };
 
@@ -59,7 +64,7 @@ interface Ticket {
  * (protocol.md S3, S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
  * anybody and anything else it is -32602, and nothing runs. A state of an earlier process of ours proves that there
  * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
- * again, nobody knows whether it was used: then it is -32602 too.
+ * again, nobody knows whether it was used: then it is -32602 too. A state of another node that is there goes to it.
  */
 export class ParkingLot {
   readonly #deps: ParkingLotDeps;
@@ -76,7 +81,7 @@ export class ParkingLot {
   constructor(deps: ParkingLotDeps) {
     this.#deps = deps;
     this.#ttlMs = deps.ttlMs ?? TTL_MS;
-    this.#incarnation = deps.random.hex(8);
+    this.#incarnation = deps.others?.self ?? deps.random.hex(8);
   }
 
   /** Calls that nobody waits for at this moment, but that live. */
@@ -176,6 +181,10 @@ export class ParkingLot {
     if (opened === null || meant !== digest) return refused('INVALID_PARAMS', NOT_OURS);
     if (this.#deps.clock.wall() >= Number(expiresAt))
       return refused('INVALID_PARAMS', 'params.requestState has expired');
+    const { others } = this.#deps;
+    if (incarnation !== this.#incarnation && others?.has(incarnation!) === true) {
+      return { kind: 'elsewhere', run: (exchange) => others.returned(incarnation!, exchange, endpoint) };
+    }
     const ticket = this.#tickets.get(handle!);
     if (ticket === undefined && (again || incarnation === this.#incarnation)) {
       return refused('INVALID_PARAMS', 'params.requestState was used already, or is too old');

@@ -1,8 +1,10 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { Clock } from '../model/clock.ts';
+import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import type { LoggedEvent } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Revision } from '../model/revision.ts';
 import { rejectScan, type StatefulInbound } from '../protocol/classify.ts';
@@ -13,6 +15,7 @@ import type { Core } from './core.ts';
 import { initializeAnswer } from './hello-answer.ts';
 import { readInitialize } from './initialize.ts';
 import { replay } from './logged-stream.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { sendError, sendMessage } from './send.ts';
 import { MAX_IN_FLIGHT, type SessionIntake } from './session-intake.ts';
 import type { SessionTable } from './session-table.ts';
@@ -30,6 +33,7 @@ export interface StatefulFrontDeps extends StatefulReplyDeps {
   readonly draining: () => boolean;
   /** A client opens a stream of this session. */
   readonly streaming?: (sessionId: string) => void;
+  readonly others?: OtherNodes;
 }
 
 /** What names a session in the head of a request. */
@@ -246,28 +250,48 @@ export class StatefulFront {
     return session.channel as StandaloneStreams;
   }
 
-  /** Replays what the client missed on the stream the event is of, and on that one alone (resumability). */
+  /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
+  async resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    const session = this.#deps.sessions.get(sessionId);
+    if (session !== undefined) return this.#resumeHere(session, lastEventId, open);
+    const found = await this.#deps.events.after(sessionId, lastEventId).catch(() => null);
+    return found !== null && replayed(found.events, lastEventId, open);
+  }
+
   async #resume(context: RequestContext, session: ClientSession, lastEventId: string): Promise<void> {
-    for (const reply of session.replies?.values() ?? []) {
-      const stream = reply.stream;
-      if (stream !== null && isOf(lastEventId, stream.name)) {
-        return stream.resume(context.openSse(), lastEventId);
-      }
-    }
-    const found = await this.#deps.events.after(session.id, lastEventId);
+    const open = (): EventSink => context.openSse();
+    if (await this.#resumeHere(session, lastEventId, open)) return;
+    if ((await this.#deps.others?.resume(session.id, lastEventId, open)) === true) return;
     if (lastEventId.startsWith(session.streamHead('g'))) {
       // An event that has left the log was seen by the client: it misses nothing we still have.
-      const sink = context.openSse();
-      const standalone = this.#standalone(session);
-      return found === null ? standalone.connect(sink) : standalone.resume(found.stream, sink, lastEventId);
-    }
-    if (found === null || found.events.length === 0) {
-      return sendError(context, 400, -32600, 'Nothing can be replayed after this event');
-    }
-    const sink = context.openSse();
-    replay(sink, found.events, lastEventId);
-    sink.end();
+      this.#standalone(session).connect(open());
+    } else sendError(context, 400, -32600, 'Nothing can be replayed after this event');
   }
+
+  /**
+   * Replays what the client missed on the stream the event is of, and on that one alone (resumability). False where this
+   * node has nothing after the event; then `open` was not called.
+   */
+  async #resumeHere(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    for (const { stream } of session.replies?.values() ?? []) {
+      if (stream === null || !isOf(lastEventId, stream.name)) continue;
+      await stream.resume(open(), lastEventId);
+      return true;
+    }
+    const found = await this.#deps.events.after(session.id, lastEventId);
+    if (found === null) return false;
+    if (!lastEventId.startsWith(session.streamHead('g'))) return replayed(found.events, lastEventId, open);
+    await this.#standalone(session).resume(found.stream, open(), lastEventId);
+    return true;
+  }
+}
+
+function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () => EventSink): boolean {
+  if (events.length === 0) return false;
+  const sink = open();
+  replay(sink, events, lastEventId);
+  sink.end();
+  return true;
 }
 
 /** There are as many sessions as there may be. */

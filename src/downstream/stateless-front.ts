@@ -1,8 +1,9 @@
 import type { RequestContext } from '../http/request-context.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { SessionSettings } from '../model/desired-state.ts';
-import type { Endpoint } from '../model/exchange.ts';
-import { answer, failure } from '../model/outcome.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
 import type { StatelessInbound } from '../protocol/classify.ts';
 import { ClientExchange } from './client-exchange.ts';
@@ -11,6 +12,7 @@ import type { Endpoints } from './endpoints.ts';
 import { ExchangeList } from './exchange-list.ts';
 import type { Fingerprints } from './fingerprints.ts';
 import { discoverAnswer, listenCompletion } from './hello-answer.ts';
+import { ReplyElsewhere } from './reply-elsewhere.ts';
 import { sameRights, sealsInput } from './rights.ts';
 import { sendError } from './send.ts';
 import { settle } from './session-intake.ts';
@@ -85,10 +87,35 @@ export class StatelessFront {
     this.exchanges.add(exchange);
     if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
     else if (message.method === 'server/discover') {
       void settle(exchange, discoverAnswer(this.#deps.core, message, endpoint, client, this.#deps.firstListWaitMs()));
     } else if (listens) void this.#listen(exchange, endpoint);
     else void settle(exchange, this.#deps.core.run(exchange, endpoint));
+  }
+
+  /** A client came to another node with a state of this one. Never rejects. */
+  returned(caller: Exchange, endpoint: Endpoint): Promise<Outcome> {
+    const { request, client } = caller;
+    const headers = caller.paramHeaders ?? null;
+    const returning = this.#deps.lot.returning(request, client.principal, endpoint, headers);
+    if (returning?.kind === 'refused') return Promise.resolve(failure(returning.error));
+    return new Promise((resolve) => {
+      const reply = new ReplyElsewhere(this.#reply, endpoint, caller, resolve);
+      const exchange = new ClientExchange(
+        returning?.kind === 'again' ? returning.request : request,
+        client,
+        reply,
+        headers,
+      );
+      reply.exchange = exchange;
+      exchange.sealsInput = caller.sealsInput === true;
+      caller.onCancel = (reason) => reply.exchange?.cancel(reason);
+      this.exchanges.add(exchange);
+      if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+      else if (returning?.kind === 'again') void settle(exchange, this.#deps.core.run(exchange, endpoint));
+      else exchange.finish(failure(new GatewayError('INVALID_PARAMS', 'params.requestState is not of this node')));
+    });
   }
 
   /** Ends the listening streams with their completion results (2026-07-28 subscriptions §Graceful Closure). */

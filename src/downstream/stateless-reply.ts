@@ -1,4 +1,5 @@
 import type { RequestContext } from '../http/request-context.ts';
+import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint, Flow } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
@@ -6,7 +7,6 @@ import { oneLine, withId } from '../protocol/splice.ts';
 import type { Ageing, AgeQueue } from './age-queue.ts';
 import { answerMessage, isPassedOn, notificationFor } from './answer-parts.ts';
 import type { ClientExchange, Reply } from './client-exchange.ts';
-import type { EventSink } from './event-sink.ts';
 import type { ExchangeList } from './exchange-list.ts';
 import { withPages } from './page-required.ts';
 import type { ParkingLot } from './parking-lot.ts';

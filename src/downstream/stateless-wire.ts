@@ -71,6 +71,7 @@ export class StatelessWire implements Reply {
     this.exchanges.add(exchange);
     if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
     else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
     else if (message.method === 'server/discover') {
       void settle(exchange, discoverAnswer(core, message, this.#endpoint, client, this.#deps.firstListWaitMs()));
     } else void settle(exchange, core.run(exchange, this.#endpoint));

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { callable, onCluster, wordOf } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, type NodeProcess } from '../support/cluster-processes.ts';
+import type { Event, EventReader, Json } from '../support/raw-http.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
+const ROOTS = { capabilities: { roots: {} } };
+const stateless = (node: NodeProcess): WireClient => new WireClient(node.serverUrl('counter'), 'stateless', ROOTS);
+const ASK = { name: 'ask', arguments: {} };
+
+/** The same session by way of this node. */
+function at(node: NodeProcess, { sessionId }: WireClient): WireClient {
+  const client = new WireClient(node.serverUrl('counter'), 'stateful', ROOTS);
+  client.sessionId = sessionId;
+  return client;
+}
+
+/** Two nodes, the second without servers of its own. */
+async function two(nodes: ClusterProcesses): Promise<[NodeProcess, NodeProcess]> {
+  const a = await nodes.node('a', { counter: counterServer() });
+  const b = await nodes.node('b', {});
+  await callable(b, 'counter');
+  return [a, b];
+}
+
+/** Everything a client needs to answer what it was asked. */
+function answered(result: Json): Json {
+  assert.equal(result.resultType, 'input_required', JSON.stringify(result));
+  const [[key, question]] = Object.entries<Json>(result.inputRequests) as [[string, Json]];
+  assert.equal(question.method, 'roots/list');
+  const roots = [{ uri: 'file:///a' }, { uri: 'file:///b' }];
+  return { ...ASK, requestState: result.requestState, inputResponses: { [key]: { roots } } };
+}
+
+/** The next event that has a message. */
+async function said(stream: EventReader): Promise<Event> {
+  for (;;) {
+    const event = await stream.next();
+    assert.ok(event !== null, 'the stream has ended');
+    if (event.data !== '') return event;
+  }
+}
+
+test('check:C9 a call that waits for a stateless client goes on when it comes back to another node, once', () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    // By way of each of them, and back to the other.
+    for (const [first, second] of [
+      [a, b],
+      [b, a],
+    ] as const) {
+      const retry = answered(await stateless(first).result('tools/call', ASK));
+      const elsewhere = { ...retry, arguments: { n: 1 } };
+      const refused = await stateless(second).request('tools/call', elsewhere);
+      assert.equal(refused.message.error.code, -32602);
+      const { content } = await stateless(second).result('tools/call', retry);
+      assert.equal(content[0].text, '2');
+      for (const node of [first, second]) {
+        const again = await stateless(node).request('tools/call', retry);
+        assert.equal(again.message.error.code, -32602);
+      }
+    }
+  }));
+
+test('check:C9 a call that waited at a node that died is UNKNOWN, and not run again', () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    const retry = answered(await stateless(b).result('tools/call', ASK));
+    b.kill('SIGKILL');
+    await b.exited;
+    const { message } = await stateless(a).request('tools/call', retry);
+    assert.equal(wordOf(message), 'UNKNOWN');
+  }));
+
+test('check:C9 a client whose connection broke in mid-call comes back to another node for the rest', () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    for (const [first, second] of [
+      [a, b],
+      [b, a],
+    ] as const) {
+      const client = await WireClient.open(first.serverUrl('counter'), ROOTS);
+      const file = join(nodes.folder, `go-${first.name}`);
+      const params = { name: 'wait', arguments: { file }, _meta: { progressToken: 'p' } };
+      const calling = (await client.post({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })) as EventReader;
+      const begun = await said(calling);
+      assert.equal(JSON.parse(begun.data).params.progress, 1);
+      calling.drop();
+      const rest = await at(second, client).listen(begun.id!);
+      assert.equal(existsSync(file), false);
+      writeFileSync(file, '');
+      assert.equal((await rest.message()).params.progress, 2);
+      const answer = await said(rest);
+      assert.equal(JSON.parse(answer.data).result.content[0].text, 'waited');
+      assert.deepEqual(await rest.rest(), []);
+      // And when it is over, from the log.
+      const again = await at(second, client).listen(begun.id!);
+      assert.equal((await again.message()).params.progress, 2);
+      assert.deepEqual(await again.next(), answer);
+      assert.equal(await again.next(), null);
+      const nothing = await at(second, client).listen(answer.id!);
+      assert.equal(nothing.status, 400);
+    }
+  }));
+
+test("check:C9 a session's own stream goes on at another node after the last event the client has seen", () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const here = await client.listen();
+    await client.callText('say');
+    const first = await said(here);
+    here.drop();
+    await client.callText('say');
+    const there = await at(b, client).listen(first.id!);
+    const second = await said(there);
+    assert.notEqual(second.id, first.id);
+    // What comes from now on comes here as well, whichever node it was called at.
+    await at(b, client).callText('say');
+    const third = await said(there);
+    await client.callText('say');
+    const fourth = await said(there);
+    assert.equal(new Set([first, second, third, fourth].map(({ id }) => id)).size, 4);
+    // Nobody else than the session gets them.
+    const stranger = await WireClient.open(b.serverUrl('counter'));
+    assert.equal((await stranger.listen(first.id!)).status, 400);
+    there.drop();
+    await client.callText('say');
+    const back = await client.listen(third.id!);
+    assert.equal((await said(back)).id, fourth.id);
+    await said(back);
+    back.drop();
+  }));
