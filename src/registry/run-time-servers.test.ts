@@ -200,3 +200,37 @@ test('check:A14 a temporary server has its time and its session, and keeps both 
   assert.equal(lines.filter((line) => line.includes('temporary_server_ended')).length, 3);
   assert.equal(clock.pending, 0, 'nothing is waited for');
 });
+
+test('check:A14 a server for a session that ends while it is being added is not added: nobody would end it', async () => {
+  const { servers, names } = await rig();
+  const lifetime = { expiresAt: null, sessionId: 'session-1' };
+  const adding = servers.add(text('bound', url), PLAIN, lifetime);
+  servers.sessionEnded('session-1');
+  await assert.rejects(adding, { code: 'no_such_session' });
+  assert.deepEqual(names(), ['base', 'none']);
+  await servers.add(text('bound', url), PLAIN, lifetime);
+  assert.deepEqual(names(), ['base', 'bound', 'none']);
+});
+
+test('what is decided about a file’s server does not depend on one of the same name that it hides', async () => {
+  const { servers, server, files, clock } = await rig();
+  await servers.suspend('base');
+  await files('other');
+  await servers.add(text('base', url), PLAIN, { expiresAt: clock.wall() + 5_000, sessionId: null });
+  assert.equal(server('base')?.enabled, true, 'a server of its own, that nobody suspended');
+  await files('base');
+  assert.equal(server('base')?.enabled, false, 'the suspended one of the file');
+  await servers.resume('base');
+  await servers.suspend('base');
+  await clock.advance(5_000);
+  assert.equal(server('base')?.enabled, false, 'and not only for as long as the temporary one was there');
+
+  await files('other');
+  await servers.add(text('hidden', url), PLAIN);
+  await files('hidden');
+  await servers.suspend('hidden');
+  await servers.remove('hidden');
+  assert.equal(server('hidden')?.enabled, false);
+  await servers.refresh();
+  assert.equal(server('hidden')?.enabled, false);
+});

@@ -10,7 +10,7 @@ import { fold, mergeDesired, type Shadowed } from './merge-desired.ts';
 import { RunTimeProblem, storeProblem } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
 import type { StoredServers } from './stored-servers.ts';
-import { asTemporary, type Lifetime, TemporaryServers } from './temporary-servers.ts';
+import { asTemporary, type Lifetime, type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
 
 export interface RunTimeServersDeps {
   readonly stored: StoredServers;
@@ -63,6 +63,9 @@ export class RunTimeServers {
   #revision = 0;
   #shadowed: readonly Shadowed[] = [];
   #files: DesiredState | null = null;
+  #adding = 0;
+  /** Sessions that ended while servers are being added. */
+  readonly #ended = new Set<string>();
   #last: Promise<unknown> = Promise.resolve();
   #onChange: () => void = () => {};
 
@@ -105,7 +108,7 @@ export class RunTimeServers {
     const temporary = this.#temporary.get(name);
     const suspended = this.#isSuspended(name);
     const none = { revision: null, expiresAt: null, sessionId: null };
-    if (this.#files?.servers.has(name) === true) return { source: 'file', suspended, ...none };
+    if (this.#isOfFile(name)) return { source: 'file', suspended, ...none };
     if (temporary !== undefined) {
       const { expiresAt, sessionId } = temporary;
       return { source: 'temporary', suspended, revision: null, expiresAt, sessionId };
@@ -133,12 +136,18 @@ export class RunTimeServers {
 
   /** Rejects with RunTimeProblem; so do all that follow. */
   add(definition: Definition, caller: Caller, lifetime: Lifetime | null = null): Promise<Written> {
-    return this.#exclusively(async () => {
+    this.#adding++;
+    const added = this.#exclusively(async () => {
       const { text, folder, result } = await this.#readGood(definition, caller);
       const { server, warnings } = result;
       this.#refuseTaken(server.name);
       if (lifetime !== null) {
         this.#refuseMore(this.#temporary.size, MAX_TEMPORARY, 'temporary servers');
+        const { sessionId } = lifetime;
+        // It may have ended while the definition was read, and nobody would end its server then.
+        if (sessionId !== null && this.#ended.has(sessionId)) {
+          throw new RunTimeProblem('no_such_session', 'the session has ended meanwhile');
+        }
         this.#temporary.set(server.name, asTemporary(server, text, lifetime), lifetime);
       } else {
         this.#refuseMore(this.#definitions.entries.size, MAX_STORED, 'servers added at run time');
@@ -149,6 +158,9 @@ export class RunTimeServers {
       }
       this.#onChange();
       return { server, warnings };
+    });
+    return added.finally(() => {
+      if (--this.#adding === 0) this.#ended.clear();
     });
   }
 
@@ -176,9 +188,12 @@ export class RunTimeServers {
     return this.#exclusively(async () => {
       if (!this.#temporary.delete(name)) {
         const { stored } = this.#entry(name, revision);
-        this.#done(await this.#store((store) => store.remove(name, stored.revision)), 'revision_changed', name);
+        // The suspension is of the name: a file's server that hid this one goes on being suspended.
+        const keeps = this.#isOfFile(name);
+        const removed = await this.#store((store) => store.remove(name, stored.revision, keeps));
+        this.#done(removed, 'revision_changed', name);
         this.#definitions.delete(name);
-        this.#suspended = new Set([...this.#suspended].filter((other) => other !== name));
+        if (!keeps) this.#suspended = new Set([...this.#suspended].filter((other) => other !== name));
       }
       this.#onChange();
     });
@@ -187,7 +202,7 @@ export class RunTimeServers {
   /** Until `resume`, over restarts; servers of files too. */
   suspend(name: string): Promise<void> {
     return this.#exclusively(async () => {
-      const temporary = this.#temporary.get(name);
+      const temporary = this.#temporaryInForce(name);
       if (!this.#known(name)) throw noServer(name);
       if (temporary !== undefined) this.#temporary.set(name, temporary.server, temporary, true);
       else if (!this.#suspended.has(name)) {
@@ -206,7 +221,7 @@ export class RunTimeServers {
   /** Also of a server that is no longer there: it begins anew when it comes back. */
   resume(name: string): Promise<void> {
     return this.#exclusively(async () => {
-      const temporary = this.#temporary.get(name);
+      const temporary = this.#temporaryInForce(name);
       if (!this.#known(name) && !this.#suspended.has(name)) throw noServer(name);
       if (temporary !== undefined) this.#temporary.set(name, temporary.server, temporary, false);
       else if (this.#suspended.has(name)) {
@@ -227,6 +242,7 @@ export class RunTimeServers {
 
   /** The client's session has ended: so have the servers that were added for it. */
   sessionEnded(sessionId: string): void {
+    if (this.#adding > 0) this.#ended.add(sessionId);
     this.#temporary.sessionEnded(sessionId);
   }
 
@@ -240,7 +256,16 @@ export class RunTimeServers {
   }
 
   #isSuspended(name: string): boolean {
-    return this.#temporary.get(name)?.suspended ?? this.#suspended.has(name);
+    return this.#temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
+  }
+
+  #isOfFile(name: string): boolean {
+    return this.#files?.servers.has(name) === true;
+  }
+
+  /** Not one that a file's server of the same name hides: what is decided then is about that. */
+  #temporaryInForce(name: string): TemporaryServer | undefined {
+    return this.#isOfFile(name) ? undefined : this.#temporary.get(name);
   }
 
   #known(name: string): boolean {

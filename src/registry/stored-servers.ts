@@ -52,12 +52,11 @@ export class StoredServers {
     return this.#put(server, revision);
   }
 
-  /** With its suspension: a later one of its name begins anew. */
-  remove(name: string, revision: number): Promise<Applied> {
-    return this.#truth.apply([
-      { kind: 'delete', collection: SERVERS, key: name, expected: revision },
-      { kind: 'delete', collection: SUSPENDED, key: name },
-    ]);
+  /** With its suspension, a later one of its name begins anew; `keepsSuspension` where a file has one of that name. */
+  remove(name: string, revision: number, keepsSuspension = false): Promise<Applied> {
+    const server = { kind: 'delete', collection: SERVERS, key: name, expected: revision } as const;
+    const suspension = { kind: 'delete', collection: SUSPENDED, key: name } as const;
+    return this.#truth.apply(keepsSuspension ? [server] : [server, suspension]);
   }
 
   suspend(name: string, at: number): Promise<Applied> {

@@ -126,3 +126,14 @@ test('the snapshot has every record, also of many, a second after the change', a
   assert.equal((await again.read(['c'])).records.get('c')!.size, 1_200);
   await again.close();
 });
+
+test('what another process of the folder writes first is found, also by one that has read nothing yet', async () => {
+  const reader = open('later-made.db');
+  assert.deepEqual(await reader.list('c'), []);
+  const writer = open('later-made.db');
+  await writer.apply(change);
+  assert.equal((await reader.get('c', 'k'))?.value, '1');
+  assert.equal((await reader.read(['c'])).revision, 1);
+  await writer.close();
+  await reader.close();
+});

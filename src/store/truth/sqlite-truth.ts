@@ -152,8 +152,10 @@ export class SqliteTruth implements Truth {
 
   #reading<T>(run: (statements: Statements, opened: OpenedTruth) => T, nothing: () => T): T {
     if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
-    if (this.#opened === null) return nothing();
     try {
+      // Another process of the data folder may have made it meanwhile.
+      this.#opened ??= openTruth(this.#path);
+      if (this.#opened === null) return nothing();
       this.#refuseLost(this.#opened);
       return run(this.#prepared(this.#opened), this.#opened);
     } catch (error) {
