@@ -114,11 +114,13 @@ export class ClusterUpstreams implements Upstreams {
     return this.#deps.catalogs.known(server, client);
   }
 
-  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+  catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#deps.local.catalog(server, client, waitMs);
+    if (place === undefined || this.#listedHere(place)) {
+      return this.#deps.local.catalog(server, client, waitMs, amongOthers);
+    }
     const home = this.#homeFor(place, client);
-    if (home !== null) return this.#deps.catalogs.get(home, client, waitMs);
+    if (home !== null) return this.#deps.catalogs.get(home, client, waitMs, amongOthers);
     return Promise.resolve(this.#deps.catalogs.known(server, client));
   }
 

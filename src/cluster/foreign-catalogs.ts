@@ -12,6 +12,7 @@ interface CatalogRequest {
   readonly server: string;
   readonly client: ClientText;
   readonly waitMs: number;
+  readonly amongOthers?: boolean;
 }
 
 interface CatalogReply {
@@ -36,7 +37,12 @@ export interface ForeignCatalogsDeps {
   readonly bus: Bus;
   readonly logger: Logger;
   /** What is listed here. */
-  readonly local: (server: string, client: ClientProfile, waitMs: number) => Promise<ServerCatalog | null>;
+  readonly local: (
+    server: string,
+    client: ClientProfile,
+    waitMs: number,
+    amongOthers: boolean,
+  ) => Promise<ServerCatalog | null>;
   readonly localKey: (server: string, client: ClientProfile) => string | null;
   readonly used: (server: string, client: ClientProfile, by: string) => void;
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
@@ -58,10 +64,10 @@ export class ForeignCatalogs {
     this.#serving = deps.bus.serve(
       subject(deps.bus.peer),
       async (serving) => {
-        const { server, client, waitMs } = unpackFrame<CatalogRequest>(serving.payload).header;
+        const { server, client, waitMs, amongOthers } = unpackFrame<CatalogRequest>(serving.payload).header;
         const profile = clientOf(client);
         deps.used(server, profile, serving.from);
-        const catalog = await deps.local(server, profile, waitMs);
+        const catalog = await deps.local(server, profile, waitMs, amongOthers === true);
         const key = deps.localKey(server, profile);
         const packed = catalog === null ? null : catalogText(catalog);
         const reply: CatalogReply = { catalog: packed?.text ?? null, key };
@@ -89,12 +95,17 @@ export class ForeignCatalogs {
   }
 
   /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
-  async get(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+  async get(
+    home: ForeignHome,
+    client: ClientProfile,
+    waitMs: number,
+    amongOthers = false,
+  ): Promise<ServerCatalog | null> {
     const { name } = home.offered.definition;
     const kept = this.#kept.get(catalogKey(name, client));
     const current = kept?.peer === home.node.peer && kept.generation === home.offered.catalogs;
     if (kept !== undefined && current) return kept.catalog;
-    const reading = this.#read(home, client, waitMs);
+    const reading = this.#read(home, client, waitMs, amongOthers);
     return kept === undefined ? reading : kept.catalog;
   }
 
@@ -103,7 +114,7 @@ export class ForeignCatalogs {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
       const home = homeOf(catalog.server);
       if (home === null) this.#kept.delete(key);
-      else if (home.node.peer !== peer || home.offered.catalogs !== generation) void this.#read(home, client, 0);
+      else if (home.node.peer !== peer || home.offered.catalogs !== generation) void this.#read(home, client, 0, false);
     }
   }
 
@@ -115,20 +126,25 @@ export class ForeignCatalogs {
     this.#serving.close();
   }
 
-  #read(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    const key = catalogKey(home.offered.definition.name, client);
+  #read(home: ForeignHome, client: ClientProfile, waitMs: number, amongOthers: boolean): Promise<ServerCatalog | null> {
+    const key = `${catalogKey(home.offered.definition.name, client)}\n${amongOthers}`;
     const running = this.#reading.get(key);
     if (running !== undefined) return running;
-    const reading = this.#readNow(home, client, waitMs).finally(() => this.#reading.delete(key));
+    const reading = this.#readNow(home, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
     this.#reading.set(key, reading);
     return reading;
   }
 
-  async #readNow(home: ForeignHome, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+  async #readNow(
+    home: ForeignHome,
+    client: ClientProfile,
+    waitMs: number,
+    amongOthers: boolean,
+  ): Promise<ServerCatalog | null> {
     const { bus, logger, changed } = this.#deps;
     const { node, offered } = home;
     const server = offered.definition.name;
-    const request: CatalogRequest = { server, client: clientText(client), waitMs };
+    const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers };
     const call = bus.call(subject(node.peer), packFrame(request), { to: node.peer, deadlineMs: waitMs + SLACK_MS });
     const outcome = await call.outcome;
     try {

@@ -47,8 +47,8 @@ export class BoundUpstreams implements Upstreams {
     return this.#upstreams.knownCatalog(server, client);
   }
 
-  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    return this.#upstreams.catalog(server, client, waitMs);
+  catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null> {
+    return this.#upstreams.catalog(server, client, waitMs, amongOthers);
   }
 
   connectionKey(server: string, client: ClientProfile): string | null {

@@ -88,7 +88,8 @@ export class Catalogs {
 
   /**
    * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server holds up the
-   * lists of the first `waitMs` after it was first asked for and none after that.
+   * lists of the first `waitMs` after it was first asked for and none after that; one that is not up those of the first
+   * `waitMs` of its first start.
    */
   async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
     const catalog = this.of(client);
@@ -97,7 +98,7 @@ export class Catalogs {
     for (const member of catalog.members) {
       if (member.catalog !== null) continue;
       const left = this.#waitLeft(member.server, client, waitMs);
-      const listed = this.#deps.upstreams.catalog(member.server, client, left);
+      const listed = this.#deps.upstreams.catalog(member.server, client, left, true);
       if (left > 0) waiting.push(listed);
     }
     if (waiting.length === 0) return catalog;

@@ -27,9 +27,11 @@ export interface Upstreams {
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
   /**
    * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
-   * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down.
+   * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down. `amongOthers`:
+   * lists of other servers wait for this one; so it gets no time when it has failed before, and while it starts only
+   * the first `waitMs` of that.
    */
-  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null>;
+  catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
   /**
    * Which of the server's connections serves this client: its session key, to be compared and nothing else. Clients
    * with the same key share a connection. null while it is not known in which era the server serves the client.

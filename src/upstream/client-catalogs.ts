@@ -17,6 +17,8 @@ export interface ClientCatalogsDeps {
   readonly up: (client: ClientProfile) => Promise<void>;
   /** The server could not be started, or not again. */
   readonly failing: () => boolean;
+  /** Monotonic time from which the start under way, or the one that is due, has been waited for; null without one. */
+  readonly startingSince: () => number | null;
 }
 
 /** Which of one server's catalogues a client is shown: that of the era and the capabilities it is served in. */
@@ -39,14 +41,18 @@ export class ClientCatalogs {
     return catalogs.known(fingerprint, own === 'stateful' ? 'stateless' : 'stateful');
   }
 
-  /** What is known, at once, brought up to date behind it; else the first listing, waited for so long. */
-  async get(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+  /**
+   * What is known, at once, brought up to date behind it; else the first listing, waited for so long. `amongOthers` as
+   * in `Upstreams.catalog`.
+   */
+  async get(client: ClientProfile, patienceMs: number, amongOthers = false): Promise<ServerCatalog | null> {
     const { clock, eras, catalogs } = this.#deps;
+    const waitMs = amongOthers ? this.#patience(patienceMs) : patienceMs;
     const era = eras.servedIn(client);
     if (era !== null) return catalogs.get(this.#listedAs(client), era, waitMs);
     const listed = this.#settled(client, waitMs);
     const known = this.known(client);
-    if (known !== null) return known;
+    if (known !== null || waitMs <= 0) return known;
     let disarm = () => {};
     const waited = new Promise<null>((resolve) => {
       disarm = clock.after(waitMs, () => resolve(null));
@@ -62,6 +68,14 @@ export class ClientCatalogs {
 
   refresh(client: ClientProfile): Promise<void> {
     return this.#deps.catalogs.refresh(this.#listedAs(client), this.#era(client));
+  }
+
+  /** Nobody waits for what has failed, nor for a start that was given this time already, whoever it was that asked. */
+  #patience(waitMs: number): number {
+    const { clock, failing, startingSince } = this.#deps;
+    if (failing()) return 0;
+    const since = startingSince();
+    return since === null ? waitMs : Math.max(0, since + waitMs - clock.now());
   }
 
   /** The first listing for a client whose era has to be found out. Never rejects. */

@@ -115,7 +115,7 @@ export class ServerCatalogs {
     const known = shelf.catalog;
     if (known !== null && upToDate && !isStale(known, this.#deps.clock.wall())) return known;
     const listing = this.#mayList(shelf) ? this.#refresh(shelf, null) : shelf.listing;
-    if (listing === null || (known !== null && (!upToDate || waitMs <= 0))) return known;
+    if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
     let disarm = () => {};
     const waited = new Promise<void>((resolve) => {
       disarm = this.#deps.clock.after(waitMs, resolve);

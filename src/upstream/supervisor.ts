@@ -55,6 +55,8 @@ export class Supervisor {
   #lastAttemptAt: number | null = null;
   #nextRetryAt: number | null = null;
   #startedAt = 0;
+  /** Since when the first start is to come; null when it has come to something, or nobody planned it. */
+  #dueAt: number | null = null;
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
@@ -110,6 +112,17 @@ export class Supervisor {
   /** Monotonic time at which the present or last start began. */
   get startedAt(): number {
     return this.#startedAt;
+  }
+
+  /** Monotonic time from which the start under way, or the first one that is to come, has been due; null without one. */
+  get startingSince(): number | null {
+    if (this.state === 'starting') return this.#dueAt ?? this.#startedAt;
+    return this.state === 'unknown' ? this.#dueAt : null;
+  }
+
+  /** Its first start is to come, from outside, when those before it have begun. */
+  due(): void {
+    if (this.state === 'unknown') this.#dueAt ??= this.#deps.clock.now();
   }
 
   /**
@@ -189,6 +202,7 @@ export class Supervisor {
 
   #stop(target: 'stopped' | 'suspended'): Promise<void> {
     const generation = ++this.#generation;
+    this.#dueAt = null;
     this.#cancelRetry();
     this.#endGrace();
     const running = this.#running;
@@ -271,6 +285,7 @@ export class Supervisor {
     launch.catch(() => {});
     if (this.#running?.attempt !== attempt) return;
     this.#running = null;
+    this.#dueAt = null;
     if (failure === null) this.#cameUp();
     else this.#failed(failure, counts);
   }

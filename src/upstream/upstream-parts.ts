@@ -232,6 +232,7 @@ export function assembleUpstream(
     catalogs,
     up: (client) => runs.up(client),
     failing: () => supervisor.failing,
+    startingSince: () => supervisor.startingSince,
   });
   const dispatcher = new Dispatcher({
     clock,

@@ -130,8 +130,8 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.knownCatalog(client) ?? null;
   }
 
-  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    return this.#upstreams.get(server)?.catalog(client, waitMs) ?? Promise.resolve(null);
+  catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
+    return this.#upstreams.get(server)?.catalog(client, waitMs, amongOthers) ?? Promise.resolve(null);
   }
 
   connectionKey(server: string, client: ClientProfile): string | null {
@@ -208,8 +208,10 @@ export class UpstreamSet implements Upstreams {
   #begin(upstream: Upstream): void {
     const { enabled, start } = upstream.server;
     if (!enabled) void upstream.suspend();
-    else if (start === 'eager')
+    else if (start === 'eager') {
+      upstream.due();
       this.#queues[isOwnProcess(upstream.server) ? 'own' : 'remote'].add(() => upstream.start());
+    }
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {

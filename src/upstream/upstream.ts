@@ -44,6 +44,11 @@ export class Upstream {
     return this.#parts.supervisor.start();
   }
 
+  /** Its start is to come, once those before it have begun. */
+  due(): void {
+    this.#parts.supervisor.due();
+  }
+
   suspend(): Promise<void> {
     return this.#parts.supervisor.stop('suspended');
   }
@@ -70,8 +75,8 @@ export class Upstream {
     return this.#parts.shown.known(client);
   }
 
-  catalog(client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
-    return this.#parts.shown.get(client, waitMs);
+  catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
+    return this.#parts.shown.get(client, waitMs, amongOthers);
   }
 
   connectionKey(client: ClientProfile): string | null {

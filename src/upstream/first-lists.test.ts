@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
+
+const WAIT_MS = 2_000;
+const hangs = () => new ScriptedServer({ ...statefulServer(), 'server/discover': () => SILENCE });
+const kinds = ['{}', '{"sampling":{}}', '{"roots":{}}', '{"elicitation":{}}'].map((capabilities, i) =>
+  clientOf(`s${i}`, capabilities),
+);
+
+/** What a list that others wait for is given by now; `waits` while it is not answered. */
+async function soFar(listing: Promise<ServerCatalog | null>): Promise<readonly string[] | null | 'waits'> {
+  let answer: readonly string[] | null | 'waits' = 'waits';
+  void listing.then((catalog) => {
+    answer = catalog === null ? null : catalog.lists.tools.items.map(({ key }) => key);
+  });
+  await settled();
+  return answer;
+}
+
+test('fault:F01 goal:G13 a start that hangs holds up the lists of its first two seconds, and no kind of client after that', async () => {
+  const bench = new UpstreamBench();
+  await bench.run([httpServerOf('a', { start: 'eager' }), hangs()]);
+  const list = (i: number) => bench.set.catalog('a', kinds[i]!, WAIT_MS, true);
+  await bench.clock.advance(500);
+  const [first, second] = [list(0), list(1)];
+  await bench.clock.advance(1_499);
+  assert.deepEqual(await Promise.all([soFar(first), soFar(second)]), ['waits', 'waits']);
+  await bench.clock.advance(1);
+  assert.deepEqual(await Promise.all([soFar(first), soFar(second)]), [null, null]);
+  assert.equal(bench.set.status('a')!.state, 'starting');
+  assert.equal(await soFar(list(2)), null);
+  // Whoever wants that server alone has nothing else to do.
+  assert.equal(await soFar(bench.set.catalog('a', kinds[3]!, WAIT_MS)), 'waits');
+});
+
+test('fault:F01 goal:G13 what has failed holds up no list, also while it is tried again', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  script.open = (kind) => {
+    const link = ScriptedServer.prototype.open.call(script, kind);
+    link.open = () => Promise.reject(new GatewayError('NOT_SENT', 'nobody is there'));
+    return link;
+  };
+  await bench.run([httpServerOf('a', { start: 'eager' }), script]);
+  assert.equal(bench.set.status('a')!.state, 'failed');
+  // This asks it again before its time, and nobody answers now.
+  script.open = (kind) => ScriptedServer.prototype.open.call(script, kind);
+  script.handlers['server/discover'] = () => SILENCE;
+  assert.equal(await soFar(bench.set.catalog('a', kinds[0]!, WAIT_MS, true)), null);
+  assert.equal(bench.set.status('a')!.state, 'starting');
+  assert.equal(await soFar(bench.set.catalog('a', kinds[1]!, WAIT_MS, true)), null);
+});
+
+test('goal:G13 a server that waits for its turn to start has been waited for since it was due', async () => {
+  const bench = new UpstreamBench();
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  await bench.run(...names.map((name) => [serverOf(name, { start: 'eager' }), hangs()] as const));
+  assert.equal(bench.set.status('e')!.state, 'unknown');
+  await bench.clock.advance(WAIT_MS);
+  assert.equal(bench.set.status('e')!.state, 'unknown');
+  assert.equal(await soFar(bench.set.catalog('e', kinds[0]!, WAIT_MS, true)), null);
+  assert.equal(bench.set.status('e')!.state, 'starting');
+});
+
+test('S2.11 a server that starts when it is first needed has the whole time from then, and so has one that is up', async () => {
+  const bench = new UpstreamBench();
+  const slow = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
+  await bench.run([serverOf('lazy'), hangs()], [serverOf('slow'), slow]);
+  await bench.clock.advance(60_000);
+  const lists = ['lazy', 'slow'].map((name) => bench.set.catalog(name, kinds[0]!, WAIT_MS, true));
+  await settled();
+  await bench.clock.advance(WAIT_MS - 1);
+  assert.deepEqual(await Promise.all(lists.map(soFar)), ['waits', 'waits']);
+  await bench.clock.advance(1);
+  assert.deepEqual(await Promise.all(lists.map(soFar)), [null, null]);
+});
