@@ -1,10 +1,10 @@
 import { suggest } from '../config/suggest.ts';
 import type { DriftReport, WaitingDefinition } from '../model/drift.ts';
 import type { CommandInput } from './command-input.ts';
-import { ControlClient } from './control-client.ts';
+import type { ControlClient } from './control-client.ts';
 import { reportText, visible, waitingText } from './drift-text.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { findRunning } from './find-running.ts';
+import { runningClient } from './running-client.ts';
 
 export interface DriftInput extends CommandInput {
   readonly server: string | undefined;
@@ -22,7 +22,7 @@ export interface DecisionInput extends CommandInput {
 /** `trunkline drift [server]`: what servers offer against what was approved of them. */
 export async function drift(input: DriftInput): Promise<ExitCode> {
   const { terminal, flags, server, check } = input;
-  const client = await clientOf(input);
+  const client = await runningClient(input);
   const reports = await reportsOf(client);
   const shown = server === undefined ? reports : [oneOf(reports, server)];
   if (flags.json === true) terminal.out(`${JSON.stringify({ servers: shown })}\n`);
@@ -34,7 +34,7 @@ export async function drift(input: DriftInput): Promise<ExitCode> {
 export async function approve(input: DecisionInput): Promise<ExitCode> {
   const { server, names, all } = input;
   if (all === names.length > 0) throw new CommandError(EXIT.usage, 'say which: names of definitions, or --all');
-  const client = await clientOf(input);
+  const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), server);
   const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
   if (chosen.length === 0) throw new CommandError(EXIT.usage, `nothing of ${server} waits for approval`);
@@ -44,7 +44,7 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
 
 /** `trunkline drift block <server> <name…>`: also of what nobody has changed. */
 export async function block(input: DecisionInput): Promise<ExitCode> {
-  const client = await clientOf(input);
+  const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), input.server);
   const definitions = input.names.map((name) => {
     const known = waiting.find((one) => isNamed(one, name));
@@ -60,7 +60,7 @@ export async function history(
   input: CommandInput & { readonly server: string; readonly lines: number },
 ): Promise<ExitCode> {
   const { terminal, flags, server, lines } = input;
-  const client = await clientOf(input);
+  const client = await runningClient(input);
   oneOf(await reportsOf(client), server);
   const answer = await client.get(`${path(server)}/history?limit=${Math.max(1, lines)}`);
   if (flags.json === true) {
@@ -102,12 +102,6 @@ async function decide(
   const done = decision === 'approve' ? 'approved' : 'blocked';
   terminal.out(`${definitions.length} ${done} of ${server}; ${left} waiting\n`);
   return EXIT.ok;
-}
-
-async function clientOf(input: CommandInput): Promise<ControlClient> {
-  const running = await findRunning(input);
-  if (running === null) throw new CommandError(EXIT.unreachable, 'no gateway runs here that could be asked');
-  return new ControlClient(running);
 }
 
 async function reportsOf(client: ControlClient): Promise<readonly DriftReport[]> {

@@ -1,7 +1,7 @@
 import type { CommandInput } from './command-input.ts';
-import { ControlClient } from './control-client.ts';
+import type { ControlClient } from './control-client.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { findRunning } from './find-running.ts';
+import { runningClient } from './running-client.ts';
 
 const POLL_MS = 100;
 /** A drain takes half a minute at most, and a bit. */
@@ -31,7 +31,7 @@ interface Nodes {
 /** `trunkline nodes`: who is in the cluster, in what state, and where definitions disagree. */
 export async function nodes(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const found = await read(await clientOf(input));
+  const found = await read(await runningClient(input));
   if (flags.json === true) {
     terminal.out(`${JSON.stringify(found)}\n`);
     return EXIT.ok;
@@ -49,7 +49,7 @@ export async function nodes(input: CommandInput): Promise<ExitCode> {
 /** `trunkline drain [node]`: this node, or the one named, finishes what it does and ends. Waits until it is gone. */
 export async function drain(input: CommandInput & { readonly node: string | undefined }): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const client = await clientOf(input);
+  const client = await runningClient(input);
   const before = await read(client);
   const meant = before.nodes.find(({ node, here }) => (input.node === undefined ? here : node === input.node));
   if (meant === undefined) {
@@ -64,12 +64,6 @@ export async function drain(input: CommandInput & { readonly node: string | unde
   }
   terminal.out(flags.json === true ? `${JSON.stringify({ drained: meant.node })}\n` : `node ${meant.node} has left\n`);
   return EXIT.ok;
-}
-
-async function clientOf(input: CommandInput): Promise<ControlClient> {
-  const gateway = await findRunning(input);
-  if (gateway === null) throw new CommandError(EXIT.unreachable, 'no gateway is running here');
-  return new ControlClient(gateway);
 }
 
 async function read(client: ControlClient): Promise<Nodes> {

@@ -1,9 +1,12 @@
 import { Command, CommanderError, Option } from 'commander';
+import type { CommandParts } from './command-parts.ts';
 import { addDriftCommands } from './drift-commands.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION, lines } from './flags.ts';
+import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
+import { addNodeCommands } from './node-commands.ts';
 import { addServerCommands } from './server-commands.ts';
 import type { Terminal } from './terminal.ts';
+import { addWatchingCommands } from './watching-commands.ts';
 
 /**
  * Runs one command line and resolves with the exit code. Commands are loaded when they are run, so that starting the
@@ -72,61 +75,24 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
       done(await check({ file, serverCommand, flags: merged(flags), terminal }));
     });
 
-  addOptions(program.command('status').description('show the servers of the running gateway, or all about one'))
-    .addOption(CONFIG_OPTION)
-    .argument('[server]', 'only this server, with all that is known of it; or a configuration file')
-    .action(async (word: string | undefined, flags: GatewayFlags) => {
-      const { status } = await import('./status.ts');
-      done(await status({ file: flags.config, serverCommand, flags: merged(flags), terminal, word }));
-    });
+  const parts: CommandParts = {
+    command: (name, description, parent = program) =>
+      addOptions(parent.command(name).description(description)).addOption(CONFIG_OPTION),
+    input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
+    done,
+  };
+  addWatchingCommands(parts);
+  addNodeCommands(parts);
 
-  addOptions(program.command('logs').description('show what servers wrote to standard error, and what became of them'))
-    .addOption(CONFIG_OPTION)
-    .addOption(new Option('-f, --follow', 'go on with what comes, through restarts; Ctrl-C ends it'))
-    .addOption(new Option('-n, --lines <number>', 'so many that are there already').default(100).argParser(lines))
-    .argument('[server]', 'only of this server')
-    .action(
-      async (
-        server: string | undefined,
-        flags: GatewayFlags & { readonly follow?: boolean; readonly lines: number },
-      ) => {
-        const { logs } = await import('./logs.ts');
-        const { follow = false, lines: count } = flags;
-        const input = { file: flags.config, serverCommand, flags: merged(flags), terminal };
-        done(await logs({ ...input, server, follow, lines: count }));
-      },
-    );
-
-  addOptions(program.command('nodes').description('show the nodes of the cluster'))
-    .addOption(CONFIG_OPTION)
-    .action(async (flags: GatewayFlags) => {
-      const { nodes } = await import('./nodes.ts');
-      done(await nodes({ file: flags.config, serverCommand, flags: merged(flags), terminal }));
-    });
-
-  addOptions(program.command('drain').description('have a node of the cluster finish what it does, hand over and end'))
-    .addOption(CONFIG_OPTION)
-    .argument('[node]', 'its name (default: the node that runs here)')
-    .action(async (node: string | undefined, flags: GatewayFlags) => {
-      const { drain } = await import('./nodes.ts');
-      done(await drain({ file: flags.config, serverCommand, flags: merged(flags), terminal, node }));
-    });
-
-  addOptions(program.command('tools').description('list tools as TypeScript-like signatures'))
-    .addOption(CONFIG_OPTION)
+  parts
+    .command('tools', 'list tools as TypeScript-like signatures')
     .argument('[server]', 'only the tools of this server')
     .action(async (server: string | undefined, flags: GatewayFlags) => {
       const { tools } = await import('./tools.ts');
-      done(await tools({ file: flags.config, serverCommand, flags: merged(flags), terminal, server }));
+      done(await tools({ ...parts.input(flags), server }));
     });
 
-  addDriftCommands(program, {
-    terminal,
-    serverCommand,
-    merged,
-    done,
-    addOptions: (command) => addOptions(command).addOption(CONFIG_OPTION),
-  });
+  addDriftCommands(parts);
 
   addOptions(program.command('call').description('call a tool and print its result'), false)
     .addOption(CONFIG_OPTION)
@@ -135,23 +101,12 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .argument('[key=value...]', 'arguments; key:=json takes JSON')
     .action(async (tool: string, words: string[], flags: Omit<GatewayFlags, 'json'> & { json?: boolean | string }) => {
       const { call } = await import('./call.ts');
-      done(
-        await call({
-          file: flags.config,
-          serverCommand,
-          flags: { ...merged(flags), json: flags.json !== undefined },
-          terminal,
-          tool,
-          words,
-          argumentsJson: typeof flags.json === 'string' ? flags.json : null,
-        }),
-      );
+      const { json, ...others } = flags;
+      const input = parts.input({ ...others, json: json !== undefined });
+      done(await call({ ...input, tool, words, argumentsJson: typeof json === 'string' ? json : null }));
     });
-  addServerCommands({
-    command: (name, description) => addOptions(program.command(name).description(description)),
-    input: (flags) => ({ file: flags.config, serverCommand, flags: merged(flags), terminal }),
-    done,
-  });
+
+  addServerCommands(parts);
   return program;
 }
 

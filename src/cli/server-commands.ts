@@ -1,7 +1,6 @@
-import { type Command, Option } from 'commander';
-import type { CommandInput } from './command-input.ts';
-import type { ExitCode } from './exit-code.ts';
-import { CONFIG_OPTION, type GatewayFlags } from './flags.ts';
+import { Option } from 'commander';
+import type { CommandParts } from './command-parts.ts';
+import type { GatewayFlags } from './flags.ts';
 import type { ServerFlags } from './server-flags.ts';
 
 interface AddFlags extends GatewayFlags, ServerFlags {
@@ -9,13 +8,6 @@ interface AddFlags extends GatewayFlags, ServerFlags {
   readonly ttl?: string;
   readonly session?: string;
   readonly wait: boolean;
-}
-
-export interface CommandParts {
-  /** Makes a command with the options that all have. */
-  command(name: string, description: string): Command;
-  input(flags: GatewayFlags): CommandInput;
-  done(code: ExitCode): void;
 }
 
 const CHANGES = {
@@ -28,7 +20,6 @@ const CHANGES = {
 /** The commands that change which servers run. */
 export function addServerCommands({ command, input, done }: CommandParts): void {
   command('add', 'add a server, for good or for a while: trunkline add <name> <url>, or <name> -- command …')
-    .addOption(CONFIG_OPTION)
     .addOption(
       new Option('-t, --transport <type>', 'how it is reached; found out where it is left out').choices([
         'stdio',
@@ -73,7 +64,6 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
     });
   for (const [change, description] of Object.entries(CHANGES) as [keyof typeof CHANGES, string][]) {
     command(change, description)
-      .addOption(CONFIG_OPTION)
       .argument('<server>', 'its name')
       .action(async (name: string, flags: GatewayFlags) => {
         const { changeServer } = await import('./change-servers.ts');
@@ -81,7 +71,6 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
       });
   }
   command('restore', 'go back to the last good snapshot of what was decided at run time, when that is damaged')
-    .addOption(CONFIG_OPTION)
     .addOption(new Option('--empty', 'begin without it instead'))
     .action(async (flags: GatewayFlags & { readonly empty?: boolean }) => {
       const { restore } = await import('./restore.ts');
