@@ -22,16 +22,6 @@ export function subjectWord(text: string): string {
   return word;
 }
 
-/** The text of such a word; null for what is none. */
-export function wordText(word: string): string | null {
-  if (!/^(?:[A-Za-z0-9_-]|=[0-9A-F]{2})+$/.test(word)) return null;
-  const bytes = Buffer.from(
-    word.replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-    'latin1',
-  );
-  return bytes.toString();
-}
-
 const PLAIN = /^[A-Za-z0-9_-]+$/;
 
 /** Whether a subject that was subscribed to takes in this one. */

@@ -19,8 +19,6 @@ import { bodyField, errorCode } from './identifiers.ts';
 import { refusalOf } from './transport/http-refusal.ts';
 import type { Transport } from './transport/transport.ts';
 
-/** How long a server may be silent on `server/discover` before it is asked in the old way as well. */
-export const PROBE_SILENCE_MS = 5_000;
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
 const MODERN_ERRORS: ReadonlySet<number> = new Set([-32020, -32021, -32022]);
 const MAX_TRANSPORTS = 4;
