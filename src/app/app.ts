@@ -9,6 +9,7 @@ import type { Reload } from '../registry/config-follower.ts';
 import { ConfigFollower } from '../registry/config-follower.ts';
 import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
+import { TruthFollower } from '../registry/truth-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { controlPlane } from './plane.ts';
@@ -42,6 +43,8 @@ export class App {
   readonly rooms: Rooms;
   readonly #follower: ConfigFollower;
   readonly #reconciler: Reconciler;
+  /** Null where no other node writes to the truth. */
+  readonly #truthFollower: TruthFollower | null;
   readonly #startedAt = new Date();
   #mcp: Listener | null = null;
   #control: Listener | null = null;
@@ -78,6 +81,7 @@ export class App {
       ],
       repair: () => rooms.upstreams.reconcile(),
     });
+    this.#truthFollower = rooms.truthShared ? new TruthFollower({ ...rooms, changed: () => this.#readShared() }) : null;
     if (!rooms.options.follow) this.#follower.unwatch();
     this.rooms.registry.onChange((change) => this.#apply(change));
     const { cluster, gateway } = rooms;
@@ -179,6 +183,7 @@ export class App {
       this.#public = openPublicSubjects(this.rooms);
     }
     this.#reconciler.start();
+    this.#truthFollower?.start();
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -197,7 +202,9 @@ export class App {
   }
 
   readiness(): Readiness {
-    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? null;
+    const unread = this.#truthFollower?.problem ?? null;
+    const store = unread === null ? null : `the store of the cluster cannot be read: ${unread}`;
+    const reason = this.#stopping ?? this.rooms.cluster?.notReady ?? store;
     return { ready: reason === null, reason: reason ?? '' };
   }
 
@@ -250,6 +257,7 @@ export class App {
     this.failReadiness('stopping');
     this.#follower.close();
     this.#reconciler.close();
+    this.#truthFollower?.close();
     const { rooms } = this;
     void this.#public?.close();
     rooms.gateway.close();
@@ -270,6 +278,14 @@ export class App {
 
   async #readStore(): Promise<void> {
     if (await this.rooms.runTime.refresh()) this.#follower.overlaid();
+  }
+
+  /** Another node has written. */
+  async #readShared(): Promise<void> {
+    const { pins, gateway } = this.rooms;
+    await this.#readStore();
+    await pins.reload();
+    gateway.drift?.pinsChanged();
   }
 
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */

@@ -14,6 +14,8 @@ import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
 import { truthPath } from './truth-path.ts';
 
+/** Pins are there too: without them nothing may be trusted anew, so that no node starts without its store. */
+const REACH = 'see that the database can be reached and used, and start again';
 const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
 
 export type OpenResult =
@@ -38,6 +40,10 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   } catch (error) {
     folder?.release();
     if (error instanceof TruthError) {
+      if (state.cluster?.store != null && options.state !== 'none') {
+        const { message } = error;
+        return { ok: false, problem: { kind: 'truth', file: 'cluster.store', message, remedy: REACH } };
+      }
       const file = truthPath(options, state);
       return { ok: false, problem: { kind: 'truth', file, message: `${file}: ${error.message}`, remedy: RESTORE } };
     }

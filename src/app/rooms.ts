@@ -35,6 +35,7 @@ import type { ClusterConnection } from './cluster-connection.ts';
 import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
+import { openTruth } from './open-truth.ts';
 import { Operator } from './operator.ts';
 import { acrossNodes, sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
@@ -58,6 +59,9 @@ export interface Rooms {
   readonly records: SessionRecords;
   /** What was decided at run time. */
   readonly truth: Truth;
+  /** Other nodes write to it too. */
+  readonly truthShared: boolean;
+  readonly pins: PinBook;
   readonly runTime: RunTimeServers;
   /** The servers of this node. */
   readonly upstreams: UpstreamSet;
@@ -102,6 +106,7 @@ export async function buildRooms(
     env,
     folder: options.load.cwd,
     refusal: opened.refusal,
+    shared: opened.shared,
     current: () => registry.state,
   });
   await runTime.refresh();
@@ -232,6 +237,8 @@ export async function buildRooms(
     authenticator,
     records,
     truth,
+    truthShared: opened.shared,
+    pins,
     runTime,
     upstreams,
     cluster,

@@ -3,10 +3,10 @@ import { systemClock } from '../model/clock.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-servers.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
-import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import { type Restored, restoreTruth, TruthUnusable } from '../store/truth/truth-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenProblem } from './open-problem.ts';
+import { openTruth } from './open-truth.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -27,7 +27,7 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
   if (!taken.ok) return taken;
   const { folder, state } = taken;
   try {
-    const truth = new SqliteTruth({ path: folder.file('truth.db'), clock: systemClock, logger });
+    const { truth, refusal } = openTruth({ state: 'data', load }, state, systemClock, logger);
     const { cwd, env } = load;
     let desired = state;
     const stored = new StoredServers(truth);
@@ -37,6 +37,7 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
       logger,
       env,
       folder: cwd,
+      refusal,
       current: () => desired,
     });
     const overlay = (): void => {

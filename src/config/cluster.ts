@@ -65,6 +65,7 @@ class ClusterReader {
       credentials: this.#credentials(addresses),
       tls: this.#tls(),
       onBusLoss: this.#text('onBusLoss') === 'serve' ? 'serve' : 'fence',
+      store: this.#store(),
       publicSubjects: this.#root !== null && flag(this.#root, 'publicSubjects'),
       publicPrincipal,
     };
@@ -135,6 +136,18 @@ class ClusterReader {
     return found[0] ?? null;
   }
 
+  #store(): Secret | null {
+    const address = this.#text('store');
+    if (address === null) return null;
+    if (!isDatabase(address)) {
+      this.#error('TL1704', 'store', `cluster.store: ${JSON.stringify(masked(address))} is no address of PostgreSQL`);
+      return null;
+    }
+    const { password } = new URL(address);
+    if (password !== '') this.secrets.add(decodeURIComponent(password));
+    return this.#kept(address);
+  }
+
   #tls(): ClusterSettings['tls'] {
     const node = this.#root === null ? undefined : child(this.#root, 'tls');
     if (node?.kind !== 'object') return null;
@@ -190,6 +203,10 @@ function isNatsAddress(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname, pathname, search } = new URL(text);
   return /^(?:nats|tls):$/.test(protocol) && hostname !== '' && /^\/?$/.test(pathname) && search === '';
+}
+
+function isDatabase(text: string): boolean {
+  return URL.canParse(text) && /^postgres(?:ql)?:$/.test(new URL(text).protocol) && new URL(text).hostname !== '';
 }
 
 function masked(address: string): string {

@@ -283,6 +283,8 @@ interface ConfigCluster {
   readonly tls?: ConfigClusterTls | undefined;
   /** What a node does with what only one may own, while it does not reach NATS: refuse calls to it, or go on with what it owns already, at the risk that another node does the same. */
   readonly onBusLoss?: 'fence' | 'serve' | undefined;
+  /** Where the nodes keep what is decided at run time (servers added, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused. */
+  readonly store?: string | undefined;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs on NATS. */
   readonly publicSubjects?: boolean | undefined;
   /** The agent that programs are there who show no key; without it they are refused. */

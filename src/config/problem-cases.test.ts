@@ -135,6 +135,10 @@ const CASES: readonly Case[] = [
     'TL1703',
     '"cluster": { "nats": "tls://nats:4222", "secret": "0123456789abcdef0123456789abcdef", "publicPrincipal": "ann" }',
   ),
+  top(
+    'TL1704',
+    '"cluster": { "nats": "tls://nats:4222", "secret": "0123456789abcdef0123456789abcdef", "store": "mysql://u:geheim@db/x" }',
+  ),
 ];
 
 const GOLDEN = join(import.meta.dirname, '../../test/fixtures/config/problems.golden.txt');

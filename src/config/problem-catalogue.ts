@@ -77,6 +77,7 @@ export const PROBLEMS = {
     'write nats://host:4222, and one of user and password, token, nkey, or credentials',
   ),
   TL1703: entry('The caller of public subjects is no agent.', 'name one of "agents"'),
+  TL1704: entry('The store of a cluster has no usable address.', 'write postgresql://user:password@host:5432/database'),
 } as const satisfies Record<`TL${number}`, ProblemEntry>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

@@ -203,6 +203,13 @@ const settingsShape = {
         .describe(
           'What a node does with what only one may own, while it does not reach NATS: refuse calls to it, or go on with what it owns already, at the risk that another node does the same.',
         ),
+      store: z
+        .string()
+        .min(1)
+        .optional()
+        .describe(
+          'Where the nodes keep what is decided at run time (servers added, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused.',
+        ),
       publicSubjects: z
         .boolean()
         .default(false)

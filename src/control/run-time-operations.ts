@@ -23,6 +23,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
   too_many: 429,
   no_such_session: 404,
   disabled_by_definition: 409,
+  no_shared_store: 409,
   store_full: 507,
   outcome_unknown: 503,
   store_unavailable: 503,
@@ -30,7 +31,7 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
 
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
-  409: 'The name is taken, the server is not one added at run time, or somebody else has changed it meanwhile.',
+  409: 'The name is taken, the server is not one added at run time, somebody else has changed it meanwhile, or the nodes of the cluster share no store.',
   413: 'The definition is too large.',
   415: 'The body is not application/json.',
   422: 'The definition is not good; `problems` says everything that is wrong, as of a file.',

@@ -12,6 +12,8 @@ export interface ClusterSettings {
   readonly tls: NatsTls | null;
   /** What becomes of what only this node may own, while NATS cannot be reached: refused, or served at the risk of two owners. */
   readonly onBusLoss: 'fence' | 'serve';
+  /** `postgresql://…`, where the nodes keep what is decided at run time; null: such changes are refused. */
+  readonly store: Secret | null;
   /** Serve `mcp.{name}.execute` and `mcp.{name}.list-tools` to other programs. */
   readonly publicSubjects: boolean;
   /** The agent that callers on those subjects are who show no key; null: they are refused. */

@@ -77,6 +77,11 @@ export class PinBook implements Pins {
     this.#logger = logger;
   }
 
+  /** Another node may have decided something. Rejects where that cannot be read; what was known holds then. */
+  reload(): Promise<void> {
+    return this.#alone(() => this.#load());
+  }
+
   get problem(): string | null {
     return this.#problem;
   }

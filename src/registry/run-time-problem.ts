@@ -17,6 +17,8 @@ export type RunTimeCode =
   | 'too_many'
   | 'no_such_session'
   | 'disabled_by_definition'
+  /** The nodes of this cluster share no store that would keep it. */
+  | 'no_shared_store'
   /** The disk takes nothing. */
   | 'store_full'
   /** The store broke off in the middle: whether the change was made could not be found out. */

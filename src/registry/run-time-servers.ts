@@ -19,6 +19,10 @@ export interface RunTimeServersDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Folder of definitions that name none. */
   readonly folder: string;
+  /** Why nothing durable can be changed here; null or absent where it can. */
+  readonly refusal?: string | null;
+  /** Others write to the store too: what they wrote is read before every change. */
+  readonly shared?: boolean;
   /** The desired state in force. */
   readonly current: () => DesiredState;
 }
@@ -120,24 +124,13 @@ export class RunTimeServers {
 
   /** Reads the store anew. True when something else is desired. Rejects with TruthError, and changes nothing then. */
   refresh(): Promise<boolean> {
-    return this.#exclusively(async () => {
-      const desire = await this.#deps.stored.read();
-      // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
-      if (desire.revision < this.#revision) {
-        throw new TruthError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
-      }
-      const before = this.#fingerprint();
-      await this.#definitions.follow(desire);
-      this.#suspended = desire.suspended;
-      this.#revision = desire.revision;
-      return this.#fingerprint() !== before;
-    });
+    return this.#exclusively(() => this.#follow());
   }
 
   /** Rejects with RunTimeProblem; so do all that follow. */
   add(definition: Definition, caller: Caller, lifetime: Lifetime | null = null): Promise<Written> {
     this.#adding++;
-    const added = this.#exclusively(async () => {
+    const added = this.#changing(async () => {
       const { text, folder, result } = await this.#readGood(definition, caller);
       const { server, warnings } = result;
       this.#refuseTaken(server.name);
@@ -166,7 +159,7 @@ export class RunTimeServers {
 
   /** `revision`: refused where it is another by now. */
   change(name: string, definition: Definition, caller: Caller, revision: number | null = null): Promise<Written> {
-    return this.#exclusively(async () => {
+    return this.#changing(async () => {
       const temporary = this.#temporary.get(name);
       const entry = temporary === undefined ? this.#entry(name, revision) : null;
       const { text, folder, result } = await this.#readGood({ ...definition, name }, caller);
@@ -185,7 +178,7 @@ export class RunTimeServers {
   }
 
   remove(name: string, revision: number | null = null): Promise<void> {
-    return this.#exclusively(async () => {
+    return this.#changing(async () => {
       if (!this.#temporary.delete(name)) {
         const { stored } = this.#entry(name, revision);
         // The suspension is of the name: a file's server that hid this one goes on being suspended.
@@ -201,7 +194,7 @@ export class RunTimeServers {
 
   /** Until `resume`, over restarts; servers of files too. */
   suspend(name: string): Promise<void> {
-    return this.#exclusively(async () => {
+    return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
       if (!this.#known(name)) throw noServer(name);
       if (temporary !== undefined) this.#temporary.set(name, temporary.server, temporary, true);
@@ -220,7 +213,7 @@ export class RunTimeServers {
 
   /** Also of a server that is no longer there: it begins anew when it comes back. */
   resume(name: string): Promise<void> {
-    return this.#exclusively(async () => {
+    return this.#changing(async () => {
       const temporary = this.#temporaryInForce(name);
       if (!this.#known(name) && !this.#suspended.has(name)) throw noServer(name);
       if (temporary !== undefined) this.#temporary.set(name, temporary.server, temporary, false);
@@ -320,8 +313,10 @@ export class RunTimeServers {
   }
 
   async #store(change: (store: StoredServers) => Promise<Applied>): Promise<Applied> {
+    const { stored, refusal = null } = this.#deps;
+    if (refusal !== null) throw new RunTimeProblem('no_shared_store', refusal);
     try {
-      return await change(this.#deps.stored);
+      return await change(stored);
     } catch (error) {
       throw storeProblem(error);
     }
@@ -347,6 +342,32 @@ export class RunTimeServers {
       problems.length,
     ]);
     return JSON.stringify([this.#revision, entries, [...this.#suspended]]);
+  }
+
+  async #follow(): Promise<boolean> {
+    const desire = await this.#deps.stored.read();
+    // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
+    if (desire.revision < this.#revision) {
+      throw new TruthError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
+    }
+    const before = this.#fingerprint();
+    await this.#definitions.follow(desire);
+    this.#suspended = desire.suspended;
+    this.#revision = desire.revision;
+    return this.#fingerprint() !== before;
+  }
+
+  /** A change, to what the store has by now. */
+  #changing<T>(task: () => Promise<T>): Promise<T> {
+    return this.#exclusively(async () => {
+      if (this.#deps.shared === true) {
+        const changed = await this.#follow().catch((error: unknown) => {
+          throw storeProblem(error);
+        });
+        if (changed) this.#onChange();
+      }
+      return task();
+    });
   }
 
   #exclusively<T>(task: () => Promise<T>): Promise<T> {

@@ -100,6 +100,15 @@ export class Drift {
     for (const server of known) this.#takeUp(server);
   }
 
+  /** What was approved or blocked was changed elsewhere, and has been read: whoever is offered something else is told. */
+  pinsChanged(): void {
+    const catalogs = this.#deps.upstreams.servers().flatMap(({ name }) => [...this.#offered.catalogs(name)]);
+    const before = catalogs.map((catalog) => this.guards.view(catalog));
+    this.guards.invalidate();
+    const changed = catalogs.filter((catalog, i) => this.guards.view(catalog) !== before[i]);
+    for (const server of new Set(changed.map((catalog) => catalog.server))) this.#deps.redefined(server, PINNED_KINDS);
+  }
+
   report(server: string): Promise<DriftReport> {
     return this.#reports.report(server);
   }

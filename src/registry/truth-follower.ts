@@ -1,0 +1,62 @@
+import type { Clock } from '../model/clock.ts';
+import type { Truth } from '../store/truth/truth.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** Within 3 s every node has what one of them wrote, whatever hint was lost. */
+const EVERY_MS = 2_000;
+
+export interface TruthFollowerDeps {
+  readonly truth: Truth;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Somebody has written: read anew. Rejects where that fails, and is called again then. */
+  readonly changed: () => Promise<void>;
+}
+
+/** Looks every two seconds whether another node has written to the truth that they share. */
+export class TruthFollower {
+  readonly #deps: TruthFollowerDeps;
+  #revision = -1;
+  #problem: string | null = null;
+  #cancel: () => void = () => {};
+  #closed = false;
+
+  constructor(deps: TruthFollowerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Why the store could not be read the last time; null while it can. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  start(): void {
+    this.#later();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancel();
+  }
+
+  #later(): void {
+    if (!this.#closed)
+      this.#cancel = this.#deps.clock.after(EVERY_MS, () => void this.#look().then(() => this.#later()));
+  }
+
+  async #look(): Promise<void> {
+    const { truth, changed, logger } = this.#deps;
+    try {
+      const { revision } = await truth.read([]);
+      if (revision !== this.#revision) await changed();
+      this.#revision = revision;
+      if (this.#problem !== null) logger.info('store_reached_again', {});
+      this.#problem = null;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#problem === null)
+        logger.error('store_not_reached', { reason, effect: 'what was desired before holds' });
+      this.#problem = reason;
+    }
+  }
+}

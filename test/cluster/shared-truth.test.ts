@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { callable, onCluster } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { PostgresServer } from '../support/postgres-server.ts';
+import { RunTimeClient } from '../support/run-time-client.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
+
+async function knows(node: NodeProcess, server: string): Promise<boolean> {
+  const { servers } = await node.control<{ servers: { name: string; state: string }[] }>('/api/v1/servers');
+  return servers.some(({ name }) => name === server);
+}
+
+test('check:A2 what one node adds, suspends and removes, every node does, over restarts of nodes and database', () =>
+  cluster(async (nodes) => {
+    await using database = await PostgresServer.start();
+    const store = { cluster: { store: database.url } };
+    const a = await nodes.node('a', {}, store);
+    const b = await nodes.node('b', {}, store);
+    const operator = new RunTimeClient(a.gateway);
+    const added = await operator.add('counter', counterServer());
+    assert.equal(added.status, 201, added.text);
+    await callable(b, 'counter');
+    const client = await WireClient.open(b.mcpUrl);
+    await until(async () => (await client.toolNames()).includes('counter__count'), 'its tools at the other node');
+    assert.equal(await client.callText('counter__count'), '1');
+
+    const state = async (node: NodeProcess) => (await node.control<{ state: string }>('/api/v1/servers/counter')).state;
+    assert.equal((await new RunTimeClient(b.gateway).suspend('counter')).status, 200);
+    for (const node of [a, b])
+      await until(async () => (await state(node)) === 'suspended', 'it is suspended everywhere');
+
+    // The database is away: nothing is acknowledged, what was desired holds, and nobody is sent here.
+    await database.kill();
+    const refused = await operator.add('other', counterServer());
+    assert.equal(refused.status, 503, refused.text);
+    await until(async () => !(await a.ready()), 'the node to say that it cannot read its store');
+    assert.equal(await state(a), 'suspended');
+    await database.run();
+    await until(() => a.ready(), 'the node to be ready again');
+
+    // A node that was away finds what was decided meanwhile.
+    b.kill('SIGKILL');
+    await b.exited;
+    assert.equal((await operator.resume('counter')).status, 200);
+    const c = await nodes.node('c', {}, store);
+    await callable(c, 'counter');
+    assert.equal((await operator.remove('counter')).status, 200);
+    for (const node of [a, c]) await until(async () => !(await knows(node, 'counter')), 'it is gone everywhere');
+  }));
+
+test('a cluster without a store refuses what would be lost, says what to do, and takes what is for a time', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { mine: counterServer() });
+    const operator = new RunTimeClient(a.gateway);
+    for (const reply of [await operator.add('counter', counterServer()), await operator.suspend('mine')]) {
+      assert.equal(reply.status, 409, reply.text);
+      assert.match(reply.text, /no_shared_store/);
+      assert.match(reply.text, /cluster\.store/);
+    }
+    assert.equal(await knows(a, 'counter'), false);
+    const temporary = await operator.add('counter', counterServer(), '?ttlMs=600000');
+    assert.equal(temporary.status, 201, temporary.text);
+    await callable(a, 'counter');
+  }));
