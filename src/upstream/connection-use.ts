@@ -1,7 +1,9 @@
 import type { Clock } from '../model/clock.ts';
+import type { Message } from '../model/message.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import type { Pending } from './pending.ts';
+import { RunningTasks } from './running-tasks.ts';
 
 /** Watched resources that are told apart on one connection; beyond them it counts as watching till it ends. */
 const MAX_WATCHED = 4_096;
@@ -18,6 +20,7 @@ export class ConnectionUse {
   /** Monotonic time of the last request, or of its end. */
   lastUsedAt: number;
   #watched: Set<string> | null = null;
+  #tasks: RunningTasks | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -29,18 +32,34 @@ export class ConnectionUse {
     return this.#watched !== null && this.#watched.size > 0;
   }
 
+  /** A task that was begun over it runs: who polls now and then, or waits to be told, has nothing in flight. */
+  get working(): boolean {
+    return this.#tasks?.any === true;
+  }
+
   sent(): void {
     this.requests++;
     this.lastUsedAt = this.#clock.now();
   }
 
-  answered({ exchange, method, request }: Pending, ok: boolean): void {
+  answered({ exchange, method, request }: Pending, answer: Message): void {
     if (exchange === null) return;
+    const ok = answer.kind === 'result';
     this.consecutiveErrors = 0;
     this.lastUsedAt = this.#clock.now();
-    if (!ok || request === null || !method.startsWith('resources/')) return;
+    if (ok && exchange.beginsTask === true) (this.#tasks ??= new RunningTasks(this.#clock)).begun(answer);
+    if (request === null) return;
+    if (this.#tasks !== null && method.startsWith('tasks/')) this.#tasks.answered(method, request, answer);
+    if (!ok || !method.startsWith('resources/')) return;
     if (method === 'resources/subscribe') this.#watch(uriOf(request));
     else if (method === 'resources/unsubscribe') this.#watched?.delete(uriOf(request));
+  }
+
+  /** The server said this without being asked. */
+  told(notification: Message): void {
+    if (this.#tasks === null || !notification.method.startsWith('notifications/tasks')) return;
+    this.#tasks.told(notification);
+    this.lastUsedAt = this.#clock.now();
   }
 
   failed({ exchange }: Pending, message: string): void {

@@ -110,9 +110,9 @@ export class Connection implements Carrier, TransportReceiver {
     return this.#pending.load;
   }
 
-  /** Nobody would miss it while it is not (S1.7): calls, questions of the server's, resources that are watched. */
+  /** Nobody would miss it while it is not (S1.7): calls, tasks, questions of the server's, resources that are watched. */
   get busy(): boolean {
-    return this.inFlight > 0 || this.#messages.asking || this.#use.watching;
+    return this.inFlight > 0 || this.#messages.asking || this.#use.watching || this.#use.working;
   }
 
   get use(): Readonly<ConnectionUse> {
@@ -320,7 +320,10 @@ export class Connection implements Carrier, TransportReceiver {
     const message = scanMessage(bytes, this.#era, 'relaxed');
     if (isScanFailure(message)) this.#malformed(stream, message.reason);
     else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
-    else this.#messages.take(message, stream);
+    else {
+      if (message.kind === 'notification') this.#use.told(message);
+      this.#messages.take(message, stream);
+    }
   }
 
   #answered(message: Message, stream: number): void {
@@ -335,7 +338,7 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#pending.remove(id);
     this.#timeouts = 0;
-    this.#use.answered(pending, message.kind === 'result');
+    this.#use.answered(pending, message);
     if (pending.token !== null) this.#messages.answered(id, pending);
     pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
   }

@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import {
+  Refusal,
   ScriptedServer,
+  type ScriptedTransport,
   SILENCE,
   statefulScript,
   statefulServer,
@@ -106,6 +108,53 @@ test('S1.7 check:C8 a busy connection is never swept: calls, questions of the se
   assert.deepEqual([calling.state, watching.state], ['open', 'open'], 'idle time begins with the end of the use');
   await bench.clock.advance(7 * MINUTE);
   assert.deepEqual([calling.state, watching.state, asking.state], ['closed', 'closed', 'open']);
+});
+
+test('S1.7 check:C8 while a task runs its process is neither swept nor put to sleep, though nothing is in flight', async () => {
+  const answers = statefulServer();
+  const task = (status: string, ttl: number | null = null) => ({ taskId: 't', status, ttl });
+  const begun = async (ttl: number | null = null) => {
+    const bench = new UpstreamBench({ maxProcesses: 1 });
+    const script = new ScriptedServer({
+      ...answers,
+      'tools/call': (params, link, id) => {
+        return params['task'] === undefined ? answers['tools/call']!(params, link, id) : { task: task('working', ttl) };
+      },
+      'tasks/get': () => task('completed'),
+      'tasks/result': () => ({ content: [] }),
+      'tasks/cancel': () => new Refusal(-32602, 'there is no such task'),
+    });
+    await bench.run([serverOf('a'), script]);
+    const exchange = toolCall(clientOf('tasks'), '{"name":"echo","task":{}}');
+    answerText(await bench.call('a', Object.assign(exchange, { beginsTask: true })));
+    const [link] = script.links;
+    return { bench, link: link! };
+  };
+  const about = (method: string) =>
+    new TestExchange(clientOf('tasks'), request(method, '"r"', '{"taskId":"t"}', 'stateful'));
+  const ends: Record<string, (bench: UpstreamBench, link: ScriptedTransport) => unknown> = {
+    'asked after': async (bench) => answerText(await bench.call('a', about('tasks/get'))),
+    'its result given': async (bench) => answerText(await bench.call('a', about('tasks/result'))),
+    'not known any more': async (bench) => answerText(await bench.call('a', about('tasks/cancel'))),
+    'told of': (_bench, link) =>
+      link.deliver({ jsonrpc: '2.0', method: 'notifications/tasks/status', params: task('failed') }),
+  };
+  for (const [how, end] of Object.entries(ends)) {
+    const { bench, link } = await begun();
+    await bench.clock.advance(61 * MINUTE);
+    assert.equal(failureOf(await bench.call('a', toolCall(clientOf('other')))).code, 'OVERLOADED', how);
+    assert.equal(link.state, 'open', how);
+    await end(bench, link);
+    await bench.clock.advance(29 * MINUTE);
+    assert.equal(link.state, 'open', how);
+    await bench.clock.advance(7 * MINUTE);
+    assert.equal(link.state, 'closed', how);
+  }
+  const { bench, link } = await begun(40 * MINUTE);
+  await bench.clock.advance(39 * MINUTE);
+  assert.equal(link.state, 'open');
+  await bench.clock.advance(7 * MINUTE);
+  assert.equal(link.state, 'closed', 'its server keeps it no longer');
 });
 
 test('S1.7 what everybody shares is not one session’s to lose: it stays, however idle', async () => {
