@@ -34,9 +34,15 @@ export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[
   else if (transport.type !== 'memory' && !isPublicUrl(transport.url)) {
     needs.push({ kind: 'address', host: new URL(transport.url).hostname });
   }
-  for (const { key } of node.members) if (READING_KEYS.has(key)) needs.push({ kind: 'reads', what: key });
-  if (refers(node)) needs.push({ kind: 'reads', what: '${…}' });
-  return needs;
+  return [...needs, ...readsOf(node)];
+}
+
+/** What of the gateway the definition reads; known before any of it is read. */
+export function readsOf(node: ObjectNode): readonly Need[] {
+  const reads: Need[] = [];
+  for (const { key } of node.members) if (READING_KEYS.has(key)) reads.push({ kind: 'reads', what: key });
+  if (refers(node)) reads.push({ kind: 'reads', what: '${…}' });
+  return reads;
 }
 
 function refers(node: Node): boolean {

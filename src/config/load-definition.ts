@@ -1,6 +1,6 @@
 import type { Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
-import { type Need, needsOf } from './definition-needs.ts';
+import { type Need, needsOf, readsOf } from './definition-needs.ts';
 import { answerInputs } from './inputs.ts';
 import { maskByPattern, maskSecrets } from './mask-secrets.ts';
 import { isString, member, type ObjectNode } from './node.ts';
@@ -20,6 +20,8 @@ export interface DefinitionText {
   /** Folder that relative paths start from. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Hears what of the gateway it reads before any of that is read. What it throws ends the reading. */
+  readonly mayRead?: (reads: readonly Need[]) => void;
 }
 
 interface Findings {
@@ -39,7 +41,7 @@ export const RUN_TIME = '<run time>';
  * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and
  * places, these as lines and columns of the text. Nobody is asked for `${input:…}`: `TRUNKLINE_INPUT_…` answers.
  */
-export async function loadDefinition({ text, name, folder, env }: DefinitionText): Promise<DefinitionResult> {
+export async function loadDefinition({ text, name, folder, env, mayRead }: DefinitionText): Promise<DefinitionResult> {
   const problems = new Problems();
   const source = new Source(RUN_TIME, text);
   const secrets = new Set<string>();
@@ -49,6 +51,7 @@ export async function loadDefinition({ text, name, folder, env }: DefinitionText
   maskSecrets(source, root);
   const named = nameIn(root, name, source, problems);
   if (named === null) return failed(problems, secrets);
+  mayRead?.(readsOf(root));
   const context = readingContext({
     source,
     problems,

@@ -234,3 +234,17 @@ test('what is decided about a file’s server does not depend on one of the same
   await servers.refresh();
   assert.equal(server('hidden')?.enabled, false);
 });
+
+test('without the right to read files and variables nobody learns from a refusal what is in them, or whether they are there', async () => {
+  const { servers } = await rig({ SET: 'x' });
+  const definitions = [
+    { ...url, headers: { 'x-a': '${SET}' } },
+    { ...url, headers: { 'x-a': '${NOT_SET}' } },
+    { ...url, headers: { 'x-a': '${file:/nowhere/at/all}' } },
+    { command: 'x', envFile: import.meta.filename },
+  ];
+  for (const definition of definitions) {
+    await assert.rejects(servers.add(text('one', definition), PLAIN), { code: 'exec_required', problems: [] });
+  }
+  await assert.rejects(servers.add(text('one', definitions[1]!), EXEC), { code: 'definition_invalid' });
+});

@@ -1,3 +1,4 @@
+import type { Need } from '../config/definition-needs.ts';
 import type { DefinitionResult } from '../config/load-definition.ts';
 import { type ConfigProblem, renderProblem } from '../config/problem.ts';
 import type { Clock } from '../model/clock.ts';
@@ -287,12 +288,14 @@ export class RunTimeServers {
       throw new RunTimeProblem('definition_too_large', `a definition has at most ${MAX_TEXT_BYTES / 1024} KiB`);
     }
     const folder = given ?? this.#deps.folder;
-    const result = await this.#definitions.read({ text, folder }, name);
+    const allowed = (needs: readonly Need[]) => refuseBeyondRights(needs, caller, this.#deps.current().allowedCommands);
+    // Before that, what is wrong with the definition would tell what stands in files and variables.
+    const result = await this.#definitions.read({ text, folder }, name, allowed);
     if (!result.ok) {
       const message = result.problems.map(({ message: told }) => told).join('; ');
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
     }
-    refuseBeyondRights(result.needs, caller, this.#deps.current().allowedCommands);
+    allowed(result.needs);
     for (const warning of result.warnings) {
       this.#deps.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
     }

@@ -1,3 +1,4 @@
+import type { Need } from '../config/definition-needs.ts';
 import { type DefinitionResult, loadDefinition } from '../config/load-definition.ts';
 import type { ConfigProblem } from '../config/problem.ts';
 import type { Server } from '../model/server.ts';
@@ -32,8 +33,13 @@ export class StoredDefinitions {
     return this.#entries;
   }
 
-  async read({ text, folder }: Pick<StoredServer, 'text' | 'folder'>, name: string | null): Promise<DefinitionResult> {
-    const result = await loadDefinition({ text, name, folder, env: this.#env });
+  /** `mayRead` as of `loadDefinition`. */
+  async read(
+    { text, folder }: Pick<StoredServer, 'text' | 'folder'>,
+    name: string | null,
+    mayRead: (reads: readonly Need[]) => void = () => {},
+  ): Promise<DefinitionResult> {
+    const result = await loadDefinition({ text, name, folder, env: this.#env, mayRead });
     this.#onRead(result);
     return result;
   }
