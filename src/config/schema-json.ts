@@ -13,6 +13,7 @@ export interface JsonSchema {
   readonly required?: readonly string[];
   readonly items?: JsonSchema;
   readonly minItems?: number;
+  readonly maxItems?: number;
   readonly enum?: readonly string[];
   readonly anyOf?: readonly JsonSchema[];
   readonly minimum?: number;

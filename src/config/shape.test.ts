@@ -86,7 +86,8 @@ test('a server with every key of the schema passes both', () => {
 test('the generated schema uses only what the run-time check understands', () => {
   const known = [
     ...['type', 'description', 'default', 'properties', 'additionalProperties', 'propertyNames', 'required', 'items'],
-    ...['minItems', 'enum', 'anyOf', 'minimum', 'exclusiveMinimum', 'maximum', 'minLength', 'maxLength', 'pattern'],
+    ...['minItems', 'maxItems', 'enum', 'anyOf', 'minimum', 'exclusiveMinimum', 'maximum', 'minLength', 'maxLength'],
+    ...['pattern'],
     ...['$ref', '$defs', '$schema', '$id', 'title', 'id'],
   ];
   const unknown = new Set<string>();

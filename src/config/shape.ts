@@ -78,6 +78,11 @@ function checkArray(node: Node & { kind: 'array' }, schema: JsonSchema, path: st
     context.problems.error('TL1303', context.source, node.span, `${path} must not be empty`);
     return false;
   }
+  if (schema.maxItems !== undefined && node.items.length > schema.maxItems) {
+    const message = `${path} has ${node.items.length} items; ${schema.maxItems} are the most`;
+    context.problems.error('TL1303', context.source, node.span, message);
+    return false;
+  }
   let good = true;
   node.items.forEach((item, index) => {
     if (schema.items) good = checkShape(item, schema.items, `${path}[${index}]`, context) && good;
