@@ -52,13 +52,19 @@ const readText: Read = (path) => readFileSync(path, 'latin1');
 
 /** Where the two versions of control groups tell what a group may take, takes, and could give back at once. */
 const VERSIONS = [
-  { controller: '', mount: '/sys/fs/cgroup', limit: 'memory.max', used: 'memory.current', spare: 'inactive_file' },
+  {
+    controller: '',
+    mount: '/sys/fs/cgroup',
+    limit: 'memory.max',
+    used: 'memory.current',
+    spare: /^(?:in)?active_file (\d+)$/gm,
+  },
   {
     controller: 'memory',
     mount: '/sys/fs/cgroup/memory',
     limit: 'memory.limit_in_bytes',
     used: 'memory.usage_in_bytes',
-    spare: 'total_inactive_file',
+    spare: /^total_(?:in)?active_file (\d+)$/gm,
   },
 ] as const;
 /** What no machine has stands for no limit. */
@@ -66,7 +72,8 @@ const NO_LIMIT = 2 ** 50;
 
 /**
  * The part of its control group's memory that is taken, by this process and those beside it in the group, without the
- * pages of files that the kernel takes back first; null where there is no limit. Linux only.
+ * pages of files, which the kernel takes back before it ends anybody: in a group that reads many files they fill what
+ * is free, and would be held against its callers for ever. Null where there is no limit. Linux only.
  */
 export function groupShareReader(read: Read = readText): (() => number) | null {
   for (const { controller, mount, limit, used, spare } of VERSIONS) {
@@ -74,9 +81,9 @@ export function groupShareReader(read: Read = readText): (() => number) | null {
       try {
         const most = Number(read(`${folder}/${limit}`));
         if (!(most > 0 && most < NO_LIMIT)) continue;
-        const inactive = new RegExp(`^${spare} (\\d+)$`, 'm');
         const share = (): number => {
-          const free = Number(inactive.exec(read(`${folder}/memory.stat`))?.[1] ?? 0);
+          let free = 0;
+          for (const [, bytes] of read(`${folder}/memory.stat`).matchAll(spare)) free += Number(bytes);
           return (Number(read(`${folder}/${used}`)) - free) / most;
         };
         share();

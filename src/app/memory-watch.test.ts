@@ -77,16 +77,16 @@ test('fault:F40 the limit of a container, in both versions of control groups; no
     '/proc/self/cgroup': '0::/\n',
     '/sys/fs/cgroup/memory.max': '1000\n',
     '/sys/fs/cgroup/memory.current': '900\n',
-    '/sys/fs/cgroup/memory.stat': 'anon 1\ninactive_file 150\nactive_file 9\n',
+    '/sys/fs/cgroup/memory.stat': 'anon 1\ninactive_file 150\nactive_file 250\nshmem 50\n',
   });
-  assert.equal(two?.(), 0.75);
+  assert.equal(two?.(), 0.5, 'active pages of files are there to be taken back, too');
   const one = reader({
     '/proc/self/cgroup': '8:pids:/\n4:memory:/box\n0::/\n',
     '/sys/fs/cgroup/memory/box/memory.limit_in_bytes': '1000\n',
     '/sys/fs/cgroup/memory/box/memory.usage_in_bytes': '500\n',
-    '/sys/fs/cgroup/memory/box/memory.stat': 'total_inactive_file 100\n',
+    '/sys/fs/cgroup/memory/box/memory.stat': 'inactive_file 7\ntotal_inactive_file 100\ntotal_active_file 50\n',
   });
-  assert.equal(one?.(), 0.4);
+  assert.equal(one?.(), 0.35);
   const unlimited = { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/memory.max': 'max\n' };
   assert.equal(reader(unlimited), null);
   assert.equal(reader({}), null);
