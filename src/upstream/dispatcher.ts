@@ -62,7 +62,7 @@ export class Dispatcher implements CallOwner {
 
   constructor(deps: DispatcherDeps) {
     this.#deps = deps;
-    this.#ejection = new Ejection(deps.clock);
+    this.#ejection = new Ejection(deps.clock, callerOf);
     this.#rounds = new InputRounds(deps.clock, deps.random, (call) => this.#dispatch(call));
   }
 
@@ -172,6 +172,11 @@ export class Dispatcher implements CallOwner {
       () => call.succeed(refusal),
     );
   }
+}
+
+function callerOf({ exchange }: Call): string {
+  const { sessionId, principal } = exchange.client;
+  return sessionId ?? principal.id;
 }
 
 /** A task is asked after on its client's first connection, so it has to be begun there. */

@@ -9,7 +9,8 @@ const failed = (status: number): GatewayError =>
 
 function bench() {
   const clock = new FakeClock();
-  const ejection = new Ejection<number>(clock);
+  /** Every second call is of one of two callers, but for those below 0. */
+  const ejection = new Ejection<number>(clock, (call) => (call < 0 ? 'one' : `${call % 2}`));
   let calls = 0;
   /** Sends a call that fails with this status, 0 for one that is answered; false where it is not sent. */
   const call = (status: number): boolean => {
@@ -61,4 +62,27 @@ test('fault:F23 what is no 5xx puts nobody out: lost connections, 4xx, deadlines
   for (let i = 0; i < 20; i++) ejection.failed(i, new GatewayError('UNKNOWN', 'lost', { server: 'a' }));
   for (let i = 0; i < 20; i++) ejection.failed(i, new GatewayError('TIMEOUT', 'late', { server: 'a' }));
   assert.ok(call(0));
+});
+
+test('fault:F23 what one caller alone makes fail is kept from that one; from the others once it fails for them too', async () => {
+  const { clock, ejection, call } = bench();
+  const poison = (id: number): boolean => {
+    if (ejection.refusal(id, 'a') !== null) return false;
+    ejection.failed(id, failed(500));
+    ejection.ended(id);
+    return true;
+  };
+  for (let id = -5; id < 0; id++) assert.ok(poison(id));
+  assert.ok(!poison(-6));
+  assert.ok(call(0), 'it is well for another, and so for all');
+  for (let id = -15; id < -10; id++) assert.ok(poison(id));
+  await clock.advance(1_000);
+  assert.ok(poison(-16));
+  assert.ok(!poison(-17));
+  assert.ok(call(500), 'this one had not failed yet');
+  assert.ok(!call(0));
+  assert.ok(!call(0));
+  await clock.advance(2_000);
+  assert.ok(call(0));
+  assert.ok(poison(-18));
 });

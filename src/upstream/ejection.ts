@@ -10,23 +10,30 @@ const LONGEST_WAIT_MS = 30_000;
 /**
  * A server behind a URL that answers nothing but 5xx is left alone for a while (F23): its callers are told at once
  * instead of adding to its troubles. Then one call, whoever's comes first, finds out whether it has recovered; if not, the
- * wait is doubled. What happens to a call in any other way neither puts a server out nor brings it back.
+ * wait is doubled. What happens to a call in any other way neither puts a server out nor brings it back. As long as all
+ * that failed was one caller's, the server is out for that one alone: it may be what is asked that makes it fail.
  */
 export class Ejection<Call> {
   readonly #clock: Clock;
+  readonly #callerOf: (call: Call) => string;
   #failures = 0;
+  /** Whose those all were; null for several callers. */
+  #caller: string | null = null;
   /** 0: it is not out. */
   #waitMs = 0;
   #until = 0;
   #trial: Call | null = null;
 
-  constructor(clock: Clock) {
+  /** `callerOf`: by what callers are told apart. */
+  constructor(clock: Clock, callerOf: (call: Call) => string) {
     this.#clock = clock;
+    this.#callerOf = callerOf;
   }
 
   /** Why this call is not sent; null where it may be. */
   refusal(call: Call, server: string): GatewayError | null {
     if (this.#waitMs === 0 || this.#trial === call) return null;
+    if (this.#caller !== null && this.#caller !== this.#callerOf(call)) return null;
     const leftMs = this.#until - this.#clock.now();
     if (leftMs <= 0 && this.#trial === null) {
       this.#trial = call;
@@ -46,7 +53,9 @@ export class Ejection<Call> {
     const tried = this.#trial === call;
     if (tried) this.#trial = null;
     if ((refusalOf(error)?.status ?? 0) < 500) return;
-    this.#failures++;
+    const caller = this.#callerOf(call);
+    if (this.#failures++ === 0) this.#caller = caller;
+    else if (this.#caller !== caller) this.#caller = null;
     if (!tried && (this.#waitMs > 0 || this.#failures < FAILURES_TILL_OUT)) return;
     this.#waitMs = Math.min(LONGEST_WAIT_MS, this.#waitMs === 0 ? FIRST_WAIT_MS : this.#waitMs * 2);
     this.#until = this.#clock.now() + this.#waitMs;
