@@ -283,6 +283,33 @@ describe('the lane for plain requests', () => {
     assert.deepEqual([over, seen], [['malformed'], []]);
   });
 
+  test('a defect behind an answer that is out does not end what has come on the connection since', async (t) => {
+    for (const way of ['plain', 'node']) {
+      const { listener, port } = await listenerRig(t);
+      const contexts: RequestContext[] = [];
+      const hold = (context: RequestContext) => void contexts.push(context);
+      listener.routes.add('/first', { POST: hold });
+      listener.routes.add('/second', { POST: hold });
+      const defect = { status: 500, code: 'internal', message: 'a defect' };
+      const extra = way === 'plain' ? [] : ['X-Twice: 1', 'X-Twice: 2'];
+      const socket = connect(port, '127.0.0.1');
+      t.after(() => socket.destroy());
+      let text = '';
+      socket.on('data', (chunk) => void (text += chunk.toString('latin1')));
+      socket.write(post(extra, '{}', '/first'));
+      await until(() => contexts.length === 1);
+      contexts[0]!.json(200, '{"first":true}');
+      await until(() => text.includes('{"first":true}'));
+      socket.write(post(extra, '{}', '/second'));
+      await until(() => contexts.length === 2);
+      contexts[0]!.fail(defect);
+      await new Promise((resolve) => setImmediate(resolve));
+      contexts[1]!.json(200, '{"second":true}');
+      await until(() => text.includes('{"second":true}') || socket.destroyed);
+      assert.ok(text.includes('{"second":true}'), way);
+    }
+  });
+
   test('what is not plain waits behind a plain request for its answer', async (t) => {
     const { listener, port } = await listenerRig(t);
     const contexts: RequestContext[] = [];

@@ -187,10 +187,13 @@ export class RequestContext implements PassageWatcher {
     this.#passage.sendAndClose(refusal, this.render);
   }
 
-  /** After a defect: where an answer had been begun nobody knows how far it got, so that the connection ends behind it. */
+  /**
+   * After a defect: where an answer had been begun nobody knows how far it got, so that the connection ends behind it. One
+   * that is out to its end is not concerned, nor is what came on the connection since.
+   */
   fail(refusal: Refusal): void {
-    if (this.#answered) this.#passage.socket.destroySoon();
-    else this.refuse(refusal);
+    if (!this.#answered) this.refuse(refusal);
+    else if (!this.#passage.finished) this.#passage.socket.destroySoon();
   }
 
   /** Begins an event stream as the answer. */
