@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import pg from 'pg';
+import { FakeClock } from '../../../../test/support/fake-clock.ts';
 import { PostgresServer } from '../../../../test/support/postgres-server.ts';
 import { systemClock } from '../../../model/clock.ts';
 import { pinRecordsContract } from '../pin-records.contract.ts';
@@ -94,6 +95,29 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     line.cut = 'before';
     await assert.rejects(truth.apply(change('not made')), { fault: 'unavailable' });
     assert.equal((await truth.get('c', 'k'))?.value, 'made');
+  });
+
+  test('a change that was given up before it was committed is not made later, however slowly the database answers', async () => {
+    const clock = new FakeClock();
+    const truth = new PostgresTruth({ url: server.url, schema: 'slow', clock });
+    opened.push(truth);
+    await truth.apply(change('0'));
+    const [other, watch] = [new pg.Client(server.url), new pg.Client(server.url)];
+    await Promise.all([other.connect(), watch.connect()]);
+    const found = async (condition: string) =>
+      (await watch.query(`SELECT pid FROM pg_stat_activity WHERE ${condition}`)).rows[0]?.pid ?? null;
+    await other.query('BEGIN; SELECT * FROM slow.whole FOR UPDATE');
+    const late = truth.apply(change('late'));
+    let pid: number | null = null;
+    while (pid === null) pid = await found(`wait_event_type = 'Lock' AND query LIKE '%FOR UPDATE%'`);
+    const refused = assert.rejects(late, { fault: 'unavailable', message: /did not answer within 15 s/ });
+    await clock.advance(15_000);
+    await refused;
+    await other.query('COMMIT');
+    while ((await found(`pid = ${pid}`)) !== null);
+    assert.equal((await truth.get('c', 'k'))?.value, '0');
+    assert.deepEqual(await truth.apply(change('1')), { ok: true, revision: 2 });
+    await Promise.all([other.end(), watch.end()]);
   });
 
   test('where the database cannot be asked either, the change is neither done nor not done', async (t) => {

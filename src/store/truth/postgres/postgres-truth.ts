@@ -76,13 +76,17 @@ export class PostgresTruth implements Truth {
   async apply(writes: readonly TruthWrite[]): Promise<Applied> {
     checkBounds(writes);
     let committing: string | null = null;
+    let givenUp = false;
     try {
       return await this.#pool.with((connection) =>
         change(connection, writes, (id) => {
+          // It came too late: whoever asked was told that nothing was changed.
+          if (givenUp) throw new TruthError('unavailable', 'the change was given up');
           committing = id;
         }),
       );
     } catch (error) {
+      givenUp = true;
       if (committing === null || isServerError(error)) throw this.#translated(error);
       return await this.#fate(committing, error);
     }
