@@ -68,7 +68,7 @@ export class Guards {
     const guard = this.of(raw.server);
     const generation = this.#generation;
     const same = seen !== undefined && seen.guard.policy === guard.policy && seen.guard.pins === guard.pins;
-    const next = same ? seen.view : guardedCatalog(raw, guard);
+    const next = same ? seen.view : guardedCatalog(raw, beforeTrust(guard));
     // Whoever has the view before has this one too, where nothing is another.
     const view = seen !== undefined && isSame(seen.view, next) ? seen.view : next;
     this.#views.set(raw, { generation, guard, view });
@@ -80,6 +80,15 @@ export class Guards {
   raw(view: ServerCatalog): ServerCatalog {
     return this.#raw.get(view) ?? view;
   }
+}
+
+/**
+ * Nothing of the server was trusted yet, so this was remembered or learnt from elsewhere, and is being looked at: where
+ * only what was approved may be offered, nothing is until that is done. What a server lists here is trusted before.
+ */
+function beforeTrust({ policy, pins }: Guard): Guard {
+  const closed = policy === 'hold' || policy === 'block';
+  return closed && pins.trustedAt === null ? { policy, pins: { ...pins, trustedAt: 0 } } : { policy, pins };
 }
 
 function isSame(a: ServerCatalog, b: ServerCatalog): boolean {
