@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Downstream } from '../downstream/downstream.ts';
+import { PHASES } from '../model/server-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { MemoryWatch } from './memory-watch.ts';
@@ -27,6 +28,11 @@ export function registerGauges(
     'server',
   ]);
   const tools = metrics.gauge('trunkline_server_tools', 'Tools that each server offers.', ['server']);
+  const phases = metrics.gauge(
+    'trunkline_server_phase_seconds',
+    'Where the time of requests to remote servers goes, over the last times of each phase.',
+    ['server', 'phase', 'quantile'],
+  );
   const memory = metrics.gauge('process_resident_memory_bytes', 'Resident memory of the gateway.');
   const taken = metrics.gauge('trunkline_memory_used_ratio', 'Part of the memory limit, of heap or container, in use.');
   const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
@@ -49,13 +55,20 @@ export function registerGauges(
       delay.of(label).set(histogram.percentile(percent) / 1e9);
     }
     histogram.reset();
-    for (const metric of [state, restarts, failures, connections, queue, tools]) metric.clear();
+    for (const metric of [state, restarts, failures, connections, queue, tools, phases]) metric.clear();
     for (const status of upstreams.statuses()) {
       state.of(status.name, status.state).set(1);
       restarts.of(status.name).set(status.restarts);
       failures.of(status.name).set(status.consecutiveFailures);
       tools.of(status.name).set(status.toolCount);
       queue.of(status.name).set(status.connections.reduce((sum, one) => sum + one.inFlight, 0));
+      for (const phase of PHASES) {
+        const figures = status.phases?.[phase];
+        if (figures == null) continue;
+        const name = phase === 'firstByte' ? 'first_byte' : phase;
+        phases.of(status.name, name, '0.5').set(figures.p50Ms / 1e3);
+        phases.of(status.name, name, '0.95').set(figures.p95Ms / 1e3);
+      }
       for (const one of status.connections) connections.of(status.name, one.state).add();
     }
   });

@@ -40,7 +40,12 @@ export const CATALOGUE = {
   UPSTREAM_PROTOCOL: entry(53005, 'UNKNOWN', false, 'The server answered with something that is not valid MCP.'),
   AUTH_REQUIRED: entry(53006, 'REFUSED', false, 'The server asks for credentials the gateway does not have.'),
   TOO_LARGE: entry(53007, 'UNKNOWN', false, 'The answer is larger than the limit of this server.'),
-  QUARANTINED: entry(53008, 'REFUSED', false, 'The definition is new or has changed and waits for approval, or is blocked.'),
+  QUARANTINED: entry(
+    53008,
+    'REFUSED',
+    false,
+    'The definition is new or has changed and waits for approval, or is blocked.',
+  ),
   ACCESS_DENIED: entry(53009, 'REFUSED', false, 'The caller may not use this server.'),
   CANCELLED: entry(53010, 'UNKNOWN', false, 'The caller cancelled the call.'),
 } as const satisfies Record<string, CatalogueEntry>;
