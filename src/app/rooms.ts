@@ -144,6 +144,7 @@ export async function buildRooms(
     taskRecords: new SqliteTaskRecords(stateFile),
     maxTimeoutMs: () => registry.state.maxTimeoutMs,
     onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
+    ...(connection === null ? {} : { givenUp: (...what) => cluster?.clients.givenUp(...what) }),
   });
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall());
@@ -217,7 +218,7 @@ export async function buildRooms(
     ...(cluster === null ? {} : acrossNodes(cluster)),
   });
   cluster?.streams.attach(downstream);
-  cluster?.clients.attach(downstream);
+  cluster?.clients.attach(downstream, gateway);
   if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, cluster?.streams ?? downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);

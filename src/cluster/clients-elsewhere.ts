@@ -3,6 +3,7 @@ import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
+import { packFrame, unpackFrame } from './frame.ts';
 import type { Nodes } from './nodes.ts';
 import { ResumedStreams } from './resumed-streams.ts';
 import { ReturnedCalls } from './returned-calls.ts';
@@ -15,16 +16,34 @@ export interface OwnClients {
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
 
+/** The core of this node, as far as it keeps books for sessions. */
+export interface OwnBooks {
+  /** The session gave a resource up, by way of another node. */
+  givenUp(sessionId: string, server: string, uri: string): void;
+}
+
+interface GivenUp {
+  readonly sessionId: string;
+  readonly server: string;
+  readonly uri: string;
+}
+
+const GIVEN_UP = 'trunkline.given-up';
+
 /** Clients that come to one node with what leads back to another: both ways. */
 export class ClientsElsewhere {
   readonly self: string;
+  readonly #bus: Bus;
   readonly #nodes: () => Nodes;
   readonly #calls: ReturnedCalls;
   readonly #streams: ResumedStreams;
+  readonly #books: { close(): void };
   #own: OwnClients | null = null;
+  #ownBooks: OwnBooks | null = null;
 
   constructor(bus: Bus, nodes: () => Nodes) {
     this.self = bus.peer;
+    this.#bus = bus;
     this.#nodes = nodes;
     this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
     this.#streams = new ResumedStreams({
@@ -32,11 +51,23 @@ export class ClientsElsewhere {
       others: () => [...nodes().others()].map(({ peer }) => peer),
       resume: async (...stream) => (await this.#own?.resumeFor(...stream)) ?? false,
     });
+    this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
+      if (from === bus.peer) return;
+      const { sessionId, server, uri } = unpackFrame<GivenUp>(payload).header;
+      this.#ownBooks?.givenUp(sessionId, server, uri);
+    });
   }
 
-  /** The clients of this node, which need us to be made. */
-  attach(own: OwnClients): void {
+  /** The clients and the core of this node, which need us to be made. */
+  attach(own: OwnClients, books: OwnBooks): void {
     this.#own = own;
+    this.#ownBooks = books;
+  }
+
+  /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
+  givenUp(sessionId: string, server: string, uri: string): void {
+    const told: GivenUp = { sessionId, server, uri };
+    this.#bus.publish(GIVEN_UP, packFrame(told));
   }
 
   has(peer: string): boolean {
@@ -55,6 +86,7 @@ export class ClientsElsewhere {
   close(): void {
     this.#calls.close();
     this.#streams.close();
+    this.#books.close();
   }
 
   #returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

@@ -18,6 +18,7 @@ import { claimKey, clientKey, SINGLETON, spread } from './placement.ts';
 import { Recent } from './recent.ts';
 import { callRemotely } from './remote-calls.ts';
 import type { Served } from './served-calls.ts';
+import { concernsAll, SharedWatches } from './shared-watches.ts';
 import type { SideMessages } from './side-messages.ts';
 
 /** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
@@ -50,6 +51,7 @@ export interface ClusterUpstreamsDeps {
  */
 export class ClusterUpstreams implements Upstreams {
   readonly #deps: ClusterUpstreamsDeps;
+  readonly #watches = new SharedWatches();
   /** Which other node a client's calls go to. */
   readonly #homes = new Recent<{ readonly peer: string; readonly epoch: string | null }>(MAX_REMEMBERED);
 
@@ -65,27 +67,33 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const key = this.#claimKey(place, exchange.client);
-    if (key === null && place.here) return this.#deps.local.call(server, request, exchange);
+    if (key === null && place.here) return this.#callHere(server, request, exchange);
     const claim = key === null ? null : this.#deps.claims.mine(server, key);
     if (claim !== null) return this.#callOwned(claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
   }
 
   /** A call that another node sent here. Never goes on to a third. */
-  async serve(server: string, request: Message, exchange: Exchange, epoch: string | null): Promise<Served> {
-    const served = await this.#serveHere(server, request, exchange, epoch);
+  async serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
+    const served = await this.#serveHere(server, request, exchange, epoch, by);
     // Whoever leaves begins nothing any more: what did not begin here may begin elsewhere.
     const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
     return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
   }
 
-  async #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null): Promise<Served> {
+  async #serveHere(
+    server: string,
+    request: Message,
+    exchange: Exchange,
+    epoch: string | null,
+    by: string,
+  ): Promise<Served> {
     const place = this.#place(server);
     if (place?.here !== true) return elsewhere(`${server} is not defined here`);
     const key = this.#claimKey(place, exchange.client);
     if (key === null) {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');
-      return this.#deps.local.call(server, request, exchange);
+      return this.#callHere(server, request, exchange, by);
     }
     let claim = this.#deps.claims.mine(server, key);
     if (claim === null) {
@@ -127,8 +135,10 @@ export class ClusterUpstreams implements Upstreams {
   connectionKey(server: string, client: ClientProfile): string | null {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.#peerOf(place, client);
-    if (peer === null) return this.#deps.local.connectionKey(server, client);
-    return this.#deps.catalogs.key(server, client);
+    if (place === undefined || (peer === null && place.here)) return this.#deps.local.connectionKey(server, client);
+    const { catalogs } = this.#deps;
+    const shared = this.#affinity(place, client) === null ? catalogs.sharedKey(server, client) : null;
+    return catalogs.key(server, client) ?? shared;
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
@@ -182,6 +192,11 @@ export class ClusterUpstreams implements Upstreams {
     for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
   }
 
+  /** A node is gone. */
+  gone(peer: string): void {
+    this.#watches.forgetPeer(peer);
+  }
+
   /** Which home a catalogue is read from. */
   homeOf(server: string): ForeignHome | null {
     const place = this.#place(server);
@@ -215,6 +230,15 @@ export class ClusterUpstreams implements Upstreams {
     return shared === 'shared' ? null : clientKey(client, shared);
   }
 
+  /** What needs no owner, for clients of this node or of the one named. */
+  #callHere(server: string, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
+    const { local } = this.#deps;
+    if (!concernsAll(request)) return local.call(server, request, exchange);
+    const key = local.connectionKey(server, exchange.client);
+    const pass = (): Promise<Outcome> => local.call(server, request, exchange);
+    return this.#watches.run(server, key, exchange.client, by, request, pass);
+  }
+
   #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
     return this.#deps.owned.run(claim, () => this.#deps.local.call(claim.server, request, exchange));
   }
@@ -244,7 +268,7 @@ export class ClusterUpstreams implements Upstreams {
   async #tryCall(place: Place, request: Message, exchange: Exchange): Promise<Served> {
     const { client } = exchange;
     const key = this.#claimKey(place, client);
-    if (key === null && place.here) return this.#deps.local.call(place.server.name, request, exchange);
+    if (key === null && place.here) return this.#callHere(place.server.name, request, exchange);
     if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
     const mine = this.#deps.claims.mine(place.server.name, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);

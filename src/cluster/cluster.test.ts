@@ -58,7 +58,7 @@ test("a server of another node's file is called there, byte for byte, with what 
     assert.match(asked, /"answer":1\.0/);
   }));
 
-test('H5: a cancelled call is cancelled at the node that serves it', () =>
+test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
   bench(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
@@ -75,7 +75,7 @@ test('H5: a cancelled call is cancelled at the node that serves it', () =>
     assert.deepEqual(reasons, ['the client left']);
   }));
 
-test('fault:F30 H7: the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
+test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
   bench(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
@@ -95,7 +95,7 @@ test('fault:F30 H7: the owner is gone in mid-call: UNKNOWN within 2 s, and the n
     assert.equal(textOf(await nodes.until(call(a, 'files'))), `{"node":"${other.id}"}`);
   }));
 
-test('C4 H4: the processes of a session live where they were started, and are called from everywhere', () =>
+test('check:C4 check:H4 the processes of a session live where they were started, and are called from everywhere', () =>
   bench(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];

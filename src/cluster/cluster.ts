@@ -112,6 +112,7 @@ export class Cluster {
       lost: ({ peer }) => {
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
+        this.#router.gone(peer);
         this.#singletons.look();
       },
     });
@@ -189,7 +190,7 @@ export class Cluster {
     this.#served = new ServedCalls({
       bus,
       nodeEpoch: () => this.#nodeEpoch,
-      run: (server, request, exchange, epoch) => this.#router.serve(server, request, exchange, epoch),
+      run: (...call) => this.#router.serve(...call),
       connection: (server, client) => ({
         key: local().connectionKey(server, client),
         own: local().ownsConnection(server, client),

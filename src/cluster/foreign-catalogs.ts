@@ -56,6 +56,8 @@ export class ForeignCatalogs {
   readonly #deps: ForeignCatalogsDeps;
   readonly #kept = new Recent<Kept>(MAX_KEPT);
   readonly #keys = new Recent<{ readonly key: string | null; readonly own: boolean }>(MAX_KEYS);
+  /** Of connections that all clients of an era share, the one last heard of. */
+  readonly #sharedKeys = new Recent<string>(MAX_KEYS);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
   readonly #serving: { close(): void };
 
@@ -85,6 +87,11 @@ export class ForeignCatalogs {
     return this.#keys.get(clientName(server, client))?.key ?? null;
   }
 
+  /** For a client of whom nothing else is known, where all share one connection. */
+  sharedKey(server: string, client: ClientProfile): string | null {
+    return this.#sharedKeys.get(`${server}\n${wordsOf(client)}`) ?? null;
+  }
+
   owns(server: string, client: ClientProfile): boolean {
     return this.#keys.get(clientName(server, client))?.own ?? false;
   }
@@ -92,6 +99,7 @@ export class ForeignCatalogs {
   /** A call has told over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
     this.#keys.set(clientName(server, client), { key, own });
+    if (key !== null) this.#sharedKeys.set(`${server}\n${wordsOf(client)}`, key);
   }
 
   /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
@@ -169,8 +177,12 @@ function subject(peer: string): string {
 }
 
 /** A server may offer another thing in each era, and to each set of capabilities. */
-function catalogKey(server: string, { sessionId, fingerprint }: ClientProfile): string {
-  return `${server}\n${sessionId === null ? 'stateless' : 'stateful'}\n${fingerprint}`;
+function catalogKey(server: string, client: ClientProfile): string {
+  return `${server}\n${wordsOf(client)}\n${client.fingerprint}`;
+}
+
+function wordsOf({ sessionId }: ClientProfile): string {
+  return sessionId === null ? 'stateless' : 'stateful';
 }
 
 function clientName(server: string, client: ClientProfile): string {

@@ -18,7 +18,13 @@ export interface ServedCallsDeps {
   /** Of this node's lease, now. */
   readonly nodeEpoch: () => string;
   /** Runs it here or not at all. Never rejects. */
-  readonly run: (server: string, request: Message, exchange: Exchange, epoch: string | null) => Promise<Served>;
+  readonly run: (
+    server: string,
+    request: Message,
+    exchange: Exchange,
+    epoch: string | null,
+    by: string,
+  ) => Promise<Served>;
   /** Which connection served the client, and whether it is its own. */
   readonly connection: (
     server: string,
@@ -62,7 +68,7 @@ export class ServedCalls {
     used(server, exchange.client, serving.from);
     this.#load++;
     try {
-      const outcome = await run(server, exchange.request, exchange, header.epoch);
+      const outcome = await run(server, exchange.request, exchange, header.epoch, serving.from);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
       else {

@@ -121,6 +121,11 @@ export class Gateway implements Exchanges, UpstreamEvents {
     }
   }
 
+  /** A session gave this resource up by way of another node. */
+  givenUp(sessionId: string, server: string, uri: string): void {
+    this.#parts.subscriptions.givenUp(sessionId, server, uri);
+  }
+
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
     const { sessions, subscriptions, tasks, upstreams } = this.#parts;

@@ -47,6 +47,8 @@ export interface GatewayDeps {
   readonly random?: Random;
   /** Told once for every session that ended. */
   readonly onSessionEnded?: (sessionId: string) => void;
+  /** A session gave a resource up that another node may have in its books. Without it there is none. */
+  readonly givenUp?: (sessionId: string, server: string, uri: string) => void;
   /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
   readonly maxTimeoutMs?: () => number;
 }
@@ -89,7 +91,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
   const watches = new ResourceWatches(upstreams, clock);
   const missed = (server: string) => cache.outdated(server, null);
   const feeds = new Feeds({ upstreams, clock, missed });
-  const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds });
+  const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds, givenUp: deps.givenUp });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({
     upstreams,

@@ -111,6 +111,12 @@ export class ResourceWatches {
     }
   }
 
+  /** Whether somebody watches it over a connection that this client does not have for itself. */
+  wanted(server: string, uri: string, client: ClientProfile): boolean {
+    const key = this.#keyOf(server, client);
+    return key !== client.sessionId && this.#groups.get(nameOf(server, key))?.watches.has(uri) === true;
+  }
+
   /** The URI under which somebody watches exactly this resource over the connection; null for nobody. */
   exposed(server: string, key: string, uri: string): string | null {
     return this.#groups.get(nameOf(server, key))?.watches.get(uri)?.watchers.values().next().value ?? null;

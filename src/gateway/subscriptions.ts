@@ -25,6 +25,8 @@ export interface SubscriptionsDeps {
   readonly sessions: SeenSessions;
   readonly watches: ResourceWatches;
   readonly feeds: Feeds;
+  /** A session gives a resource up that another node may have in its books. */
+  readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
 }
 
 /** One session's part in the watches of stateful servers. */
@@ -74,6 +76,11 @@ export class Subscriptions {
       const session = this.#sessions.get(client.sessionId);
       const leave = session?.leave.get(name);
       session?.leave.delete(name);
+      if (this.#deps.givenUp !== undefined) {
+        this.#deps.givenUp(client.sessionId, server, uri);
+        // It is in the books of another node; what others want here is not taken from them.
+        if (leave === undefined && watches.wanted(server, uri, client)) return ownAnswer('stateful', '');
+      }
       if (!stateless) return session === undefined ? pass() : watches.unwatch(session.watcher, resource, pass);
       leave?.();
       return ownAnswer('stateful', '');
@@ -94,6 +101,15 @@ export class Subscriptions {
     } finally {
       session.asking -= further;
     }
+  }
+
+  /** By way of another node. */
+  givenUp(sessionId: string, server: string, uri: string): void {
+    const session = this.#sessions.get(sessionId);
+    const name = `${server}\0${uri}`;
+    const leave = session?.leave.get(name);
+    session?.leave.delete(name);
+    leave?.();
   }
 
   deleteSession(sessionId: string): void {

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { callable, onCluster, wordOf } from '../support/cluster-facts.ts';
-import { ClusterProcesses, counterServer, type NodeProcess } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { Event, EventReader, Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -134,4 +134,107 @@ test("check:C9 a session's own stream goes on at another node after the last eve
     assert.equal((await said(back)).id, fourth.id);
     await said(back);
     back.drop();
+  }));
+
+/** What comes on a stream, as it comes. */
+function heard(stream: EventReader): Json[] {
+  const messages: Json[] = [];
+  const read = async (): Promise<void> => {
+    for (let message = await stream.message(); message !== null; message = await stream.message())
+      messages.push(message);
+  };
+  void read().catch(() => {});
+  return messages;
+}
+
+const updates = (messages: readonly Json[]): number =>
+  messages.filter(({ method }) => method === 'notifications/resources/updated').length;
+
+const RESOURCE = { uri: 'counter://value' };
+
+for (const isolation of ['session', 'shared']) {
+  test(`check:C9 what a session subscribed to by way of one node reaches its stream at another (${isolation})`, () =>
+    cluster(async (nodes) => {
+      const a = await nodes.node('a', { counter: counterServer({ isolation }) });
+      const b = await nodes.node('b', {});
+      await callable(b, 'counter');
+      for (const [first, second] of [
+        [a, b],
+        [b, a],
+      ] as const) {
+        const client = await WireClient.open(first.serverUrl('counter'));
+        const there = at(second, client);
+        const stream = await there.listen();
+        const messages = heard(stream);
+        await client.result('resources/subscribe', RESOURCE);
+        await until(async () => {
+          await there.callText('touch');
+          return updates(messages) > 0;
+        }, `an update on the stream at ${second.name}`);
+        await client.callText('touch');
+        const before = updates(messages);
+        await until(async () => {
+          await client.callText('touch');
+          return updates(messages) > before;
+        }, 'another one');
+        // Given up by way of the other node, it is given up.
+        await there.result('resources/unsubscribe', RESOURCE);
+        await until(async () => (await client.callText('touch')) === 'false', 'the server to be told');
+        stream.drop();
+      }
+    }));
+}
+
+test('check:C9 who gives a resource up at one node takes it from nobody at another', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { counter: counterServer({ isolation: 'shared' }) });
+    const b = await nodes.node('b', {});
+    const c = await nodes.node('c', {});
+    for (const node of [b, c]) await callable(node, 'counter');
+    const clients = await Promise.all([a, b, c].map((node) => WireClient.open(node.serverUrl('counter'))));
+    const streams = await Promise.all(clients.map((client) => client.listen()));
+    const messages = streams.map(heard);
+    for (const client of clients) await client.result('resources/subscribe', RESOURCE);
+    await until(async () => {
+      await clients[0]!.callText('touch');
+      return messages.every((those) => updates(those) > 0);
+    }, 'all of them to be told');
+    for (const left of [2, 1, 0]) {
+      // Each of them by way of another node than the one where it was subscribed to.
+      await at([b, c, a][left]!, clients[left]!).result('resources/unsubscribe', RESOURCE);
+      const before = messages.map(updates);
+      if (left > 0) {
+        await until(async () => {
+          await clients[0]!.callText('touch');
+          return messages.slice(0, left).every((those, i) => updates(those) > before[i]!);
+        }, `${left} of them to be told still`);
+      }
+    }
+    await until(async () => (await clients[0]!.callText('touch')) === 'false', 'the server to be told');
+    for (const stream of streams) stream.drop();
+  }));
+
+test('check:C9 a log level that was set by way of one node holds at another', () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const there = at(b, client);
+    const stream = await there.listen();
+    const messages = heard(stream);
+    const spoken = (): number => messages.filter(({ method }) => method === 'notifications/message').length;
+    await client.result('resources/subscribe', RESOURCE);
+    /** Whether a log message of the server's comes before what it says next. */
+    const speaks = async (by: WireClient): Promise<boolean> => {
+      const [words, touches] = [spoken(), updates(messages)];
+      await by.callText('log');
+      await by.callText('touch');
+      await until(() => updates(messages) > touches, 'what is said next');
+      return spoken() > words;
+    };
+    await until(() => speaks(there), 'a message');
+    await client.result('logging/setLevel', { level: 'emergency' });
+    await until(async () => !(await speaks(there)), 'silence');
+    await there.result('logging/setLevel', { level: 'debug' });
+    await until(() => speaks(client), 'a message again');
+    stream.drop();
   }));
