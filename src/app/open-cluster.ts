@@ -14,7 +14,6 @@ import type { ClusterConnection } from './cluster-connection.ts';
 /**
  * Connects to the NATS of a cluster. Returns after the first attempt, whatever came of it: without NATS a node serves what
  * it may without, and goes on trying (F28). What went wrong, and what the server lacks, is said at once and in clear words.
-
  */
 export async function openCluster(settings: ClusterSettings, logger: Logger): Promise<ClusterConnection> {
   const { core, jetStream } = await loadNats();
