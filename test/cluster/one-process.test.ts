@@ -69,7 +69,7 @@ async function until(condition: () => boolean | Promise<boolean>, what: string):
   }
 }
 
-test("S0.18 H4 a server that only another node's file names is listed and called, with questions on the way", async () => {
+test("S0.18 check:H4 a server that only another node's file names is listed and called, with questions on the way", async () => {
   const pair = new Pair();
   try {
     const a = await pair.node('a', {});
