@@ -98,6 +98,7 @@ export class ReplicaSet {
 
   /** The server is stopped, or none of them serves any more. */
   async halt(): Promise<void> {
+    this.#rolling.cancel();
     this.forsake('restarted');
     await Promise.all(this.#replicas.map(({ supervisor }) => supervisor.stop()));
   }

@@ -99,3 +99,22 @@ test('check:A13 the only replica that serves is not restarted while the others a
   assert.equal(script.links[0]!.state, 'open');
   answerText(await bench.call('a', toolCall(clientOf('one'))));
 });
+
+test('check:A13 a server that is suspended or removed while a replica finishes what it has keeps none of them', async () => {
+  for (const end of ['suspended', 'removed'] as const) {
+    const { bench, script } = await rigOf(2);
+    script.handlers['tools/call'] = () => SILENCE;
+    const long = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
+    await settled();
+    const restarted = bench.set.restart('a');
+    await bench.clock.advance(1_000);
+    assert.equal(script.live.length, 2);
+    const off = serverOf('a', { start: 'eager', isolation: 'shared', replicas: 2, enabled: false });
+    const left = bench.set.apply(new Map(end === 'removed' ? [] : [['a', off]]));
+    await bench.clock.advance(60_000);
+    await Promise.all([left, restarted, ...long]);
+    assert.equal(script.live.length, 0, end);
+    if (end === 'suspended') assert.equal(script.links.length, 2);
+    assert.equal(bench.set.status('a')?.replicas.some(({ state }) => state === 'running') ?? false, false, end);
+  }
+});

@@ -19,6 +19,8 @@ export interface RollingRestartDeps {
 export class RollingRestart {
   readonly #deps: RollingRestartDeps;
   #running: Promise<void> | null = null;
+  /** Raised by every end from outside, so that what was begun before it starts nothing any more. */
+  #generation = 0;
 
   constructor(deps: RollingRestartDeps) {
     this.#deps = deps;
@@ -29,6 +31,11 @@ export class RollingRestart {
       this.#running = null;
     });
     return this.#running;
+  }
+
+  /** The replicas are being stopped: nothing more is restarted. */
+  cancel(): void {
+    this.#generation++;
   }
 
   async #run(): Promise<void> {
@@ -42,6 +49,7 @@ export class RollingRestart {
   /** Why it came to nothing; null when all are up again. */
   async #roll(): Promise<string | null> {
     const { server, replicas, serves, quiet } = this.#deps;
+    const generation = this.#generation;
     const all = replicas();
     const order = [...all.filter((one) => !serves(one)), ...all.filter(serves)];
     for (const replica of order) {
@@ -52,6 +60,10 @@ export class RollingRestart {
           return `replica ${replica.number} of ${server} is the only one that serves, and goes on`;
         }
         await quiet(replica);
+        if (generation !== this.#generation) {
+          replica.leaving = false;
+          return `the replicas of ${server} were stopped meanwhile`;
+        }
       }
       const { supervisor } = replica;
       await supervisor.restart();
