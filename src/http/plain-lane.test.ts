@@ -283,6 +283,30 @@ describe('the lane for plain requests', () => {
     assert.deepEqual([over, seen], [['malformed'], []]);
   });
 
+  test('fault:F16 whoever reads none of its answers is let go, also where they have no body', async (t) => {
+    const { listener, port } = await listenerRig(t, {}, { stallMs: 100 });
+    let came = 0;
+    let gone = false;
+    listener.routes.add('/told', {
+      POST: (context) => {
+        came++;
+        context.whenGone(() => {
+          gone = true;
+        });
+        context.empty(202, ['X-Pad', 'x'.repeat(8_000)]);
+      },
+    });
+    const socket = connect(port, '127.0.0.1');
+    t.after(() => socket.destroy());
+    socket.on('error', () => {});
+    socket.pause();
+    // More than the kernel takes on either side of a connection.
+    const count = 8_000;
+    socket.write(post([], '{}', '/told').repeat(count));
+    await until(() => gone);
+    assert.ok(came < count, `${came}`);
+  });
+
   test('a defect behind an answer that is out does not end what has come on the connection since', async (t) => {
     for (const way of ['plain', 'node']) {
       const { listener, port } = await listenerRig(t);

@@ -145,8 +145,7 @@ export class RequestContext implements PassageWatcher {
     if (this.#answered) return;
     this.#begin();
     this.#passage.send(status, contentType, Buffer.isBuffer(body) ? [body] : body, this.#withOwn(headers));
-    // A client that does not read its answer is let go.
-    if (this.#passage.pendingBytes > 0) this.#passage.limitStall(this.#stallMs);
+    this.#limitStall();
   }
 
   /**
@@ -168,6 +167,7 @@ export class RequestContext implements PassageWatcher {
     if (this.#answered) return;
     this.#begin();
     this.#passage.send(status, null, [], this.#withOwn(headers));
+    this.#limitStall();
   }
 
   /** Answers with an error in the route's own shape. Where a large body is still coming, the connection ends. */
@@ -185,6 +185,7 @@ export class RequestContext implements PassageWatcher {
     if (this.#answered) return;
     this.#begin();
     this.#passage.sendAndClose(refusal, this.render);
+    this.#limitStall();
   }
 
   /**
@@ -216,6 +217,11 @@ export class RequestContext implements PassageWatcher {
     this.#gone = null;
     if (!this.#passage.finished) task?.();
     this.#stream?.gone();
+  }
+
+  /** A client that does not read its answer, however short that is, is let go. */
+  #limitStall(): void {
+    if (this.#passage.pendingBytes > 0) this.#passage.limitStall(this.#stallMs);
   }
 
   #watch(): void {
