@@ -17,12 +17,19 @@ export function addDriftCommands({ command, input: inputOf, done }: CommandParts
 
   command('approve', 'approve definitions as they are now', drift)
     .addOption(new Option('--all', 'everything of this server that waits'))
+    .addOption(new Option('--seen <code>', 'only if what waits is what `drift` showed with this code'))
     .argument('<server>', 'the server')
     .argument('[name...]', 'names of tools, prompts or templates; "instructions"; list/name where one is in two lists')
-    .action(async (server: string, names: string[], flags: GatewayFlags & { readonly all?: boolean }) => {
-      const { approve } = await import('./drift.ts');
-      done(await approve({ ...input(flags), server, names, all: flags.all === true }));
-    });
+    .action(
+      async (
+        server: string,
+        names: string[],
+        flags: GatewayFlags & { readonly all?: boolean; readonly seen?: string },
+      ) => {
+        const { approve } = await import('./drift.ts');
+        done(await approve({ ...input(flags), server, names, all: flags.all === true, seen: flags.seen }));
+      },
+    );
 
   command('block', 'offer nothing under these names, and refuse calls, until approved', drift)
     .argument('<server>', 'the server')

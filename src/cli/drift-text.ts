@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { styleText } from 'node:util';
 import type { DriftReport, FieldDifference, Finding, WaitingDefinition } from '../model/drift.ts';
 
@@ -22,6 +23,12 @@ export function visible(text: string): string {
   });
 }
 
+/** Stands for what waits, to the last byte: whoever approves by it approves what he was shown. */
+export function seenCode(waiting: readonly WaitingDefinition[]): string {
+  const digests = waiting.map(({ list, key, digest }) => JSON.stringify([list, key, digest])).sort();
+  return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, 16);
+}
+
 /** How one server stands to what was approved of it, for people. */
 export function reportText(report: DriftReport): string {
   const { server, policy, pinned, trustedAt, waiting, findings, problem, listed } = report;
@@ -30,6 +37,9 @@ export function reportText(report: DriftReport): string {
   if (problem !== null) lines.push(`  ${styleText('red', problem)}`);
   if (!listed && policy !== 'off') lines.push('  not listed yet: what it offers now is not known');
   for (const one of waiting) lines.push(...waitingText(one));
+  if (waiting.length > 0) {
+    lines.push(`  to approve what is shown here: trunkline drift approve ${server} --all --seen ${seenCode(waiting)}`);
+  }
   if (findings.length > 0) lines.push('  found in its texts:');
   for (const { list, key, kind, grave, pointer, excerpt } of findings) {
     const mark = grave ? styleText('red', '!!') : ' !';

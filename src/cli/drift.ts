@@ -2,7 +2,7 @@ import { suggest } from '../config/suggest.ts';
 import type { DriftReport, WaitingDefinition } from '../model/drift.ts';
 import type { CommandInput } from './command-input.ts';
 import type { ControlClient } from './control-client.ts';
-import { reportText, visible, waitingText } from './drift-text.ts';
+import { reportText, seenCode, visible, waitingText } from './drift-text.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { runningClient } from './running-client.ts';
 
@@ -17,6 +17,8 @@ export interface DecisionInput extends CommandInput {
   /** Names of tools, prompts or templates, `instructions`, or `list/name` where one name stands in two lists. */
   readonly names: readonly string[];
   readonly all: boolean;
+  /** The code of what was shown, to decide about that and nothing later. */
+  readonly seen?: string | undefined;
 }
 
 /** `trunkline drift [server]`: what servers offer against what was approved of them. */
@@ -32,10 +34,14 @@ export async function drift(input: DriftInput): Promise<ExitCode> {
 
 /** `trunkline drift approve <server> [name…]`: exactly what is printed, or nothing if the server changes it meanwhile. */
 export async function approve(input: DecisionInput): Promise<ExitCode> {
-  const { server, names, all } = input;
+  const { server, names, all, seen } = input;
   if (all === names.length > 0) throw new CommandError(EXIT.usage, 'say which: names of definitions, or --all');
   const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), server);
+  if (seen !== undefined && seen !== seenCode(waiting)) {
+    const now = 'what waits is another than what was shown with this code, so nothing was approved';
+    throw new CommandError(EXIT.usage, `${now}; look again: trunkline drift ${server}`);
+  }
   const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
   if (chosen.length === 0) throw new CommandError(EXIT.usage, `nothing of ${server} waits for approval`);
   const definitions = chosen.map(({ list, key, digest }) => ({ list, key, digest }));

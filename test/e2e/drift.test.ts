@@ -216,7 +216,14 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
       ['a', 'b', 'n'],
     );
 
-    const approved = await run('approve', 'rug', 'b', 'tools/n');
+    const [, code] = /--all --seen ([0-9a-f]{16})/.exec(shown.out)!;
+    server.offer([tool('a', 'does\u202e a \u001b[31mdifferently'), tool('b', 'other', needing('key')), tool('n')]);
+    await reported(gateway, ({ waiting }) => JSON.stringify(waiting).includes('other'));
+    const unseen = await run('approve', 'rug', 'b', '--seen', code!);
+    assert.deepEqual([unseen.code, /nothing was approved; look again/.test(unseen.err)], [1, true], unseen.err);
+    const [, next] = /--seen ([0-9a-f]{16})/.exec((await run('rug')).out)!;
+
+    const approved = await run('approve', 'rug', 'b', 'tools/n', '--seen', next!);
     assert.equal(approved.code, 0, approved.err);
     assert.match(approved.out, /2 approved of rug; 1 waiting/);
     assert.deepEqual((await run('block', 'rug', 'a', 'unheard')).code, 0);

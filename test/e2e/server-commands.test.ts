@@ -56,6 +56,8 @@ test('check:J6 add, suspend, resume, restart and remove on a running gateway, in
   const again = await run('add', 'extra', ...SERVER);
   assert.equal(again.code, 1);
   assert.match(again.err, /exists already/);
+  const brief = await run('add', 'extra', '--replace', '--ttl', '1h', ...SERVER);
+  assert.deepEqual([brief.code, /leave out --ttl/.test(brief.err)], [1, true], brief.err);
   const replaced = await run('add', 'extra', '--replace', '--json', '-e', 'NAME=other', ...SERVER);
   assert.equal(replaced.code, 0, replaced.err);
   const told = JSON.parse(replaced.out);
