@@ -86,3 +86,16 @@ test('fault:F23 what one caller alone makes fail is kept from that one; from the
   assert.ok(call(0));
   assert.ok(poison(-18));
 });
+
+test('fault:F23 a subscription or a slow call that tries keeps the others from trying for 5 s and no longer', async () => {
+  const { clock, ejection, call } = bench();
+  for (let i = 0; i < 5; i++) call(500);
+  await clock.advance(1_000);
+  assert.equal(ejection.refusal(1_000, 'a'), null);
+  await clock.advance(4_999);
+  assert.ok(!call(0));
+  await clock.advance(1);
+  assert.ok(call(0));
+  ejection.ended(1_000);
+  assert.ok(call(0));
+});

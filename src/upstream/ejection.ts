@@ -6,6 +6,8 @@ import { refusalOf } from './transport/http-refusal.ts';
 const FAILURES_TILL_OUT = 5;
 const FIRST_WAIT_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
+/** A call that finds out may take its time, and a subscription is never answered: another one may try meanwhile. */
+const TRIAL_MS = 5_000;
 
 /**
  * A server behind a URL that answers nothing but 5xx is left alone for a while (F23): its callers are told at once
@@ -34,9 +36,11 @@ export class Ejection<Call> {
   refusal(call: Call, server: string): GatewayError | null {
     if (this.#waitMs === 0 || this.#trial === call) return null;
     if (this.#caller !== null && this.#caller !== this.#callerOf(call)) return null;
-    const leftMs = this.#until - this.#clock.now();
-    if (leftMs <= 0 && this.#trial === null) {
+    const now = this.#clock.now();
+    const leftMs = this.#until - now;
+    if (leftMs <= 0) {
       this.#trial = call;
+      this.#until = now + TRIAL_MS;
       return null;
     }
     const words = `${server}: its last ${this.#failures} answers were HTTP errors (5xx); it is left alone for a moment`;
@@ -51,7 +55,7 @@ export class Ejection<Call> {
 
   failed(call: Call, error: GatewayError): void {
     const tried = this.#trial === call;
-    if (tried) this.#trial = null;
+    this.ended(call);
     if ((refusalOf(error)?.status ?? 0) < 500) return;
     const caller = this.#callerOf(call);
     if (this.#failures++ === 0) this.#caller = caller;
@@ -63,6 +67,8 @@ export class Ejection<Call> {
 
   /** However it ended: the next one may try. */
   ended(call: Call): void {
-    if (this.#trial === call) this.#trial = null;
+    if (this.#trial !== call) return;
+    this.#trial = null;
+    this.#until = this.#clock.now();
   }
 }
