@@ -61,7 +61,7 @@ interface Ticket {
 
 /**
  * The calls of stateless clients that wait for what their servers asked, and the sealed states that lead back to them
- * (protocol.md S3, S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
+ * (proto:S3, proto:S6). A state is good once, for its principal, endpoint, method and params, until it expires; for
  * anybody and anything else it is -32602, and nothing runs. A state of an earlier process of ours proves that there
  * was a call, and that nobody knows what became of it: UNKNOWN, and it is not run again. If it was for a call to be made
  * again, nobody knows whether it was used: then it is -32602 too. A state of another node that is there goes to it.

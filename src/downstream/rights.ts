@@ -10,7 +10,7 @@ export function sameRights(before: Principal, now: Principal | null): boolean {
 }
 
 /**
- * Whether servers' states are bound to this caller here (protocol.md S6). Only the anonymous user of one server's own
+ * Whether servers' states are bound to this caller here (proto:S6). Only the anonymous user of one server's own
  * endpoint gets them as they are: there is nobody to bind them to, and one server to come back to.
  */
 export function sealsInput(endpoint: Endpoint, principal: Principal): boolean {

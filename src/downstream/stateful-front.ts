@@ -193,7 +193,7 @@ export class StatefulFront {
     return this.#admit(context, session, claim, endpoint, principal, requestId);
   }
 
-  /** Whose session it is, and where, is checked on every request: knowing an id is no right to it (protocol.md S1). */
+  /** Whose session it is, and where, is checked on every request: knowing an id is no right to it (proto:S1). */
   #admit(
     context: RequestContext,
     session: ClientSession | null,

@@ -9,7 +9,7 @@ import { PassingUpstreams } from './passing-upstreams.ts';
 
 /**
  * The upstreams, with the `requestState` of their stateless servers bound to server, caller and request where the
- * exchange says so (protocol.md S3, S6). Here, because this is the one place that all ways to a server lead through.
+ * exchange says so (proto:S3, proto:S6). Here, because this is the one place that all ways to a server lead through.
  */
 export class BoundUpstreams extends PassingUpstreams {
   readonly #states: InputStates;

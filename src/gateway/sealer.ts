@@ -4,7 +4,7 @@ const NONCE = 12;
 const TAG = 16;
 
 /**
- * Seals small texts that travel through clients (protocol.md S3): AES-256-GCM, bound to a context, so that what was
+ * Seals small texts that travel through clients (proto:S3): AES-256-GCM, bound to a context, so that what was
  * sealed for one purpose or principal opens for no other. The nonce is derived from the content: the same text in
  * the same context has the same seal, so that an id handed out twice stays one id; nothing else leaks by that.
  */

@@ -16,7 +16,7 @@ export interface StateSealerDeps {
 }
 
 /**
- * Seals state that a client carries and brings back (protocol.md S3): AES-256-GCM under a random nonce, bound to a
+ * Seals state that a client carries and brings back (proto:S3): AES-256-GCM under a random nonce, bound to a
  * context, so that what was sealed for one principal or purpose opens for no other. Keys rotate by the calendar: each
  * is derived from the installation's and its number, which stands in front of the seal, and opens for as long again as
  * it sealed. So a restart loses none, and every sealed state ends by itself.

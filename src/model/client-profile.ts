@@ -12,7 +12,7 @@ export interface ClientProfile {
   /** Its session ends with one stream or pipe, and so with this process at the latest. */
   readonly passing?: boolean;
   readonly revision: Revision;
-  /** The declared capabilities, as written. Presented upstream as they are: not more, not less (protocol.md S5). */
+  /** The declared capabilities, as written. Presented upstream as they are: not more, not less (proto:S5). */
   readonly capabilities: string;
   /** Digest of the canonical capabilities: tool lists depend on them, so catalogues and connections are keyed by it. */
   readonly fingerprint: string;

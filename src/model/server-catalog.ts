@@ -29,7 +29,7 @@ export interface CachedList {
   readonly items: readonly Capability[];
   /** The `result` values of the pages, byte for byte, in order: for pass-through endpoints. */
   readonly pages: readonly Buffer[];
-  /** Cache hints of the server; 0 and private where it gave none (protocol.md C3). The minimum over the pages. */
+  /** Cache hints of the server; 0 and private where it gave none (proto:C3). The minimum over the pages. */
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
 }

@@ -25,7 +25,7 @@ function needed(method: string, bytes: Buffer, params: Range | null): Needed | n
 
 /**
  * What the client did not declare of what the request needs, as a capabilities object in JSON; null when nothing is
- * missing (protocol.md S4: nothing is asked that was not declared; modes of elicitation and tools of sampling
+ * missing (proto:S4: nothing is asked that was not declared; modes of elicitation and tools of sampling
  * included). An `elicitation` without modes means forms.
  */
 export function undeclared(capabilities: string, method: string, bytes: Buffer, params: Range | null): string | null {

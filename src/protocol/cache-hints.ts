@@ -2,7 +2,7 @@ import { fields, type Range, stringValue } from './fields.ts';
 
 /** What a server says of how long, and by whom, one of its results may be kept (2026-07-28, server/utilities/caching). */
 export interface CacheHints {
-  /** 0 where the server gave no hint, or none that means anything (protocol.md C3). */
+  /** 0 where the server gave no hint, or none that means anything (proto:C3). */
   readonly ttlMs: number;
   readonly cacheScope: 'public' | 'private';
   /** Where `ttlMs` stands; null without it. */

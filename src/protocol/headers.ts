@@ -12,7 +12,7 @@ export interface WireHeaders {
 const PREFIX = '=?base64?';
 const SUFFIX = '?=';
 
-/** Longest value that is decoded: refused before any work is done on it (protocol.md H7). */
+/** Longest value that is decoded: refused before any work is done on it (proto:H7). */
 export const MAX_HEADER_VALUE = 16 * 1024;
 
 const CANONICAL_BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;

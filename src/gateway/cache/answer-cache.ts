@@ -28,7 +28,7 @@ export interface AnswerCacheDeps {
 
 /**
  * Answers of stateless servers, kept and shared as far as the server said so (2026-07-28, server/utilities/caching;
- * protocol.md C1 to C9), and one request to the server for all callers who want the same at the same time. Asked only
+ * proto:C1 to proto:C9), and one request to the server for all callers who want the same at the same time. Asked only
  * after the caller's access was checked, at every request (C8). Nothing here fetches of its own accord (C7).
  */
 export class AnswerCache {

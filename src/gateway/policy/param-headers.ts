@@ -6,7 +6,7 @@ import { field } from '../../protocol/fields.ts';
 import { paramHeadersFault } from '../../protocol/param-headers.ts';
 
 /**
- * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (protocol.md H1): whoever routes or
+ * Whether the `Mcp-Param-*` headers of a stateless call say what its body says (proto:H1): whoever routes or
  * decides on headers must be able to rely on that. Nothing to check where the wire has no headers.
  */
 export function refuseParamHeaders(tool: Capability, exchange: Exchange): GatewayError | null {

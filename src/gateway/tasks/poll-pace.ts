@@ -10,7 +10,7 @@ const JITTER = 0.2;
 
 /**
  * How long to wait before a task is polled again: never less than its server asks for, longer while nothing changes or
- * the server cannot be reached, and never for many tasks at one instant (protocol.md C7).
+ * the server cannot be reached, and never for many tasks at one instant (proto:C7).
  */
 export class PollPace {
   readonly #unit: () => number;

@@ -119,7 +119,7 @@ function excess({ server }: TaskRecord, keys: ReadonlySet<string>, fresh: readon
   return failure(new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
 }
 
-/** How the wait ends where the client did not declare what it would have to be asked (protocol.md S4). */
+/** How the wait ends where the client did not declare what it would have to be asked (proto:S4). */
 function refusal(record: TaskRecord, bytes: Buffer, requests: readonly InputRequest[], asked: Asked): Outcome | null {
   for (const { method, params } of requests) {
     const missing = undeclared(asked.exchange.client.capabilities, method, bytes, params);

@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { answeredRequest } from './answered-request.ts';
 import { isAnswer } from './http-answer.ts';
 
-/** The longest `Retry-After` that is worth waiting for inside a call (faults.md F23). */
+/** The longest `Retry-After` that is worth waiting for inside a call (fault:F23). */
 const MAX_RETRY_AFTER_MS = 30_000;
 const EXCERPT_LENGTH = 500;
 
