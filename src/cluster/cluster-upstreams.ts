@@ -20,6 +20,7 @@ import { callRemotely } from './remote-calls.ts';
 import type { Served } from './served-calls.ts';
 import { concernsAll, SharedWatches } from './shared-watches.ts';
 import type { SideMessages } from './side-messages.ts';
+import { mayGiveState, nodeOfState, withNode, withoutNode } from './states-of-processes.ts';
 
 /** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
@@ -67,7 +68,9 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const key = this.#claimKey(place, exchange.client);
-    if (key === null && place.here) return this.#callHere(server, request, exchange);
+    if (key === null && place.here && this.#homeOfState(place, request) === null) {
+      return this.#callHere(place, request, exchange);
+    }
     const claim = key === null ? null : this.#deps.claims.mine(server, key);
     if (claim !== null) return this.#callOwned(claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
@@ -93,7 +96,7 @@ export class ClusterUpstreams implements Upstreams {
     const key = this.#claimKey(place, exchange.client);
     if (key === null) {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');
-      return this.#callHere(server, request, exchange, by);
+      return this.#callHere(place, request, exchange, by);
     }
     let claim = this.#deps.claims.mine(server, key);
     if (claim === null) {
@@ -231,8 +234,12 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   /** What needs no owner, for clients of this node or of the one named. */
-  #callHere(server: string, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
-    const { local } = this.#deps;
+  #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
+    const { local, bus } = this.#deps;
+    const server = place.server.name;
+    if (place.process && mayGiveState(request)) {
+      return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
+    }
     if (!concernsAll(request)) return local.call(server, request, exchange);
     const key = local.connectionKey(server, exchange.client);
     const pass = (): Promise<Outcome> => local.call(server, request, exchange);
@@ -268,7 +275,9 @@ export class ClusterUpstreams implements Upstreams {
   async #tryCall(place: Place, request: Message, exchange: Exchange): Promise<Served> {
     const { client } = exchange;
     const key = this.#claimKey(place, client);
-    if (key === null && place.here) return this.#callHere(place.server.name, request, exchange);
+    if (key === null && place.here && this.#homeOfState(place, request) === null) {
+      return this.#callHere(place, request, exchange);
+    }
     if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
     const mine = this.#deps.claims.mine(place.server.name, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);
@@ -325,7 +334,7 @@ export class ClusterUpstreams implements Upstreams {
     } else {
       const known = key === null ? null : this.#knownHome(place, remembered);
       // Where a dead node owned it, the home that is asked takes it over.
-      home = known?.home ?? spread(place.elsewhere, () => random.unit());
+      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
       epoch = known?.epoch ?? null;
       if (home === null) return elsewhere('no node that has it can be reached');
     }
@@ -337,6 +346,12 @@ export class ClusterUpstreams implements Upstreams {
     }
     if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
     return tried.outcome;
+  }
+
+  /** The other node whose process alone may understand what the request holds. */
+  #homeOfState(place: Place, request: Message): ForeignHome | null {
+    const peer = place.process ? nodeOfState(request) : null;
+    return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
   }
 
   #knownHome(place: Place, remembered: string): { readonly home: ForeignHome; readonly epoch: string | null } | null {
