@@ -22,9 +22,9 @@ async function run({ say }: Run): Promise<Outcome> {
 
     const opening = performance.now();
     const client = await WireClient.open(gateway.url.href);
-    const listed = async (): Promise<{ ms: number; servers: Set<string> }> => {
+    const listed = async (by = client): Promise<{ ms: number; servers: Set<string> }> => {
       const at = performance.now();
-      const { result } = (await client.request('tools/list')).message;
+      const { result } = (await by.request('tools/list')).message;
       const names = (result.tools as { name: string }[]).map(({ name }) => name.split('__')[0]!);
       return { ms: performance.now() - at, servers: new Set(names) };
     };
@@ -35,6 +35,7 @@ async function run({ say }: Run): Promise<Outcome> {
 
     const lists: number[] = [];
     const own: number[] = [];
+    const newcomers: number[] = [];
     let incomplete = 0;
     let failedCalls = 0;
     const end = performance.now() + LISTS_FOR_MS;
@@ -46,6 +47,13 @@ async function run({ say }: Run): Promise<Outcome> {
       const at = performance.now();
       if ((await single.request('tools/list')).message.result === undefined) failedCalls++;
       own.push(performance.now() - at);
+      // Servers are listed for each kind of client: one that was never there before.
+      if (newcomers.length < 20 && lists.length % 20 === 0) {
+        const opened = performance.now();
+        const capabilities = { experimental: { [`kind-${newcomers.length}`]: {} } };
+        await listed(await WireClient.open(gateway.url.href, { capabilities }));
+        newcomers.push(performance.now() - opened);
+      }
       await new Promise((done) => setTimeout(done, 20));
     }
     const statuses = (
@@ -70,6 +78,7 @@ async function run({ say }: Run): Promise<Outcome> {
         figure('list of all, p50', percentile(lists, 50), 'ms'),
         figure('list of all, longest', Math.max(...lists), 'ms', 200),
         figure('list of a healthy server alone, longest', Math.max(...own), 'ms', 200),
+        figure('a client of a new kind opened and its first list, longest', Math.max(...newcomers), 'ms', 200),
         figure('lists without all healthy servers', incomplete, '', 0),
         figure('event-loop delay, p99', delayP99Ms, 'ms'),
         figure('event-loop delay, p99.9', delayP999Ms, 'ms'),

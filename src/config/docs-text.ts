@@ -53,7 +53,7 @@ with a warning. \`timeoutMs\` leaves no doubt.
 ## Connections that end by themselves
 
 What one session or caller has at a server (a process, or a session over HTTP) is closed when it was not used for
-\`pool.idleTimeoutMs\`; the next request opens it again. A call in flight, a question of the server's and a subscribed
+\`pool.idleTimeoutMs\`; the next request opens it again. A call in flight, a task that runs, a question of the server's and a subscribed
 resource count as use. An HTTP session is gone on with where its server still knows it; a client whose state went with
 a process is told so. At the limits of processes (\`maxProcesses\`, \`limits.maxProcesses\`) the one that was not used for
 longest, and for \`pool.sleepAfterMs\` at least, is ended for a new one; where there is none, the call is refused. After
