@@ -1,4 +1,4 @@
-import type { Bus } from '../bus/bus.ts';
+import type { Bus, Payload } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
@@ -65,6 +65,8 @@ export interface SideReceiver {
 const ASK_MS = 15 * 60_000 + 5_000;
 const RESTART_MS = 2 * 60_000;
 const LARGE_MS = 30_000;
+/** Until the node has heard of it; how long it drains is its own affair. */
+const DRAIN_ASKED_MS = 30_000;
 
 /** Messages between nodes that belong to no call in flight. In order between two nodes, save for very large ones. */
 export class SideMessages {
@@ -126,48 +128,40 @@ export class SideMessages {
   }
 
   /** A server's own question to a client of that node. Rejects with GatewayError. */
-  async ask(peer: string, server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
+  ask(peer: string, server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
     const header: AskedHeader = { server, sessionId, key, message: headOf(message) };
-    const call = this.#bus.call(`trunkline.asked.${peer}`, packFrame(header, [message.bytes]), {
-      to: peer,
-      deadlineMs: ASK_MS,
-    });
-    const outcome = await call.outcome;
-    if (outcome.kind === 'failure') throw outcome.error;
-    const { header: reply, pieces } = unpackFrame<AskHeader>(outcome.payload);
-    return messageOf(reply.message, pieces[0]!);
+    return this.#answered(peer, 'asked', header, message);
   }
 
   /** A question for a client that listens at that node. Rejects with GatewayError. */
-  async askClient(peer: string, sessionId: string, message: Message, server: string | null): Promise<Message> {
+  askClient(peer: string, sessionId: string, message: Message, server: string | null): Promise<Message> {
     const header: ClientAskHeader = { sessionId, server, message: headOf(message) };
-    const call = this.#bus.call(`trunkline.ask-client.${peer}`, packFrame(header, [message.bytes]), {
-      to: peer,
-      deadlineMs: ASK_MS,
-    });
-    const outcome = await call.outcome;
-    if (outcome.kind === 'failure') throw outcome.error;
-    const { header: reply, pieces } = unpackFrame<AskHeader>(outcome.payload);
-    return messageOf(reply.message, pieces[0]!);
+    return this.#answered(peer, 'ask-client', header, message);
   }
 
   async restart(peer: string, server: string): Promise<void> {
-    const call = this.#bus.call(`trunkline.restart.${peer}`, packFrame({ server }), {
-      to: peer,
-      deadlineMs: RESTART_MS,
-    });
-    const outcome = await call.outcome;
-    if (outcome.kind === 'failure') throw outcome.error;
+    await this.#done(peer, 'restart', packFrame({ server }), RESTART_MS);
   }
 
   async drain(peer: string): Promise<void> {
-    const call = this.#bus.call(`trunkline.drain.${peer}`, packFrame({}), { to: peer, deadlineMs: LARGE_MS });
-    const outcome = await call.outcome;
-    if (outcome.kind === 'failure') throw outcome.error;
+    await this.#done(peer, 'drain', packFrame({}), DRAIN_ASKED_MS);
   }
 
   close(): void {
     for (const registration of this.#registrations) registration.close();
+  }
+
+  async #answered(peer: string, subject: string, header: object, message: Message): Promise<Message> {
+    const answer = await this.#done(peer, subject, packFrame(header, [message.bytes]), ASK_MS);
+    const { header: reply, pieces } = unpackFrame<AskHeader>(answer);
+    return messageOf(reply.message, pieces[0]!);
+  }
+
+  /** What the node answers. Rejects with GatewayError. */
+  async #done(peer: string, subject: string, frame: Payload, deadlineMs: number): Promise<Buffer> {
+    const outcome = await this.#bus.call(`trunkline.${subject}.${peer}`, frame, { to: peer, deadlineMs }).outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+    return outcome.payload;
   }
 
   #receive(payload: Buffer, from: string, receiver: SideReceiver): void {
