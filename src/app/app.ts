@@ -45,6 +45,8 @@ export class App {
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
   readonly #truthFollower: TruthFollower | null;
+  /** Another process of the data folder may have approved or blocked something. */
+  #pinsBehind = false;
   readonly #startedAt = new Date();
   #mcp: Listener | null = null;
   #control: Listener | null = null;
@@ -104,6 +106,11 @@ export class App {
   /** Reads the configuration now, as a change of a file would make it. */
   reload(): Promise<Reload> {
     return this.#follower.reload();
+  }
+
+  /** Reads everything that says what should run, and makes it so: now, and not only every 30 s. Never rejects. */
+  reconcile(): Promise<void> {
+    return this.#reconciler.run();
   }
 
   /**
@@ -277,7 +284,13 @@ export class App {
   }
 
   async #readStore(): Promise<void> {
-    if (await this.rooms.runTime.refresh()) this.#follower.overlaid();
+    const { runTime, truth, pins, gateway } = this.rooms;
+    if (await runTime.refresh()) this.#follower.overlaid();
+    this.#pinsBehind ||= truth.changedElsewhere?.() === true;
+    if (!this.#pinsBehind) return;
+    await pins.reload();
+    this.#pinsBehind = false;
+    gateway.drift?.pinsChanged();
   }
 
   /** Another node has written. */

@@ -134,6 +134,11 @@ test('what another process of the folder writes first is found, also by one that
   await writer.apply(change);
   assert.equal((await reader.get('c', 'k'))?.value, '1');
   assert.equal((await reader.read(['c'])).revision, 1);
+  assert.deepEqual([reader.changedElsewhere(), reader.changedElsewhere()], [true, false]);
+  await reader.apply([{ kind: 'put', collection: 'c', key: 'own', value: '1' }]);
+  assert.equal(reader.changedElsewhere(), false, 'its own change');
+  await writer.apply([{ kind: 'put', collection: 'c', key: 'other', value: '1' }]);
+  assert.deepEqual([reader.changedElsewhere(), reader.changedElsewhere()], [true, false]);
   await writer.close();
   await reader.close();
 });

@@ -54,6 +54,8 @@ export class SqliteTruth implements Truth {
   /** Whether something was written that the snapshot does not have. */
   #ahead = false;
   #closed = false;
+  /** By SQLite's count of what others committed; 0 before there was a file. */
+  #others = 0;
 
   /** Throws TruthUnusable where the file is damaged. */
   constructor({ path, clock, logger }: SqliteTruthOptions) {
@@ -61,6 +63,7 @@ export class SqliteTruth implements Truth {
     this.#clock = clock;
     this.#logger = logger;
     this.#opened = path === ':memory:' ? createTruth(path) : openTruth(path);
+    this.changedElsewhere();
     // One that was killed may have left a snapshot that is behind.
     if (this.#opened !== null) this.#snapshotLater();
   }
@@ -115,6 +118,14 @@ export class SqliteTruth implements Truth {
     } catch (error) {
       throw translated(error, this.#path);
     }
+  }
+
+  changedElsewhere(): boolean {
+    if (this.#opened === null || this.#closed) return false;
+    const row = this.#opened.db.prepare('PRAGMA data_version').get() as { readonly data_version: number };
+    const before = this.#others;
+    this.#others = row.data_version;
+    return this.#others !== before;
   }
 
   async close(): Promise<void> {

@@ -61,6 +61,8 @@ export interface Truth {
    * nothing was written then, unless the fault is `unknown`.
    */
   apply(writes: readonly TruthWrite[]): Promise<Applied>;
+  /** Whether another process has written since this was asked last; absent where somebody looks more often. */
+  changedElsewhere?(): boolean;
   close(): Promise<void>;
 }
 

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Logger } from '../telemetry/logger.ts';
+import type { App } from './app.ts';
+import { openApp } from './open-app.ts';
+
+async function opened(dataDir: string, state: 'data' | 'instance'): Promise<App> {
+  const file = join(dataDir, 'config.json');
+  writeFileSync(file, JSON.stringify({ mcpServers: { s: { command: 'nothing', start: 'lazy' } } }));
+  const load = { cwd: dataDir, env: {}, files: [file], overrides: { dataDir } };
+  const result = await openApp({ load, logger: Logger.silent(), state, follow: false });
+  assert.ok(result.ok, JSON.stringify(result));
+  return result.app;
+}
+
+test('check:G4 what is blocked at one gateway of a data folder is blocked at the others, as what is suspended is', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-folder-'));
+  const [main, spawned] = [await opened(folder, 'data'), await opened(folder, 'instance')];
+  try {
+    const isBlocked = ({ rooms }: App) => rooms.gateway.drift!.guards.isBlocked('s', 'tools', 'rm');
+    await main.rooms.gateway.drift!.block('s', [{ list: 'tools', key: 'rm' }], 'op');
+    assert.deepEqual([isBlocked(main), isBlocked(spawned)], [true, false]);
+    await spawned.reconcile();
+    assert.equal(isBlocked(spawned), true);
+    await main.rooms.runTime.suspend('s');
+    await spawned.reconcile();
+    assert.equal(spawned.state.servers.get('s')?.enabled, false);
+  } finally {
+    await Promise.all([main.close('shutdown'), spawned.close('shutdown')]);
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
