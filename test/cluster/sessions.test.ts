@@ -107,6 +107,27 @@ test('check:C9 a client whose connection broke in mid-call comes back to another
     }
   }));
 
+test('check:C9 what a node had sent before it was restarted is replayed by way of another node', () =>
+  cluster(async (nodes) => {
+    const [a, b] = await two(nodes);
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const file = join(nodes.folder, 'go');
+    writeFileSync(file, '');
+    const params = { name: 'wait', arguments: { file }, _meta: { progressToken: 'p' } };
+    const calling = (await client.post({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })) as EventReader;
+    const [begun, ...rest] = (await calling.rest()).filter(({ data }) => data !== '');
+    assert.equal(rest.length, 2);
+    a.kill('SIGTERM');
+    await a.exited;
+    const again = await nodes.node('a', { counter: counterServer() }, {}, { folder: a.gateway.folder });
+    await until(async () => {
+      const { nodes: known } = await b.control<{ nodes: { state: string }[] }>('/api/v1/nodes');
+      return known.length === 2 && known.every(({ state }) => state === 'ready');
+    }, `${again.name} to be back`);
+    const replayed = await at(b, client).listen(begun!.id!);
+    assert.deepEqual(await replayed.rest(), rest);
+  }));
+
 test("check:C9 a session's own stream goes on at another node after the last event the client has seen", () =>
   cluster(async (nodes) => {
     const [a, b] = await two(nodes);
