@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
+import { RoundRobin } from '../../examples/three-nodes/round-robin.ts';
 import { startConformanceServer } from '../fixtures/conformance/http.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
 import { ClusterProcesses } from '../support/cluster-processes.ts';
 import { failing, runConformance, scored } from '../support/conformance-suite.ts';
-import { RoundRobin } from '../support/round-robin.ts';
 
 const STDIO_FIXTURE = resolve(import.meta.dirname, '../fixtures/conformance/stdio.ts');
 /** Scenarios that the suite scores, by revision. */
