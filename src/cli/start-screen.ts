@@ -68,6 +68,8 @@ function describe(status: ServerStatus, now: number): { word: string; rest: stri
       return { word: styleText('gray', 'lazy    '), rest: reason === '' ? 'starts with the first call' : reason };
     case 'starting':
       return { word: styleText('cyan', 'starting'), rest: reason };
+    case 'stopping':
+      return { word: styleText('gray', 'stopping'), rest: reason };
     default: {
       const wait =
         status.nextRetryAt === null ? '' : `in ${Math.max(0, Math.round((status.nextRetryAt - now) / 1000))} s: `;

@@ -1,0 +1,10 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
+import type { ServerStatus } from '../model/server-state.ts';
+import { serverLine } from './start-screen.ts';
+
+test('a server that is just being stopped is not said to be tried again', () => {
+  const status = { name: 's', state: 'stopping', reason: null, nextRetryAt: null } as ServerStatus;
+  assert.match(stripVTControlCharacters(serverLine(status, 1, 0)), /^ *s +stopping *$/);
+});
