@@ -107,6 +107,7 @@ export class Cluster {
       self: () => this.#self(),
       changed: () => {
         this.#offers.refresh();
+        this.streams.met();
         this.#rebuild();
       },
       lost: ({ peer }) => {
@@ -202,6 +203,7 @@ export class Cluster {
       if (event.type !== 'connected') return;
       // Whatever was said meanwhile was not heard: everybody is asked anew.
       this.#nodes.tell();
+      this.streams.tellAgain();
       this.#offers.refresh();
     });
   }

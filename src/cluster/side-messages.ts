@@ -12,7 +12,7 @@ import type { AskHeader } from './remote-calls.ts';
 export type Side =
   | { readonly kind: 'notify'; readonly server: string; readonly client: ClientText; readonly message: MessageHead }
   | { readonly kind: 'release'; readonly sessionId: string }
-  | { readonly kind: 'stream'; readonly sessionId: string }
+  | { readonly kind: 'streams'; readonly sessionIds: readonly string[] }
   | {
       readonly kind: 'deliver';
       readonly sessionId: string;
@@ -179,8 +179,8 @@ function receive({ header: side, pieces }: Frame<Side>, from: string, receiver: 
     case 'notify':
       receiver.notify(side.server, message(side.message), clientOf(side.client));
       return;
-    case 'stream':
-      receiver.stream(side.sessionId, from);
+    case 'streams':
+      for (const sessionId of side.sessionIds) receiver.stream(sessionId, from);
       return;
     case 'deliver':
       receiver.deliver(side.sessionId, message(side.message), side.server ?? undefined);

@@ -7,6 +7,8 @@ import type { Side, SideMessages } from './side-messages.ts';
 /** The clients of this node, and whether one of them listens here. */
 export interface OwnStreams extends ClientStreams {
   listening(sessionId: string): boolean;
+  /** The sessions of all who do. */
+  listeners(): Iterable<string>;
 }
 
 export interface SpreadStreamsDeps {
@@ -16,6 +18,8 @@ export interface SpreadStreamsDeps {
 
 /** Sessions whose streams are remembered to be at another node. */
 const MAX_SESSIONS = 65_536;
+/** In one message. */
+const MAX_TOLD = 1_000;
 
 /**
  * The streams of clients, wherever they hold them open: what is for a session goes to the node that has its stream, and
@@ -24,6 +28,8 @@ const MAX_SESSIONS = 65_536;
 export class SpreadStreams implements ClientStreams {
   readonly #deps: SpreadStreamsDeps;
   readonly #at = new Recent<string>(MAX_SESSIONS);
+  /** The nodes that know which streams are open here. */
+  readonly #told = new Set<string>();
   #own: OwnStreams | null = null;
 
   constructor(deps: SpreadStreamsDeps) {
@@ -39,7 +45,24 @@ export class SpreadStreams implements ClientStreams {
   opened(sessionId: string): void {
     const { messages, others } = this.#deps;
     this.#at.delete(sessionId);
-    for (const peer of others()) messages().tell(peer, { kind: 'stream', sessionId });
+    for (const peer of others()) messages().tell(peer, { kind: 'streams', sessionIds: [sessionId] });
+  }
+
+  /** Nodes have come or gone: who has come hears which streams are open here. */
+  met(): void {
+    const there = new Set(this.#deps.others());
+    for (const peer of this.#told) if (!there.has(peer)) this.#told.delete(peer);
+    for (const peer of there) {
+      if (this.#told.has(peer)) continue;
+      this.#told.add(peer);
+      this.#tellAll(peer);
+    }
+  }
+
+  /** What was said in an outage was not heard. */
+  tellAgain(): void {
+    this.#told.clear();
+    this.met();
   }
 
   openedAt(sessionId: string, peer: string): void {
@@ -76,6 +99,13 @@ export class SpreadStreams implements ClientStreams {
 
   sessionsFor(server: string): ReturnType<ClientStreams['sessionsFor']> {
     return this.#own?.sessionsFor(server) ?? [];
+  }
+
+  #tellAll(peer: string): void {
+    const open = [...(this.#own?.listeners() ?? [])];
+    for (let i = 0; i < open.length; i += MAX_TOLD) {
+      this.#deps.messages().tell(peer, { kind: 'streams', sessionIds: open.slice(i, i + MAX_TOLD) });
+    }
   }
 
   #peer(sessionId: string): string | null {

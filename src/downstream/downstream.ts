@@ -217,6 +217,11 @@ export class Downstream implements ClientStreams {
     return this.sessions.get(sessionId)?.channel?.open === true;
   }
 
+  /** The sessions whose clients do. */
+  *listeners(): Generator<string> {
+    for (const { id, channel } of this.sessions.values()) if (channel?.open === true) yield id;
+  }
+
   deliver(sessionId: string, notification: Message, server?: string): void {
     const session = this.sessions.get(sessionId);
     if (session === undefined) return;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { callable, onCluster, wordOf } from '../support/cluster-facts.ts';
+import { callable, onCluster, ownerOf, wordOf } from '../support/cluster-facts.ts';
 import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
 import type { Event, EventReader, Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -170,6 +170,22 @@ function heard(stream: EventReader): Json[] {
 
 const updates = (messages: readonly Json[]): number =>
   messages.filter(({ method }) => method === 'notifications/resources/updated').length;
+
+test('check:C9 a node that joins later brings what its servers say to a stream that was open before', () =>
+  cluster(async (nodes) => {
+    const servers = { counter: counterServer() };
+    const a = await nodes.node('a', servers);
+    const client = await WireClient.open(a.serverUrl('counter'));
+    const stream = await client.listen();
+    const messages = heard(stream);
+    const b = await nodes.node('b', servers);
+    await callable(b, 'counter');
+    const { pid } = JSON.parse(await at(b, client).callText('who'));
+    assert.equal(await ownerOf([a, b], pid), b);
+    await at(b, client).callText('log');
+    await until(() => messages.some(({ params }) => params?.data === 'logged'), 'the message on the stream');
+    stream.drop();
+  }));
 
 const RESOURCE = { uri: 'counter://value' };
 
