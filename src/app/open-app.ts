@@ -4,19 +4,13 @@ import { loadConfig } from '../config/load-config.ts';
 import { bindProblem } from '../http/bind-problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
-import { TruthError } from '../store/truth/truth.ts';
-import { TruthUnusable } from '../store/truth/truth-file.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 import { openCluster } from './open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
-import { truthPath } from './truth-path.ts';
-
-/** Pins are there too: without them nothing may be trusted anew, so that no node starts without its store. */
-const REACH = 'see that the database can be reached and used, and start again';
-const RESTORE = 'run the Trunkline that wrote it, or `trunkline restore`';
+import { truthProblem } from './truth-problem.ts';
 
 export type OpenResult =
   | { readonly ok: true; readonly app: App }
@@ -39,17 +33,9 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
     return { ok: true, app: new App(await buildRooms(options, loaded, folder, await clusterOf(options, state))) };
   } catch (error) {
     folder?.release();
-    if (error instanceof TruthError) {
-      if (state.cluster?.store != null && options.state !== 'none') {
-        const { message } = error;
-        return { ok: false, problem: { kind: 'truth', file: 'cluster.store', message, remedy: REACH } };
-      }
-      const file = truthPath(options, state);
-      return { ok: false, problem: { kind: 'truth', file, message: `${file}: ${error.message}`, remedy: RESTORE } };
-    }
-    if (!(error instanceof TruthUnusable)) throw error;
-    const { file, message, remedy } = error;
-    return { ok: false, problem: { kind: 'truth', file, message, remedy } };
+    const problem = truthProblem(error, options, state);
+    if (problem === null) throw error;
+    return { ok: false, problem };
   }
 }
 

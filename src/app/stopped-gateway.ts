@@ -3,10 +3,12 @@ import { systemClock } from '../model/clock.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
 import { StoredServers } from '../registry/stored-servers.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
-import { type Restored, restoreTruth, TruthUnusable } from '../store/truth/truth-file.ts';
+import type { Truth } from '../store/truth/truth.ts';
+import { type Restored, restoreTruth } from '../store/truth/truth-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { openTruth } from './open-truth.ts';
+import { truthProblem } from './truth-problem.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';
@@ -26,8 +28,11 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
   const taken = await takeFolder(load);
   if (!taken.ok) return taken;
   const { folder, state } = taken;
+  const options = { state: 'data', load } as const;
+  let truth: Truth | null = null;
   try {
-    const { truth, refusal } = openTruth({ state: 'data', load }, state, systemClock, logger);
+    const opened = openTruth(options, state, systemClock, logger);
+    ({ truth } = opened);
     const { cwd, env } = load;
     let desired = state;
     const stored = new StoredServers(truth);
@@ -37,7 +42,7 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
       logger,
       env,
       folder: cwd,
-      refusal,
+      refusal: opened.refusal,
       current: () => desired,
     });
     const overlay = (): void => {
@@ -47,13 +52,16 @@ export async function openStopped(load: LoadOptions, logger: Logger): Promise<St
     await runTime.refresh();
     overlay();
     const close = async (): Promise<void> => {
-      await truth.close();
+      await opened.truth.close();
       folder.release();
     };
     return { ok: true, gateway: { runTime, close } };
   } catch (error) {
+    await truth?.close();
     folder.release();
-    return refused(error);
+    const problem = truthProblem(error, options, state);
+    if (problem === null) throw error;
+    return { ok: false, problem };
   }
 }
 
@@ -69,7 +77,9 @@ export async function restoreStopped(load: LoadOptions, how: 'snapshot' | 'empty
   try {
     return { ok: true, restored: restoreTruth(file, how, systemClock.wall()), file };
   } catch (error) {
-    return refused(error);
+    const problem = truthProblem(error, { state: 'data', load }, taken.state);
+    if (problem === null) throw error;
+    return { ok: false, problem };
   } finally {
     taken.folder.release();
   }
@@ -81,10 +91,4 @@ async function takeFolder(load: LoadOptions) {
   const folder = new DataFolder(loaded.state.dataDir ?? defaultDataDir(load.env));
   if (folder.acquire()) return { ok: true, folder, state: loaded.state } as const;
   return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } } as const;
-}
-
-function refused(error: unknown): { readonly ok: false; readonly problem: OpenProblem } {
-  if (!(error instanceof TruthUnusable)) throw error;
-  const { file, message, remedy } = error;
-  return { ok: false, problem: { kind: 'truth', file, message, remedy } };
 }
