@@ -3,7 +3,7 @@ import { type Span, TurnMeter, type TurnMeterOptions } from './turn-meter.ts';
 export interface AdmissionOptions extends TurnMeterOptions {
   /** So many at once are always let in, however slow the machine is. 64. */
   readonly floor?: number;
-  /** In a turn of the event loop that is longer, and follows on the last, clients wait for each other. 5 ms. */
+  /** In a turn of the event loop that is longer, and follows on the last, clients wait for each other. 2.5 ms. */
   readonly turnMs?: number;
   /** Only when turns have been longer for all of this time is anything refused: bursts and cold starts pass. 1 s. */
   readonly patienceMs?: number;
@@ -19,7 +19,7 @@ export interface Waiter {
 }
 
 const FLOOR = 64;
-const TURN_MS = 5;
+const TURN_MS = 2.5;
 /** A loop that still waits for anything is not overloaded. */
 const SATURATED = 0.9;
 /** Where there is a limit it falls while the loop is busier than this, and rises while it is less busy than that. */
