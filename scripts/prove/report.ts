@@ -55,8 +55,8 @@ function summary(): string {
     .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
     .map((name) => JSON.parse(readFileSync(join(FOLDER, name), 'utf8')) as Kept);
   const rows = all.map(
-    ({ id, holds: good, claim, date }) =>
-      `| ${id} | ${good ? 'holds' : '**does not hold**'} | ${claim} | ${date.slice(0, 10)} |`,
+    ({ id, holds: good, claim, date, leftOut }) =>
+      `| ${id} | ${good ? 'holds' : '**does not hold**'} | ${claim} | ${date.slice(0, 10)}${leftOut === null ? '' : `, without ${leftOut}`} |`,
   );
   const head = `# Proofs
 
