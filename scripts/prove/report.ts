@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -15,6 +16,8 @@ export interface Kept extends Outcome {
   readonly command: string;
   readonly seconds: number;
   readonly machine: string;
+  /** Of the code that was tried; with `+` where files had been changed since. Null: not from a checkout. */
+  readonly commit?: string | null;
   readonly leftOut: string | null;
 }
 
@@ -36,6 +39,7 @@ export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, c
     command,
     seconds: Math.round(seconds),
     machine: `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, Node ${process.version}`,
+    commit: commit(),
     leftOut: short ? proof.shortened : null,
     ...outcome,
   };
@@ -43,6 +47,24 @@ export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, c
   writeFileSync(join(FOLDER, `${proof.id}.json`), `${JSON.stringify(kept, null, 2)}\n`);
   writeSummary();
   return kept;
+}
+
+function commit(): string | null {
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: FOLDER, encoding: 'utf8', stdio: 'pipe' }).trim();
+  try {
+    const changed = git(
+      'status',
+      '--porcelain',
+      '--untracked-files=no',
+      '--',
+      '../../src',
+      '../../test',
+      '../../scripts',
+    );
+    return `${git('rev-parse', '--short=9', 'HEAD')}${changed === '' ? '' : '+'}`;
+  } catch {
+    return null;
+  }
 }
 
 /** From what is kept. */
@@ -81,7 +103,7 @@ function details(kept: Kept): string {
 
 ${kept.claim}
 
-\`${kept.command}\`, seed ${kept.seed}, ${kept.date.slice(0, 16).replace('T', ' ')} UTC, ${kept.seconds} s, on ${kept.machine}.
+\`${kept.command}\`, seed ${kept.seed}, ${kept.date.slice(0, 16).replace('T', ' ')} UTC, ${kept.seconds} s, on ${kept.machine}${kept.commit == null ? '' : `, commit ${kept.commit}`}.
 ${kept.leftOut === null ? '' : `Left out by \`--short\`: ${kept.leftOut}.\n`}
 | figure | measured | at most | |
 |---|---|---|---|
