@@ -13,17 +13,15 @@ import type { ServerStatus } from '../model/server-state.ts';
 import type { Claim, Claims, Owner } from './claims.ts';
 import type { Directory, ForeignHome, Place } from './directory.ts';
 import type { ForeignCatalogs } from './foreign-catalogs.ts';
+import { Homes, homeToRead, statusElsewhere } from './homes.ts';
 import type { OwnedCalls } from './owned-calls.ts';
 import { claimKey, clientKey, SINGLETON, spread } from './placement.ts';
-import { Recent } from './recent.ts';
 import { callRemotely } from './remote-calls.ts';
 import type { Served } from './served-calls.ts';
 import { concernsAll, SharedWatches } from './shared-watches.ts';
 import type { SideMessages } from './side-messages.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './states-of-processes.ts';
 
-/** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
-const MAX_REMEMBERED = 65_536;
 /** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
@@ -53,8 +51,7 @@ export interface ClusterUpstreamsDeps {
 export class ClusterUpstreams implements Upstreams {
   readonly #deps: ClusterUpstreamsDeps;
   readonly #watches = new SharedWatches();
-  /** Which other node a client's calls go to. */
-  readonly #homes = new Recent<{ readonly peer: string; readonly epoch: string | null }>(MAX_REMEMBERED);
+  readonly #homes = new Homes();
 
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
@@ -154,13 +151,13 @@ export class ClusterUpstreams implements Upstreams {
   status(server: string): ServerStatus | null {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);
-    return statusOf(place) ?? this.#deps.local.status(server);
+    return statusElsewhere(place) ?? this.#deps.local.status(server);
   }
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
     for (const [name, place] of this.#deps.directory().places) {
-      const status = this.#listedHere(place) ? null : statusOf(place);
+      const status = this.#listedHere(place) ? null : statusElsewhere(place);
       if (status !== null) all.set(name, status);
     }
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -178,13 +175,7 @@ export class ClusterUpstreams implements Upstreams {
     const { local, claims, catalogs, messages } = this.#deps;
     local.releaseSession(sessionId);
     for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
-    const peers = new Set<string>();
-    this.#homes.deleteWhere(({ peer }, name) => {
-      if (!name.endsWith(` ${sessionId}`)) return false;
-      peers.add(peer);
-      return true;
-    });
-    for (const peer of peers) messages.release(peer, sessionId);
+    for (const peer of this.#homes.forgetSession(sessionId)) messages.release(peer, sessionId);
     catalogs.forgetSession(sessionId);
   }
 
@@ -203,11 +194,7 @@ export class ClusterUpstreams implements Upstreams {
   /** Which home a catalogue is read from. */
   homeOf(server: string): ForeignHome | null {
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return null;
-    const { elsewhere: homes } = place;
-    // Of a singleton only the node where it runs has a status.
-    const up = homes.find(({ node, offered }) => node.state !== 'draining' && UP.has(offered.status?.state ?? ''));
-    return up ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
+    return place === undefined || this.#listedHere(place) ? null : homeToRead(place);
   }
 
   #place(server: string): Place | undefined {
@@ -281,8 +268,7 @@ export class ClusterUpstreams implements Upstreams {
     if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
     const mine = this.#deps.claims.mine(place.server.name, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);
-    const name = `${place.server.name} ${key}`;
-    if (this.#knownHome(place, name) !== null) return this.#callForeign(place, key, null, request, exchange);
+    if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
     const owner = await this.#ownerOf(place, key, client);
     if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
     if (owner?.kind === 'mine') return this.#callOwned(owner.claim, request, exchange);
@@ -321,7 +307,6 @@ export class ClusterUpstreams implements Upstreams {
   ): Promise<Served> {
     const { bus, catalogs, random } = this.#deps;
     const { name } = place.server;
-    const remembered = `${name} ${key}`;
     let home: ForeignHome | null;
     let epoch: string | null = null;
     const theirs = owner?.kind === 'theirs' ? owner : null;
@@ -332,16 +317,16 @@ export class ClusterUpstreams implements Upstreams {
     } else if (theirs !== null && place.here) {
       return elsewhere(`its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
-      const known = key === null ? null : this.#knownHome(place, remembered);
+      const known = key === null ? null : this.#homes.known(place, key);
       // Where a dead node owned it, the home that is asked takes it over.
       home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
       epoch = known?.epoch ?? null;
       if (home === null) return elsewhere('no node that has it can be reached');
     }
-    if (key !== null) this.#homes.set(remembered, { peer: home.node.peer, epoch });
+    if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const tried = await callRemotely(bus, home.node, name, request, exchange, epoch);
     if (tried.kind === 'elsewhere') {
-      this.#homes.delete(remembered);
+      if (key !== null) this.#homes.forget(name, key);
       return tried;
     }
     if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
@@ -354,20 +339,12 @@ export class ClusterUpstreams implements Upstreams {
     return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
   }
 
-  #knownHome(place: Place, remembered: string): { readonly home: ForeignHome; readonly epoch: string | null } | null {
-    const known = this.#homes.get(remembered);
-    if (known === undefined) return null;
-    const home = place.elsewhere.find(({ node }) => node.peer === known.peer);
-    if (home === undefined) this.#homes.delete(remembered);
-    return home === undefined ? null : { home, epoch: known.epoch };
-  }
-
   /** The other node that serves this client; null where it is this one, or not known. */
   #peerOf(place: Place, client: ClientProfile): string | null {
     const key = this.#claimKey(place, client);
     if (key === null && place.here) return null;
     const own = key ?? this.#affinity(place, client);
-    return own === null ? null : (this.#knownHome(place, `${place.server.name} ${own}`)?.home.node.peer ?? null);
+    return own === null ? null : (this.#homes.known(place, own)?.home.node.peer ?? null);
   }
 
   #homeFor(place: Place, client: ClientProfile): ForeignHome | null {
@@ -376,13 +353,6 @@ export class ClusterUpstreams implements Upstreams {
     return served ?? this.homeOf(place.server.name);
   }
 }
-
-function statusOf(place: Place): ServerStatus | null {
-  const statuses = place.elsewhere.map(({ offered }) => offered.status).filter((status) => status !== null);
-  return statuses.find(({ state }) => UP.has(state)) ?? statuses[0] ?? null;
-}
-
-const UP: ReadonlySet<string> = new Set(['running', 'connected', 'degraded']);
 
 function elsewhere(reason: string): Served {
   return { kind: 'elsewhere', reason };

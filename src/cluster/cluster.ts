@@ -1,13 +1,14 @@
 import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
+import type { Server } from '../model/server.ts';
 import { type Claim, Claims } from './claims.ts';
 import { ClientsElsewhere } from './clients-elsewhere.ts';
 import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
-import { type Directory, directory, sameServers } from './directory.ts';
+import type { Directory } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
 import { headOf } from './frame.ts';
+import { KnownServers } from './known-servers.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
 import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './node-lease.ts';
@@ -46,6 +47,7 @@ export class Cluster {
   readonly #nodes: Nodes;
   readonly #offer: OwnOffer;
   readonly #offers: Offers;
+  readonly #known: KnownServers;
   readonly #lease: NodeLease;
   readonly #claims: Claims;
   readonly #owned: OwnedCalls;
@@ -59,8 +61,6 @@ export class Cluster {
   readonly #startedAt: number;
   readonly #offEvent: () => void;
   #desired: ReadonlyMap<string, Server> = new Map();
-  #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
-  #conflicts = '';
   #draining = false;
   #joined = false;
   #onJoined: () => void = () => {};
@@ -125,6 +125,12 @@ export class Cluster {
       own: () => this.#offer.text(),
       changed: () => this.#rebuild(),
     });
+    this.#known = new KnownServers({
+      node,
+      logger,
+      own: this.#offer,
+      others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer) ?? []] as const),
+    });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,
       others: () => [...this.#nodes.others()].map(({ peer }) => peer),
@@ -180,7 +186,7 @@ export class Cluster {
       owned: this.#owned,
       catalogs: this.#catalogs,
       messages: this.#messages,
-      directory: () => this.#directory,
+      directory: () => this.#known.directory,
       draining: () => this.#draining,
       claimed: (claim) => this.#claimed(claim),
       stateLost: (server, { sessionId }) => {
@@ -295,7 +301,7 @@ export class Cluster {
   }
 
   get conflicts(): Directory['conflicts'] {
-    return this.#directory.conflicts;
+    return this.#known.directory.conflicts;
   }
 
   /** After the servers of this node have ended: others may have at once what it owned. */
@@ -334,27 +340,9 @@ export class Cluster {
   }
 
   #rebuild(): void {
-    const own = new Map<string, { server: Server; digest: string; process: boolean }>();
-    for (const server of this.#offer.servers) {
-      own.set(server.name, { server, digest: this.#offer.digest(server), process: isOwnProcess(server) });
-    }
-    const others = [...this.#nodes.others()].map((node) => [node, this.#offers.of(node.peer) ?? []] as const);
-    const before = this.#directory;
-    this.#directory = directory({ id: this.#deps.node, servers: own }, others);
-    this.#tellConflicts();
+    const changed = this.#known.rebuild();
     this.#catalogs.refresh((server) => this.#router.homeOf(server));
-    if (sameServers(before, this.#directory)) this.#directory = { ...this.#directory, servers: before.servers };
-    else this.onServersChanged?.();
-  }
-
-  #tellConflicts(): void {
-    const { conflicts } = this.#directory;
-    const text = JSON.stringify(conflicts);
-    if (text === this.#conflicts) return;
-    this.#conflicts = text;
-    for (const { server, sides } of conflicts) {
-      this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
-    }
+    if (changed) this.onServersChanged?.();
   }
 
   #applyLocal(): Promise<void> {

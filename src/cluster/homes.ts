@@ -1,0 +1,59 @@
+import type { ServerStatus } from '../model/server-state.ts';
+import type { ForeignHome, Place } from './directory.ts';
+import { Recent } from './recent.ts';
+
+/** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
+const MAX_REMEMBERED = 65_536;
+const UP: ReadonlySet<string> = new Set(['running', 'connected', 'degraded']);
+
+/** A home that a client's calls go to, with the epoch of its claim where that is known. */
+export interface KnownHome {
+  readonly home: ForeignHome;
+  readonly epoch: string | null;
+}
+
+/** Which other node the calls of a key go to: whoever has state there comes back to it. */
+export class Homes {
+  readonly #homes = new Recent<{ readonly peer: string; readonly epoch: string | null }>(MAX_REMEMBERED);
+
+  remember(server: string, key: string, peer: string, epoch: string | null): void {
+    this.#homes.set(`${server} ${key}`, { peer, epoch });
+  }
+
+  /** Null also when that node no longer has the server; then it is forgotten. */
+  known(place: Place, key: string): KnownHome | null {
+    const remembered = `${place.server.name} ${key}`;
+    const known = this.#homes.get(remembered);
+    if (known === undefined) return null;
+    const home = place.elsewhere.find(({ node }) => node.peer === known.peer);
+    if (home === undefined) this.#homes.delete(remembered);
+    return home === undefined ? null : { home, epoch: known.epoch };
+  }
+
+  forget(server: string, key: string): void {
+    this.#homes.delete(`${server} ${key}`);
+  }
+
+  /** The nodes that its calls went to. */
+  forgetSession(sessionId: string): ReadonlySet<string> {
+    const peers = new Set<string>();
+    this.#homes.deleteWhere(({ peer }, name) => {
+      if (!name.endsWith(` ${sessionId}`)) return false;
+      peers.add(peer);
+      return true;
+    });
+    return peers;
+  }
+}
+
+/** The home that a server's lists are read from. Of a singleton only the node where it runs has a status. */
+export function homeToRead({ elsewhere: homes }: Place): ForeignHome | null {
+  const up = homes.find(({ node, offered }) => node.state !== 'draining' && UP.has(offered.status?.state ?? ''));
+  return up ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
+}
+
+/** What its homes say of it: the best of it. */
+export function statusElsewhere({ elsewhere: homes }: Place): ServerStatus | null {
+  const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
+  return statuses.find(({ state }) => UP.has(state)) ?? statuses[0] ?? null;
+}
