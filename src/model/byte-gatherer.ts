@@ -1,4 +1,5 @@
 import { lend } from './lent-memory.ts';
+import { releaseBytes } from './release-bytes.ts';
 
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
@@ -58,6 +59,12 @@ export class ByteGatherer {
     let held = 0;
     while (from > 0 && held < count) held += this.#pieces[--from]!.length;
     return { head, tail: Buffer.from(Buffer.concat(this.#pieces.slice(from)).subarray(-count)) };
+  }
+
+  /** Like `clear`, where the pieces are nobody else's: their memory is free at once. */
+  discard(): void {
+    for (const piece of this.#pieces) releaseBytes(piece);
+    this.clear();
   }
 
   clear(): void {

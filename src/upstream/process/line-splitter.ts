@@ -1,4 +1,5 @@
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import { releaseBytes } from '../../model/release-bytes.ts';
 
 /** Where a splitter's findings go. */
 export interface LineSink {
@@ -38,6 +39,7 @@ export class LineSplitter {
     this.#sink = sink;
   }
 
+  /** The chunk is the splitter's from now on: what belongs to no line is freed at once. */
   push(chunk: Buffer): void {
     let at = 0;
     while (!this.#stopped) {
@@ -87,14 +89,16 @@ export class LineSplitter {
   #continue(part: Buffer): void {
     if (this.#head !== null) {
       this.#tail = lastBytes(this.#tail, part);
-      this.#sink.skipped(part.length);
+      const { length } = part;
+      releaseBytes(part);
+      this.#sink.skipped(length);
       return;
     }
     this.#held.add(part);
     if (this.#held.length <= this.#maxLineBytes) return;
     const held = this.#held.length;
     const { head, tail } = this.#held.edges(EDGE_BYTES);
-    this.#held.clear();
+    this.#held.discard();
     this.#head = head;
     this.#tail = tail;
     this.#sink.overflow(head);
