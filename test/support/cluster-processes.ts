@@ -14,10 +14,24 @@ export function counterServer(more: object = {}): object {
   return { command: process.execPath, args: [COUNTER], ...more };
 }
 
+export interface NodeOptions extends Omit<GatewayOptions, 'config'> {
+  /** Where NATS is reached. */
+  readonly nats: string;
+}
+
 /** One node: a gateway as a process, as a user starts it. */
 export class NodeProcess {
   readonly name: string;
   readonly gateway: RunningGateway;
+
+  /** Does not wait until it is ready. */
+  static async start(name: string, servers: object, more: object, options: NodeOptions): Promise<NodeProcess> {
+    const { nats, args = [], ...rest } = options;
+    const cluster = { nats, node: name, secret: SECRET, ...('cluster' in more ? (more.cluster as object) : {}) };
+    const config = { $schema: 'trunkline', mcpServers: servers, ...more, cluster };
+    const started = await RunningGateway.start({ ...rest, args: ['--log-level', 'info', ...args], config });
+    return new NodeProcess(name, started);
+  }
 
   constructor(name: string, gateway: RunningGateway) {
     this.name = name;
@@ -86,17 +100,9 @@ export class ClusterProcesses {
     name: string,
     servers: object,
     more: object = {},
-    options: Omit<GatewayOptions, 'config'> & { readonly nats?: string } = {},
+    options: Partial<NodeOptions> = {},
   ): Promise<NodeProcess> {
-    const cluster = {
-      nats: options.nats ?? this.nats.url,
-      node: name,
-      secret: SECRET,
-      ...('cluster' in more ? (more.cluster as object) : {}),
-    };
-    const config = { $schema: 'trunkline', mcpServers: servers, ...more, cluster };
-    const args = ['--log-level', 'info', ...(options.args ?? [])];
-    const node = new NodeProcess(name, await RunningGateway.start({ ...options, args, config }));
+    const node = await NodeProcess.start(name, servers, more, { nats: this.nats.url, ...options });
     this.nodes.push(node);
     await until(() => node.ready(), `node ${name} to be ready:\n${node.stderr}`);
     return node;

@@ -16,7 +16,8 @@ export interface Evidence {
 }
 
 export interface Violation {
-  readonly rule: 'a' | 'b' | 'c' | 'd' | 'e' | 'f';
+  /** `owner` is that of `checkOwners`. */
+  readonly rule: 'a' | 'b' | 'c' | 'd' | 'e' | 'f' | 'owner';
   readonly call: string;
   readonly text: string;
 }

@@ -19,6 +19,10 @@ export interface Attempt {
   abandoned: boolean;
   /** In words, what came instead of a result. */
   reason: string;
+  /** The server, as the endpoint names it. */
+  server?: string;
+  /** The node that was asked; in a cluster. */
+  via?: string;
 }
 
 /** Everything all clients of a run tried. */

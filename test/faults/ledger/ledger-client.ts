@@ -8,6 +8,16 @@ export interface LedgerClientOptions {
   readonly history: History;
   /** Connections at once. */
   readonly sockets?: number;
+  /** Where each request goes, instead of to `url`. */
+  readonly route?: () => Route;
+  /** So long it waits for an answer; then it hangs up, and the call is LOST. */
+  readonly patienceMs?: number;
+}
+
+/** One of several nodes. */
+export interface Route {
+  readonly node: string;
+  readonly url: string;
 }
 
 interface Answer {
@@ -43,16 +53,26 @@ export class LedgerClient {
   readonly era: 'stateful' | 'stateless';
   url: string;
   sessionId: string | null = null;
+  readonly #route: (() => Route) | undefined;
+  readonly #patienceMs: number | undefined;
   readonly #agent: Agent;
   readonly #open = new Set<ClientRequest>();
   #count = 0;
+  #sessions = 0;
 
   constructor(options: LedgerClientOptions) {
     this.url = options.url;
     this.era = options.era;
     this.name = options.name;
     this.history = options.history;
+    this.#route = options.route;
+    this.#patienceMs = options.patienceMs;
     this.#agent = new Agent({ keepAlive: true, maxSockets: options.sockets ?? Number.POSITIVE_INFINITY });
+  }
+
+  /** What the ledger knows its session by. Clients of the stateless era that declare the same share one. */
+  get session(): string {
+    return this.era === 'stateless' ? 'stateless' : `${this.name}/${this.#sessions}`;
   }
 
   /** Opens a session; nothing to do in the stateless era. */
@@ -64,19 +84,19 @@ export class LedgerClient {
       capabilities: {},
       clientInfo: { name: this.name, version: '1' },
     };
-    const answer = await this.#post(
-      `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${JSON.stringify(params)}}`,
-    );
+    const body = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${JSON.stringify(params)}}`;
+    const answer = await this.#send('POST', body);
     const id = answer.headers['mcp-session-id'];
     if (typeof id !== 'string') throw new Error(`no session: ${answer.status} ${answer.message}`);
     this.sessionId = id;
-    await this.#post('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+    this.#sessions++;
+    await this.#send('POST', '{"jsonrpc":"2.0","method":"notifications/initialized"}');
   }
 
   /** The parsed result (or error) of a request that is not a tool call. */
   async request(method: string, params: Record<string, unknown> = {}): Promise<Record<string, unknown>> {
     const body = { jsonrpc: '2.0', id: ++this.#count, method, params: this.#params(params) };
-    const answer = await this.#post(JSON.stringify(body), ['mcp-method', method]);
+    const answer = await this.#send('POST', JSON.stringify(body), this.#routing(method));
     return JSON.parse(answer.message ?? `{"status":${answer.status}}`) as Record<string, unknown>;
   }
 
@@ -88,17 +108,23 @@ export class LedgerClient {
     const n = ++this.#count;
     const call = options.call ?? `${this.name}-${n}`;
     const rpcId = n % 2 === 0 ? `"${call}"` : `${9_007_199_254_740_993n + BigInt(n)}`;
-    const own = options.own ?? tool.slice(tool.lastIndexOf('__') < 0 ? 0 : tool.lastIndexOf('__') + 2);
+    const prefix = tool.lastIndexOf('__');
+    const own = options.own ?? tool.slice(prefix < 0 ? 0 : prefix + 2);
     const attempt = (options.history ?? this.history).begin(this.name, call, own, rpcId);
-    const params = JSON.stringify(this.#params({ name: tool, arguments: { call, ...args } }));
+    const route = this.#route?.();
+    if (prefix > 0) attempt.server = tool.slice(0, prefix);
+    if (route !== undefined) attempt.via = route.node;
+    const params = JSON.stringify(this.#params({ name: tool, arguments: { call, session: this.session, ...args } }));
     const body = `{"jsonrpc":"2.0","id":${rpcId},"method":"tools/call","params":${params}}`;
     try {
       const { abandonAfterMs } = options;
       attempt.abandoned = abandonAfterMs !== undefined;
-      const answer = await this.#post(body, ['mcp-method', 'tools/call', 'mcp-name', tool], abandonAfterMs);
+      const answer = await this.#send('POST', body, this.#routing('tools/call', tool), abandonAfterMs, route);
       judge(attempt, answer, options.callOf ?? callOf);
     } catch (error) {
-      attempt.ending = 'LOST';
+      // Among several nodes one that does not listen was not told anything.
+      const refused = route !== undefined && (error as NodeJS.ErrnoException).code === 'ECONNREFUSED';
+      attempt.ending = refused ? 'NOT_SENT' : 'LOST';
       attempt.reason = String(error);
     }
     attempt.endedAt = performance.now();
@@ -107,7 +133,7 @@ export class LedgerClient {
 
   /** Ends the session as a well-behaved client does. */
   async end(): Promise<void> {
-    if (this.sessionId !== null) await this.#send('DELETE', '', []).catch(() => {});
+    if (this.sessionId !== null) await this.#send('DELETE', '').catch(() => {});
     this.sessionId = null;
     this.close();
   }
@@ -122,12 +148,20 @@ export class LedgerClient {
     return this.era === 'stateless' ? { ...params, _meta: META } : params;
   }
 
-  async #post(body: string, routing: readonly string[] = [], abandonAfterMs?: number): Promise<Answer> {
-    return this.#send('POST', body, this.era === 'stateless' ? routing : [], abandonAfterMs);
+  #routing(method: string, name?: string): readonly string[] {
+    if (this.era === 'stateful') return [];
+    return name === undefined ? ['mcp-method', method] : ['mcp-method', method, 'mcp-name', name];
   }
 
-  #send(method: string, body: string, more: readonly string[], abandonAfterMs?: number): Promise<Answer> {
-    const headers = ['accept', 'application/json, text/event-stream', 'host', new URL(this.url).host, ...more];
+  #send(
+    method: string,
+    body: string,
+    more: readonly string[] = [],
+    hangUpAfterMs = this.#patienceMs,
+    route = this.#route?.(),
+  ): Promise<Answer> {
+    const url = route?.url ?? this.url;
+    const headers = ['accept', 'application/json, text/event-stream', 'host', new URL(url).host, ...more];
     if (body !== '')
       headers.push('content-type', 'application/json', 'content-length', String(Buffer.byteLength(body)));
     if (this.era === 'stateless') headers.push('mcp-protocol-version', REVISION.stateless);
@@ -135,14 +169,14 @@ export class LedgerClient {
       headers.push('mcp-session-id', this.sessionId, 'mcp-protocol-version', REVISION.stateful);
     }
     return new Promise((resolve, reject) => {
-      const request = httpRequest(this.url, { method, headers, agent: this.#agent });
+      const request = httpRequest(url, { method, headers, agent: this.#agent });
       this.#open.add(request);
       let timer: NodeJS.Timeout | undefined;
       request.on('close', () => {
         clearTimeout(timer);
         this.#open.delete(request);
       });
-      if (abandonAfterMs !== undefined) timer = setTimeout(() => request.destroy(), abandonAfterMs);
+      if (hangUpAfterMs !== undefined) timer = setTimeout(() => request.destroy(), hangUpAfterMs);
       request.on('error', reject);
       request.on('response', (response) => {
         const chunks: Buffer[] = [];

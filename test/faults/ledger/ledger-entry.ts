@@ -1,8 +1,19 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** One line of the upstream's ledger. `call` is the id that the client put into the tool's arguments. */
+/** One execution. `call` is the id that the client put into the tool's arguments, `session` what it named its session. */
+export interface Executed {
+  readonly event: 'executed';
+  readonly call: string;
+  readonly tool: string;
+  readonly pid: number;
+  readonly session?: string;
+  /** The fencing token that the process was started under; of a lone node, and behind a URL, there is none. */
+  readonly epoch?: string;
+}
+
+/** One line of the upstream's ledger. */
 export type LedgerEntry =
-  | { readonly event: 'executed'; readonly call: string; readonly tool: string; readonly pid: number }
+  | Executed
   | { readonly event: 'cancelled'; readonly call: string; readonly pid: number }
   | { readonly event: 'session'; readonly session: string; readonly pid: number }
   | { readonly event: 'listed'; readonly pid: number }

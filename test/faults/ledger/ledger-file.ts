@@ -1,7 +1,9 @@
 import { fsyncSync, openSync, writeSync } from 'node:fs';
 import type { LedgerEntry } from './ledger-entry.ts';
 
-type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid'> : never;
+type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch'> : never;
+
+const EPOCH = process.env['TRUNKLINE_EPOCH'];
 
 /** The upstream's own account of what it did: on disk before anything is answered, so that no kill can falsify it. */
 export class LedgerFile {
@@ -12,7 +14,7 @@ export class LedgerFile {
   }
 
   write(entry: WithoutPid<LedgerEntry>): void {
-    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid })}\n`);
+    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid, epoch: EPOCH })}\n`);
     fsyncSync(this.#fd);
   }
 }

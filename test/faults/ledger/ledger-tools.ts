@@ -14,7 +14,7 @@ export interface Wire {
 const REPEATABLE = { readOnlyHint: true, idempotentHint: true };
 const input = (properties: Record<string, object> = {}): object => ({
   type: 'object',
-  properties: { call: { type: 'string' }, ...properties },
+  properties: { call: { type: 'string' }, session: { type: 'string' }, ...properties },
   required: ['call'],
 });
 const number = { type: 'number' };
@@ -69,15 +69,16 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
   const tool = message.params?.name ?? '';
   const args = (message.params?.arguments ?? {}) as {
     call: string;
+    session?: string;
     ms: number;
     bytes: number;
     mib: number;
     times: number;
     text: string;
   };
-  const { call } = args;
+  const { call, session } = args;
   if (tool === 'crash_before') process.exit(9);
-  ledger.write({ event: 'executed', call, tool });
+  ledger.write({ event: 'executed', call, tool, ...(session === undefined ? {} : { session }) });
   const done = (extra = ''): void =>
     wire.answer(message, { content: [{ type: 'text', text: `done ${call}${extra}` }] });
   switch (tool) {

@@ -1,0 +1,125 @@
+import { rmSync } from 'node:fs';
+import { type NodeOptions, NodeProcess, until } from '../support/cluster-processes.ts';
+import type { TcpGate } from '../support/tcp-gate.ts';
+
+/** While it could not be expected to answer: killed, stopped, or not started. */
+export interface Absence {
+  readonly node: string;
+  readonly from: number;
+  to: number;
+}
+
+export interface ClusterNodeDeps {
+  readonly name: string;
+  /** Between it and NATS. */
+  readonly gate: TcpGate;
+  readonly servers: object;
+  readonly settings: object;
+  readonly options: Omit<NodeOptions, 'nats' | 'folder'>;
+}
+
+/** One place in a cluster that is misused: a gateway that is killed, stopped and cut off, and starts again in its folder. */
+export class ClusterNode {
+  readonly name: string;
+  readonly gate: TcpGate;
+  readonly absences: Absence[] = [];
+  readonly #deps: ClusterNodeDeps;
+  #process: NodeProcess | null = null;
+  #folder: string | null = null;
+  #log = '';
+
+  constructor(deps: ClusterNodeDeps) {
+    this.#deps = deps;
+    this.name = deps.name;
+    this.gate = deps.gate;
+  }
+
+  /** Null while it is not running. A stopped one runs. */
+  get process(): NodeProcess | null {
+    return this.#process;
+  }
+
+  /** What its last processes logged. */
+  get log(): string {
+    return `${this.#log}${this.#process?.stderr ?? ''}`;
+  }
+
+  /** Whether it was away at some time in between. */
+  awayDuring(from: number, to: number): boolean {
+    return this.absences.some((absence) => absence.from <= to && absence.to >= from);
+  }
+
+  /** Starts it, for the first time or again, and waits until it is ready. */
+  async start(): Promise<void> {
+    const { name, servers, settings, options, gate } = this.#deps;
+    const folder = this.#folder === null ? {} : { folder: this.#folder };
+    const nats = `nats://127.0.0.1:${gate.port}`;
+    const started = await NodeProcess.start(name, servers, settings, { ...options, ...folder, nats });
+    this.#folder = started.gateway.folder;
+    this.#process = started;
+    void started.exited.then(() => this.#ended(started));
+    await this.ready();
+  }
+
+  async ready(): Promise<void> {
+    await until(async () => (await this.#process?.ready()) === true, `node ${this.name} to be ready:\n${this.log}`);
+    this.#back();
+  }
+
+  /** As a power cut would end it. */
+  async kill(): Promise<void> {
+    const process = this.#process;
+    if (process === null) return;
+    this.away();
+    process.kill('SIGKILL');
+    await process.exited;
+  }
+
+  /** As somebody who wants it to leave; resolves with its exit code. */
+  async leave(): Promise<number | null> {
+    const process = this.#process;
+    if (process === null) return null;
+    process.kill('SIGTERM');
+    return process.exited;
+  }
+
+  stop(): void {
+    this.away();
+    this.#process?.kill('SIGSTOP');
+  }
+
+  /** Counts as away until it is ready again: what it was working on is lost, and it has to find out. */
+  async goOn(): Promise<void> {
+    this.#process?.kill('SIGCONT');
+    await this.ready();
+  }
+
+  /** From now on it is not to be expected to answer. */
+  away(): void {
+    const last = this.absences.at(-1);
+    if (last?.to !== Number.POSITIVE_INFINITY) {
+      this.absences.push({ node: this.name, from: performance.now(), to: Number.POSITIVE_INFINITY });
+    }
+  }
+
+  async dispose(): Promise<void> {
+    this.#process?.kill('SIGCONT');
+    const late = setTimeout(() => this.#process?.kill('SIGKILL'), 20_000);
+    await this.leave();
+    clearTimeout(late);
+    if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true });
+    await this.gate[Symbol.asyncDispose]();
+  }
+
+  #ended(process: NodeProcess): void {
+    if (this.#process !== process) return;
+    this.away();
+    this.#process = null;
+    this.#log = `${this.#log}${process.stderr}`.slice(-400_000);
+  }
+
+  #back(): void {
+    const last = this.absences.at(-1);
+    if (last?.to === Number.POSITIVE_INFINITY) last.to = performance.now();
+  }
+}

@@ -1,0 +1,185 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { checkLedger, type Evidence, type Violation } from '../faults/ledger/check-ledger.ts';
+import { checkOwners } from '../faults/ledger/check-owners.ts';
+import { History } from '../faults/ledger/history.ts';
+import { LedgerClient } from '../faults/ledger/ledger-client.ts';
+import { readLedger } from '../faults/ledger/ledger-entry.ts';
+import { LedgerHttpProcess, ledgerStdio } from '../faults/ledger/ledger-process.ts';
+import type { NodeProcess } from '../support/cluster-processes.ts';
+import { NatsServer } from '../support/nats-server.ts';
+import { PostgresServer } from '../support/postgres-server.ts';
+import { MARK, survivors } from '../support/processes.ts';
+import { TcpGate } from '../support/tcp-gate.ts';
+import { Balancer } from './balancer.ts';
+import { ClusterNode } from './cluster-node.ts';
+import { Seeded } from './seeded.ts';
+
+/** Servers of a cluster that keep a ledger. Behind URLs, in both eras; */
+export const REMOTES = ['old', 'modern'] as const;
+/** one process for each session; one in the whole cluster; one on each node. */
+export const PIPES = ['own', 'single', 'shared'] as const;
+export const LEDGERS = [...REMOTES, ...PIPES];
+
+const ERAS = { old: 'stateful', modern: 'stateless' } as const;
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly nodes?: number;
+  /** Deadline of every call. */
+  readonly timeoutMs?: number;
+  /** So much later a call may end. */
+  readonly lateMs?: number;
+  /** Share of the requests that go to any node, also one that is not ready. */
+  readonly blind?: number;
+  /** Whether what is decided at run time is kept in a PostgreSQL. */
+  readonly store?: boolean;
+  /** More servers, and more settings of each node. */
+  readonly servers?: object;
+  readonly settings?: object;
+}
+
+/**
+ * Nodes as processes on a real nats-server, each behind a gate of its own, and a real PostgreSQL; in front of servers that
+ * keep ledgers, for clients whose every request goes to any of the nodes. Children carry a mark, so that those left over
+ * can be counted.
+ */
+export class ClusterWorld {
+  readonly options: Required<Omit<WorldOptions, 'servers' | 'settings' | 'store'>>;
+  readonly folder = mkdtempSync(join(tmpdir(), 'trunkline-world-'));
+  readonly mark = randomUUID();
+  readonly history = new History();
+  readonly nodes: ClusterNode[] = [];
+  readonly nats: NatsServer;
+  readonly database: PostgresServer | null;
+  readonly balancer: Balancer;
+  readonly #remotes: LedgerHttpProcess[] = [];
+  readonly #clients = new Set<LedgerClient>();
+
+  static async start(options: WorldOptions): Promise<ClusterWorld> {
+    const database = options.store === false ? null : await PostgresServer.start();
+    const world = new ClusterWorld(options, await NatsServer.start(), database);
+    try {
+      await world.#start(options);
+      return world;
+    } catch (error) {
+      await world.dispose();
+      throw error;
+    }
+  }
+
+  private constructor(options: WorldOptions, nats: NatsServer, database: PostgresServer | null) {
+    const { seed, nodes = 3, timeoutMs = 6_000, lateMs = 1_000, blind = 0 } = options;
+    this.options = { seed, nodes, timeoutMs, lateMs, blind };
+    this.nats = nats;
+    this.database = database;
+    this.balancer = new Balancer(() => this.running, new Seeded(seed + 7), blind);
+  }
+
+  /** The processes there are, stopped ones as well. */
+  get running(): readonly NodeProcess[] {
+    return this.nodes.flatMap(({ process }) => (process === null ? [] : [process]));
+  }
+
+  node(name: string): ClusterNode {
+    return this.nodes.find((node) => node.name === name)!;
+  }
+
+  ledger(name: string): string {
+    return join(this.folder, `${name}.jsonl`);
+  }
+
+  /** A ledger server on standard streams. */
+  pipe(name: string, more: object = {}): object {
+    return ledgerStdio(this.ledger(name), 'stateful', { env: { [MARK]: this.mark }, ...this.#common, ...more });
+  }
+
+  /** A client whose every request goes to any node. Stops waiting for who will never answer. */
+  client(name: string, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
+    const { timeoutMs, lateMs } = this.options;
+    const client = new LedgerClient({
+      url: '',
+      era,
+      name,
+      history: this.history,
+      route: this.balancer.route,
+      patienceMs: timeoutMs + lateMs + 500,
+    });
+    this.#clients.add(client);
+    return client;
+  }
+
+  /** What the ledgers say of what clients were told, and of who executed what when. */
+  violations(evidence: Partial<Evidence> = {}): Violation[] {
+    const { timeoutMs, lateMs } = this.options;
+    const ledgers = new Map(LEDGERS.map((name) => [name, readLedger(this.ledger(name))]));
+    return [
+      ...checkLedger({
+        attempts: this.history.attempts,
+        ledger: [...ledgers.values()].flat(),
+        repeatable: new Set(),
+        deadlineMs: timeoutMs,
+        lateMs,
+        ...evidence,
+      }),
+      ...checkOwners(ledgers.get('own')!, ({ session }) => `own ${session}`),
+      ...checkOwners(ledgers.get('single')!, () => 'single'),
+    ];
+  }
+
+  /** Calls without any answer whose node was there all the time: nobody told them, and nobody was to blame. */
+  lost(): string[] {
+    return this.history.attempts
+      .filter(({ ending, abandoned }) => ending === 'LOST' && !abandoned)
+      .filter(({ via, startedAt, endedAt }) => {
+        const asked = this.nodes.find(({ name }) => name === via);
+        return asked?.awayDuring(startedAt, endedAt!) === false;
+      })
+      .map(({ call, tool, via, reason }) => `${call} (${tool}) at ${via}: ${reason}`);
+  }
+
+  /** All children of the gateways that are there after so long; of a healthy run none, once the gateways have ended. */
+  left(waitMs = 10_000): Promise<number[]> {
+    return survivors(this.mark, waitMs);
+  }
+
+  async dispose(): Promise<void> {
+    this.balancer.close();
+    for (const client of this.#clients) client.close();
+    await Promise.all(this.nodes.map((node) => node.dispose()));
+    for (const remote of this.#remotes) await remote.kill();
+    await this.nats[Symbol.asyncDispose]();
+    await this.database?.[Symbol.asyncDispose]();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  get #common(): object {
+    return { timeoutMs: this.options.timeoutMs };
+  }
+
+  async #start({ servers = {}, settings = {} }: WorldOptions): Promise<void> {
+    const urls: Record<string, object> = {};
+    for (const name of REMOTES) {
+      const remote = await LedgerHttpProcess.start(this.ledger(name), ERAS[name]);
+      this.#remotes.push(remote);
+      urls[name] = { type: 'http', url: remote.url, ...this.#common };
+    }
+    const all = {
+      ...urls,
+      own: this.pipe('own', { isolation: 'session', limits: { maxProcesses: 128 } }),
+      single: this.pipe('single', { isolation: 'shared', singleton: true }),
+      shared: this.pipe('shared', { isolation: 'shared' }),
+      ...servers,
+    };
+    const cluster = this.database === null ? {} : { store: this.database.url };
+    for (let i = 0; i < this.options.nodes; i++) {
+      const gate = await TcpGate.start(this.nats.port);
+      const name = `n${i + 1}`;
+      this.nodes.push(new ClusterNode({ name, gate, servers: all, settings: { ...settings, cluster }, options: {} }));
+    }
+    await Promise.all(this.nodes.map((node) => node.start()));
+    await this.balancer.look();
+  }
+}
