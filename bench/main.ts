@@ -11,6 +11,7 @@ import { scenarioTable, startUpTable } from './table.ts';
 import { Child } from './targets/child.ts';
 import { direct } from './targets/direct.ts';
 import { nginx } from './targets/nginx.ts';
+import { nodes } from './targets/nodes.ts';
 import { npmGateways } from './targets/npm-gateways.ts';
 import { peer } from './targets/peer.ts';
 import { trunkline } from './targets/trunkline.ts';
@@ -24,7 +25,7 @@ if (args.includes('--help')) {
 const options = readOptions(args);
 if (options.build) await build();
 
-const chosen = [direct, nginx, trunkline('aggregate'), trunkline('server'), ...npmGateways].filter(
+const chosen = [direct, nginx, trunkline('aggregate'), trunkline('server'), ...nodes, ...npmGateways].filter(
   ({ name }) => options.targets.length === 0 || options.targets.includes(name),
 );
 const targets = [...chosen, ...options.peers.map(peer)];

@@ -28,6 +28,8 @@ export interface Row {
   readonly problem: string;
   readonly perSecond: number;
   readonly cpuUs: number;
+  /** Of what else works for the target. */
+  readonly besideUs: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly rssMiB: number;
@@ -42,6 +44,8 @@ interface Entry {
   readonly sameEra: boolean;
   running: Running | null;
   problem: string;
+  /** At how many places the load arrives. */
+  doors: number;
   readonly findings: Finding[];
 }
 
@@ -53,7 +57,7 @@ export async function runScenario(
   options: RunOptions,
 ): Promise<Row[]> {
   const entries = targets
-    .filter((target) => scenario.only === undefined || scenario.only.includes(target.name))
+    .filter(({ name, named }) => scenario.only?.includes(name) ?? named !== true)
     .flatMap((target) => entriesOf(scenario, target));
   try {
     // A round before the first is not counted: every target is to be as warm as in a day's work.
@@ -78,6 +82,7 @@ function entriesOf(scenario: Scenario, target: Target): Entry[] {
     sameEra,
     running: null,
     problem: '',
+    doors: 1,
     findings: [],
   });
   if (behind === undefined) return [];
@@ -95,6 +100,7 @@ async function measure(
   const { target, behind } = entry;
   try {
     entry.running ??= await target.start(scene, behind);
+    entry.doors = 1 + (entry.running.alsoUrls?.length ?? 0);
     const job = jobOf(scenario, target, behind, entry.running, options);
     const finding = await generate(counts ? job : { ...job, warmUpMs: FIRST_WARM_UP_MS });
     if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
@@ -116,6 +122,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
   const maxSessions = behind === 'stdio' ? 1 : target.maxSessions;
   return {
     url: running.url,
+    alsoUrls: running.alsoUrls ?? [],
     era: 'stateful',
     maxSessions: Math.min(maxSessions, scenario.job.connections),
     tool: 'echo',
@@ -124,6 +131,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
     warmUpMs: WARM_UP_MS,
     measureMs: options.measureMs,
     pids: running.pids(),
+    besidePids: running.besidePids?.() ?? [],
     openSessions: 0,
     streams: false,
     ...scenario.job,
@@ -135,15 +143,16 @@ async function generate(job: Job): Promise<Finding> {
   return JSON.parse(stdout) as Finding;
 }
 
-function rowOf({ target, sameEra, problem, findings }: Entry, scenario: Scenario): Row {
+function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: Scenario): Row {
   const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(findings.map(value)));
-  const sessions = scenario.job.openSessions ?? 0;
+  const sessions = (scenario.job.openSessions ?? 0) * doors;
   return {
     target: target.name,
     sameEra,
     problem,
     perSecond: of((finding) => (finding.operations / finding.wallMs) * 1000),
     cpuUs: of((finding) => finding.cpuUs / finding.operations),
+    besideUs: of((finding) => finding.besideCpuUs / finding.operations),
     p50Ms: of((finding) => finding.p50Ms),
     p99Ms: of((finding) => finding.p99Ms),
     rssMiB: of((finding) => finding.rssKiB) / 1024,

@@ -2,6 +2,15 @@ import type { Job } from './load/job.ts';
 import { WHOLE_LIST } from './sizes.ts';
 import type { Behind } from './targets/target.ts';
 
+/** How a row may compare with another one of the same scenario. */
+export interface Limit {
+  /** Targets by name. */
+  readonly of: string;
+  readonly to: string;
+  readonly figure: 'cpuUs' | 'kibPerSession';
+  readonly most: number;
+}
+
 /** One load by name: what is behind the targets, and what the generator does. */
 export interface Scenario {
   readonly name: string;
@@ -16,9 +25,17 @@ export interface Scenario {
   readonly only?: readonly string[];
   /** Every round on freshly started targets: for what fills a process for good. */
   readonly fresh?: boolean;
+  /** What the run is to say of: whether it holds. */
+  readonly limits?: readonly Limit[];
 }
 
 const TRUNKLINE_ONLY = ['trunkline'];
+const EACH_OF_TWO = ['node a of two', 'node b of two'];
+const ACROSS = 'across nodes';
+/** What a call over the bus may cost, both nodes together, of one that stays at a node alone. */
+const MOST_ACROSS = 2;
+/** What being one of two nodes may add. */
+const MOST_IN_CLUSTER = 1.1;
 
 function calls(connections: number): Scenario {
   return {
@@ -47,6 +64,40 @@ function open(openSessions: number, streams: boolean): Scenario {
     job: { kind: 'open', connections: 16, openSessions, streams },
     only: TRUNKLINE_ONLY,
     fresh: true,
+  };
+}
+
+/**
+ * A lone node; each of two nodes with the server in its own file, where calls stay; and two nodes where the call arrives
+ * at one and only the file of the other has the server. The time of both nodes counts in every row of two.
+ */
+function cluster(behind: 'stateful' | 'stdio', connections: number): Scenario {
+  return {
+    name: behind === 'stdio' ? `nodes-stdio-${connections}` : `nodes-${connections}`,
+    title: `two nodes over NATS, small tools/call, ${behind === 'stdio' ? 'stdio behind' : 'HTTP to HTTP'}, ${connections} connections (time of both nodes)`,
+    behind: [behind],
+    job: { kind: 'calls', connections },
+    only: [...TRUNKLINE_ONLY, ...EACH_OF_TWO, ACROSS],
+    limits: [
+      ...EACH_OF_TWO.map((of): Limit => ({ of, to: 'trunkline', figure: 'cpuUs', most: MOST_IN_CLUSTER })),
+      { of: ACROSS, to: 'trunkline', figure: 'cpuUs', most: MOST_ACROSS },
+    ],
+  };
+}
+
+/**
+ * As many sessions at each of two nodes as at the lone one. What both hold grows by their own sessions and by what they
+ * know of those of the other; it is divided by all sessions.
+ */
+function openAtNodes(openSessions: number): Scenario {
+  return {
+    name: `nodes-open-${openSessions}`,
+    title: `two nodes over NATS, ${openSessions.toLocaleString('en')} open sessions at each, calls on 16 connections to each`,
+    behind: ['stateful'],
+    job: { kind: 'open', connections: 16, openSessions },
+    only: [...TRUNKLINE_ONLY, 'both nodes'],
+    fresh: true,
+    limits: [{ of: 'both nodes', to: 'trunkline', figure: 'kibPerSession', most: MOST_IN_CLUSTER }],
   };
 }
 
@@ -108,4 +159,9 @@ export const SCENARIOS: readonly Scenario[] = [
   open(1000, true),
   open(5000, false),
   open(5000, true),
+  cluster('stateful', 16),
+  cluster('stateful', 64),
+  cluster('stdio', 16),
+  cluster('stdio', 64),
+  openAtNodes(5000),
 ];

@@ -2,14 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client } from './load/client.ts';
-import { HttpSocket } from './load/http-socket.ts';
-import type { Job } from './load/job.ts';
 import { cpuUs } from './load/process-usage.ts';
 import { STDIO_SERVERS } from './sizes.ts';
 import { median } from './statistics.ts';
 import type { Scene } from './targets/target.ts';
 import { launch } from './targets/trunkline.ts';
+import { untilList } from './until-list.ts';
 
 const TOOLS = 2;
 const PATIENCE_MS = 60_000;
@@ -47,30 +45,12 @@ async function startOnce(scene: Scene, folder: string, state: StartUp['state']):
   const listeningMs = performance.now() - begunAt;
   const listeningCpuMs = cpuUs([child.pid]) / 1000;
   try {
-    const listMs = await untilWholeList(facts.mcpUrl);
+    const listMs = await untilList(facts.mcpUrl, STDIO_SERVERS * TOOLS, PATIENCE_MS);
     // What was learnt is written behind; the next start is to know it.
     await delay(500);
     return { state, listeningMs, readyMs: facts.readyMs, listeningCpuMs, listMs };
   } finally {
     await child.stop();
-  }
-}
-
-async function untilWholeList(url: string): Promise<number> {
-  const begunAt = performance.now();
-  const client = new Client({ url, era: 'stateful', tools: STDIO_SERVERS * TOOLS } as Job);
-  const socket = new HttpSocket(new URL(url));
-  try {
-    await client.open(socket);
-    for (;;) {
-      const problem = await new Promise<string | null>((resolve) => client.list(socket, resolve));
-      const tookMs = performance.now() - begunAt;
-      if (problem === null) return tookMs;
-      if (tookMs > PATIENCE_MS) throw new Error(`no whole list after ${tookMs} ms: ${problem}`);
-      await delay(5);
-    }
-  } finally {
-    socket.close();
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Row } from './run-scenario.ts';
-import type { Scenario } from './scenarios.ts';
+import type { Limit, Scenario } from './scenarios.ts';
 import type { StartUp } from './start-up.ts';
 
 const HEAD = ['target', 'us/op', 'x nginx', 'op/s', 'x direct', 'p50 ms', 'p99 ms', 'RSS MiB', 'KiB/session', 'client'];
@@ -11,6 +11,7 @@ const HEAD = ['target', 'us/op', 'x nginx', 'op/s', 'x direct', 'p50 ms', 'p99 m
 export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string {
   const nginx = rows.find((row) => row.target === 'nginx' && row.problem === '');
   const direct = rows.find((row) => row.target === 'direct' && row.problem === '');
+  const beside = rows.some((row) => row.besideUs > 0);
   const crosses = rows.some((row) => row.sameEra);
   const cells = rows.map((row) => {
     const name = row.sameEra ? `${row.target}, same era` : row.target;
@@ -28,9 +29,27 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
       row.rssMiB === 0 ? '-' : number(row.rssMiB),
       row.kibPerSession === 0 ? '-' : number(row.kibPerSession),
       `${Math.round(row.clientShare * 100)} %`,
+      ...(beside ? [row.besideUs === 0 ? '-' : number(row.besideUs)] : []),
     ];
   });
-  return `### ${scenario.name}: ${scenario.title}\n\n${markdown(crosses ? HEAD.toSpliced(2, 0, 'x same era') : HEAD, cells)}`;
+  const head = [...(crosses ? HEAD.toSpliced(2, 0, 'x same era') : HEAD), ...(beside ? ['nats-server us/op'] : [])];
+  const verdicts = (scenario.limits ?? []).map((limit) => `- ${verdict(limit, rows)}`);
+  const parts = [`### ${scenario.name}: ${scenario.title}`, markdown(head, cells), verdicts.join('\n')];
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+const FIGURES: Readonly<Record<Limit['figure'], string>> = {
+  cpuUs: 'CPU per call',
+  kibPerSession: 'memory per session',
+};
+
+/** Whether the limit holds, in a sentence. */
+export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): string {
+  const value = (name: string) => rows.find((row) => row.target === name && row.problem === '')?.[figure] ?? 0;
+  const what = `${FIGURES[figure]}, ${of} to ${to}`;
+  if (value(of) <= 0 || value(to) <= 0) return `${what}: not measured`;
+  const times = value(of) / value(to);
+  return `${what}: ${times.toFixed(2)}, at most ${most.toFixed(2)}: ${times <= most ? 'holds' : 'does not hold'}`;
 }
 
 export function startUpTable(starts: readonly StartUp[]): string {

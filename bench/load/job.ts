@@ -2,6 +2,8 @@
 export interface Job {
   readonly kind: 'calls' | 'list' | 'sessions' | 'open';
   readonly url: string;
+  /** Where as much of the same load arrives at the same time; sessions and connections are counted at each. */
+  readonly alsoUrls: readonly string[];
   readonly era: 'stateful' | 'stateless';
   readonly connections: number;
   /** Sessions that the connections share at most; some peers start one process for each. */
@@ -16,6 +18,8 @@ export interface Job {
   readonly measureMs: number;
   /** Processes whose CPU time is read at the start and at the end of the measured time. */
   readonly pids: readonly number[];
+  /** Processes whose CPU time is read apart. */
+  readonly besidePids: readonly number[];
   /** For `open`: sessions held open meanwhile, and whether each holds a stream. */
   readonly openSessions: number;
   readonly streams: boolean;
@@ -28,6 +32,7 @@ export interface Finding {
   readonly wallMs: number;
   /** CPU time of the target's processes in the measured time. */
   readonly cpuUs: number;
+  readonly besideCpuUs: number;
   /** The generator's own, to see when it is the bottleneck. */
   readonly clientCpuUs: number;
   readonly p50Ms: number;

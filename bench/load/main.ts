@@ -4,7 +4,7 @@ import { Client } from './client.ts';
 import type { HttpSocket } from './http-socket.ts';
 import type { Finding, Job } from './job.ts';
 import { Meter } from './meter.ts';
-import { openSessions } from './open-sessions.ts';
+import { type Door, openSessions } from './open-sessions.ts';
 import { rssKiB } from './process-usage.ts';
 import { Worker } from './workers.ts';
 
@@ -16,22 +16,14 @@ process.exit();
 /** Calls or lists on all connections at once; for `open`, with many sessions open meanwhile. */
 async function measureCalls(): Promise<Finding> {
   const meter = new Meter(job);
-  const sockets = Array.from({ length: job.connections }, () => new Client(job).socket());
-  const memory = { rssBeforeKiB: rssKiB(job.pids), rssOpenKiB: 0 };
-  let clients: Client[];
-  if (job.kind === 'open') {
-    const opened = await openSessions(job, sockets);
-    clients = opened.clients;
-    memory.rssBeforeKiB = opened.rssBeforeKiB;
-    memory.rssOpenKiB = opened.rssOpenKiB;
-  } else {
-    clients = sockets.slice(0, job.maxSessions).map(() => new Client(job));
-    await Promise.all(clients.map((client, index) => client.open(sockets[index]!)));
-  }
-  const workers = sockets.map((socket, index) => {
-    const own = clients.filter((_, number) => number % job.connections === index);
-    return new Worker(job, own.length > 0 ? own : [clients[index % clients.length]!], socket, meter);
+  const doors = [job.url, ...job.alsoUrls].map((url): Door => {
+    const its = { ...job, url };
+    return { job: its, sockets: Array.from({ length: job.connections }, () => new Client(its).socket()), clients: [] };
   });
+  const memory =
+    job.kind === 'open' ? await openSessions(job, doors) : { rssBeforeKiB: rssKiB(job.pids), rssOpenKiB: 0 };
+  if (job.kind !== 'open') await Promise.all(doors.map(openFew));
+  const workers = doors.flatMap((door) => workersOf(door, meter));
   for (const worker of workers) worker.run();
   await delay(job.warmUpMs);
   meter.start();
@@ -39,9 +31,23 @@ async function measureCalls(): Promise<Finding> {
   const result = meter.finish(memory);
   await Promise.all(workers.map((worker) => worker.stop()));
   if (job.kind !== 'open' && job.era === 'stateful') {
-    await Promise.all(clients.map((client, index) => client.end(sockets[index]!)));
+    await Promise.all(
+      doors.flatMap(({ clients, sockets }) => clients.map((client, index) => client.end(sockets[index]!))),
+    );
   }
   return { ...result, wrong: meter.wrong };
+}
+
+async function openFew(door: Door): Promise<void> {
+  door.clients = door.sockets.slice(0, job.maxSessions).map(() => new Client(door.job));
+  await Promise.all(door.clients.map((client, index) => client.open(door.sockets[index]!)));
+}
+
+function workersOf({ job, sockets, clients }: Door, meter: Meter): Worker[] {
+  return sockets.map((socket, index) => {
+    const own = clients.filter((_, number) => number % job.connections === index);
+    return new Worker(job, own.length > 0 ? own : [clients[index % clients.length]!], socket, meter);
+  });
 }
 
 /** Whole sessions: initialize, initialized, one call, DELETE. */

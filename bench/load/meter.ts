@@ -10,6 +10,7 @@ export class Meter {
   #firstWrong = '';
   #startedAt = 0;
   #cpuAtStart = 0;
+  #besideAtStart = 0;
   #clientCpuAtStart = 0;
 
   constructor(job: Job) {
@@ -23,6 +24,7 @@ export class Meter {
   start(): void {
     this.#running = true;
     this.#cpuAtStart = cpuUs(this.#job.pids);
+    this.#besideAtStart = cpuUs(this.#job.besidePids);
     this.#clientCpuAtStart = ownCpuUs();
     this.#startedAt = performance.now();
   }
@@ -41,6 +43,7 @@ export class Meter {
     this.#running = false;
     const wallMs = performance.now() - this.#startedAt;
     const cpu = cpuUs(this.#job.pids) - this.#cpuAtStart;
+    const besideCpuUs = cpuUs(this.#job.besidePids) - this.#besideAtStart;
     const clientCpuUs = ownCpuUs() - this.#clientCpuAtStart;
     const sorted = Float64Array.from(this.#latencies).sort();
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
@@ -48,6 +51,7 @@ export class Meter {
       operations: sorted.length,
       wallMs,
       cpuUs: cpu,
+      besideCpuUs,
       clientCpuUs,
       p50Ms: at(0.5),
       p99Ms: at(0.99),

@@ -9,25 +9,35 @@ import { rssKiB } from './process-usage.ts';
 const WARM_UP_SESSIONS = 500;
 const SETTLE_MS = 3000;
 
+/** One of the places where the load arrives. */
+export interface Door {
+  readonly job: Job;
+  readonly sockets: readonly HttpSocket[];
+  clients: Client[];
+}
+
 export interface OpenedSessions {
-  readonly clients: Client[];
   readonly rssBeforeKiB: number;
   readonly rssOpenKiB: number;
 }
 
-/** Opens the job's sessions over the sockets, each with its stream if asked for, and reads the memory before and after. */
-export async function openSessions(job: Job, sockets: readonly HttpSocket[]): Promise<OpenedSessions> {
-  for (const client of await openMany(job, sockets, WARM_UP_SESSIONS)) await client.end(sockets[0]!);
+/** Opens the job's sessions at each door, each with its stream if asked for, and reads the memory before and after. */
+export async function openSessions(job: Job, doors: readonly Door[]): Promise<OpenedSessions> {
+  for (const door of doors) {
+    for (const client of await openMany(door, WARM_UP_SESSIONS)) await client.end(door.sockets[0]!);
+  }
   await delay(SETTLE_MS);
   const rssBeforeKiB = rssKiB(job.pids);
-  const clients = await openMany(job, sockets, job.openSessions);
-  if (job.streams) for (const client of clients) await openStream(job, client);
+  for (const door of doors) {
+    door.clients = await openMany(door, job.openSessions);
+    if (job.streams) for (const client of door.clients) await openStream(door.job, client);
+  }
   await delay(SETTLE_MS);
-  return { clients, rssBeforeKiB, rssOpenKiB: rssKiB(job.pids) };
+  return { rssBeforeKiB, rssOpenKiB: rssKiB(job.pids) };
 }
 
 /** Each makes one call, so that what it holds upstream is there too, in the memory and not in the measured time. */
-async function openMany(job: Job, sockets: readonly HttpSocket[], count: number): Promise<Client[]> {
+async function openMany({ job, sockets }: Door, count: number): Promise<Client[]> {
   const clients = Array.from({ length: count }, () => new Client(job));
   await Promise.all(
     sockets.map(async (socket, index) => {

@@ -16,15 +16,21 @@ export type Behind = 'stateful' | 'stateless' | 'stdio' | 'fleet';
 
 export interface Running {
   readonly url: string;
+  /** Where the same load arrives at the same time, for what has several doors. */
+  readonly alsoUrls?: readonly string[];
   readonly toolPrefix: string;
   /** The processes whose CPU and memory count: the target's own, without the servers it runs. */
   pids(): readonly number[];
+  /** What else works for it, and is shown apart. */
+  besidePids?(): readonly number[];
   stop(): Promise<void>;
 }
 
 /** Something that stands between client and server, by name. */
 export interface Target {
   readonly name: string;
+  /** Measured only in scenarios that name it. */
+  readonly named?: boolean;
   /** Sessions it bears in a load of calls; a peer that starts a process per session is spared. */
   readonly maxSessions: number;
   /** True when it is measured with that behind it. */

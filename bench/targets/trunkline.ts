@@ -7,6 +7,8 @@ import { Child } from './child.ts';
 import { serverUrl } from './direct.ts';
 import type { Behind, Running, Scene, Target } from './target.ts';
 
+/** What the aggregate endpoint puts in front of the tools of the one server. */
+export const TOOL_PREFIX = 'up__';
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 
 /** Trunkline as built from the checkout: on its aggregate endpoint, or on the endpoint of the one server. */
@@ -25,7 +27,7 @@ async function startTrunkline(mcpServers: object, endpoint: 'aggregate' | 'serve
   const single = endpoint === 'server';
   return {
     url: single ? facts.mcpUrl.replace(/\/mcp$/, '/servers/up/mcp') : facts.mcpUrl,
-    toolPrefix: single ? '' : 'up__',
+    toolPrefix: single ? '' : TOOL_PREFIX,
     pids: () => family(child.pid, SERVER_SCRIPTS),
     async stop() {
       await child.stop();
@@ -40,9 +42,9 @@ export interface Launched {
 }
 
 /** Starts the built gateway on the folder, which keeps its file and its state, and waits until it listens. */
-export async function launch(folder: string, mcpServers: object): Promise<Launched> {
+export async function launch(folder: string, mcpServers: object, more: object = {}): Promise<Launched> {
   const file = join(folder, 'trunkline.json');
-  await writeFile(file, JSON.stringify({ mcpServers }));
+  await writeFile(file, JSON.stringify({ mcpServers, ...more }));
   const ports = ['--port', '0', '--control-port', '0', '--data-dir', join(folder, 'data')];
   const profile = process.env['BENCH_CPU_PROF'];
   const node = profile === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profile];
@@ -53,7 +55,7 @@ export async function launch(folder: string, mcpServers: object): Promise<Launch
   return { child, facts: JSON.parse(await child.firstLine()) };
 }
 
-function serversOf(scene: Scene, behind: Behind): object {
+export function serversOf(scene: Scene, behind: Behind): object {
   if (behind === 'stdio') return { up: { command: scene.stdioCommand[0], args: scene.stdioCommand.slice(1) } };
   if (behind !== 'fleet') return { up: { type: 'http', url: serverUrl(scene, behind) } };
   const numbers = Array.from({ length: FLEET_SERVERS }, (_, index) => index);

@@ -1,0 +1,115 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { family } from '../load/process-usage.ts';
+import { SERVER_SCRIPTS } from '../sizes.ts';
+import { untilList } from '../until-list.ts';
+import { Child, freePort } from './child.ts';
+import type { Behind, Scene, Target } from './target.ts';
+import { launch, serversOf, TOOL_PREFIX } from './trunkline.ts';
+
+const SECRET = 'a secret of the benchmark, of no worth to anybody';
+const PATIENCE_MS = 30_000;
+
+/** Which of the two nodes has the server in its file, and at which of them the load arrives. */
+type Where = { readonly homes: 'both' | 'the second'; readonly loaded: 'first' | 'second' | 'both' };
+
+/** Two nodes over a nats-server of their own. The time and memory of both count; nats-server's stand beside. */
+function twoNodes(name: string, { homes, loaded }: Where): Target {
+  return {
+    name,
+    named: true,
+    maxSessions: Number.POSITIVE_INFINITY,
+    canServe: (behind) => behind !== 'fleet',
+    async start(scene, behind) {
+      const pair = await pairOf(scene, behind, homes);
+      const [first, second] = pair.urls;
+      const urls = { first: [first], second: [second], both: [first, second] }[loaded];
+      return {
+        url: urls[0]!,
+        alsoUrls: urls.slice(1),
+        toolPrefix: TOOL_PREFIX,
+        pids: () => pair.nodes.flatMap(({ pid }) => family(pid, SERVER_SCRIPTS)),
+        besidePids: () => [pair.nats.pid],
+        stop: () => pair.left(),
+      };
+    },
+  };
+}
+
+export const nodes: readonly Target[] = [
+  twoNodes('node a of two', { homes: 'both', loaded: 'first' }),
+  twoNodes('node b of two', { homes: 'both', loaded: 'second' }),
+  twoNodes('both nodes', { homes: 'both', loaded: 'both' }),
+  twoNodes('across nodes', { homes: 'the second', loaded: 'first' }),
+];
+
+interface Pair {
+  readonly nats: Child;
+  readonly nodes: readonly [Child, Child];
+  readonly urls: readonly [string, string];
+  users: number;
+  /** One of the rows on it is done; the last one ends it. */
+  left(): Promise<void>;
+}
+
+/** The rows of one scenario that stand on the same two nodes share them. */
+const pairs = new Map<string, Promise<Pair>>();
+
+async function pairOf(scene: Scene, behind: Behind, homes: Where['homes']): Promise<Pair> {
+  const name = `${behind} ${homes}`;
+  const starting = pairs.get(name) ?? startPair(scene, behind, homes, () => pairs.delete(name));
+  pairs.set(name, starting);
+  const pair = await starting;
+  pair.users++;
+  return pair;
+}
+
+async function startPair(scene: Scene, behind: Behind, homes: Where['homes'], ended: () => void): Promise<Pair> {
+  const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-nodes-'));
+  const port = await freePort();
+  const config = join(folder, 'nats.conf');
+  await writeFile(config, `listen: "127.0.0.1:${port}"\njetstream { store_dir: "${join(folder, 'nats')}" }\n`);
+  const nats = new Child(['nats-server', '-c', config]);
+  await nats.listening(port);
+  const servers = serversOf(scene, behind);
+  const start = async (node: string, its: object) => {
+    const own = await mkdtemp(join(folder, `${node}-`));
+    return launch(own, its, {
+      $schema: 'trunkline',
+      cluster: { nats: `nats://127.0.0.1:${port}`, node, secret: SECRET },
+    });
+  };
+  const first = await start('a', homes === 'both' ? servers : {});
+  const second = await start('b', servers);
+  for (const { facts } of [first, second]) {
+    await untilReady(facts.mcpUrl);
+    await untilList(facts.mcpUrl, 2, PATIENCE_MS);
+  }
+  const pair: Pair = {
+    nats,
+    nodes: [first.child, second.child],
+    urls: [first.facts.mcpUrl, second.facts.mcpUrl],
+    users: 0,
+    async left() {
+      if (--pair.users > 0) return;
+      ended();
+      await Promise.all(pair.nodes.map((node) => node.stop()));
+      await nats.stop();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+  return pair;
+}
+
+async function untilReady(mcpUrl: string): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const response = await fetch(new URL('/readyz', mcpUrl));
+    const why = await response.text();
+    if (response.status === 200) return;
+    if (performance.now() > end) throw new Error(`a node is not ready: ${why}`);
+    await delay(50);
+  }
+}
