@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { Rpc } from '../../fixtures/http/rpc.ts';
 import { LedgerFile } from './ledger-file.ts';
 import { type LedgerEra, LedgerServer } from './ledger-server.ts';
+import type { Wire } from './ledger-tools.ts';
 
 const [path, era, port] = process.argv.slice(2);
 const server = new LedgerServer(new LedgerFile(path!), era as LedgerEra);
@@ -35,21 +36,24 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
       return;
     }
   }
+  // Many gateways, and many sessions of each, count their requests from one.
+  const scope = era === 'stateful' ? String(request.headers['mcp-session-id']) : randomUUID();
   if (message.id === undefined) {
-    server.receive(message, { answer() {}, write() {}, stopReading() {} });
+    server.receive(message, { answer() {}, write() {}, stopReading() {} }, scope);
     response.writeHead(202).end();
     return;
   }
   const { id } = message;
   response.on('close', () => {
-    if (!response.writableFinished) server.cancelled(id);
+    if (!response.writableFinished) server.cancelled(id, scope);
   });
-  server.receive(message, {
+  const wire: Wire = {
     answer: (_message, result) =>
       response.writeHead(200, headers).end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result })),
     write: (bytes) => response.writeHead(era === 'stateless' ? 404 : 200, headers).end(bytes),
     stopReading() {},
-  });
+  };
+  server.receive(message, wire, scope);
 }
 
 http.listen(Number(port ?? 0), '127.0.0.1', () => {

@@ -10,8 +10,8 @@ const INFO = { name: 'ledger', version: '1.0.0' };
 export class LedgerServer {
   readonly #ledger: LedgerFile;
   readonly #era: LedgerEra;
-  /** Calls in flight, by the request id that the gateway gave them. */
-  readonly #calls = new Map<string | number, string>();
+  /** Calls in flight, by whose they are and the request id that they have there. */
+  readonly #calls = new Map<string, string>();
 
   constructor(ledger: LedgerFile, era: LedgerEra) {
     this.#ledger = ledger;
@@ -19,11 +19,12 @@ export class LedgerServer {
     ledger.write({ event: 'started' });
   }
 
-  receive(message: Rpc, wire: Wire): void {
+  /** `scope`: request ids are unique within it, and not beyond. */
+  receive(message: Rpc, wire: Wire, scope = ''): void {
     const { id } = message;
     if (id === undefined) {
       if (message.method === 'notifications/cancelled') {
-        this.cancelled((message.params as unknown as { requestId: string | number }).requestId);
+        this.cancelled((message.params as unknown as { requestId: string | number }).requestId, scope);
       }
       return;
     }
@@ -50,10 +51,10 @@ export class LedgerServer {
         answer({ tools: LEDGER_TOOLS });
         break;
       case 'tools/call':
-        this.#calls.set(id, String(message.params?.arguments?.['call']));
+        this.#calls.set(`${scope} ${id}`, String(message.params?.arguments?.['call']));
         performTool(message, this.#ledger, {
           answer: (_message, result) => {
-            if (this.#calls.delete(id)) answer(result);
+            if (this.#calls.delete(`${scope} ${id}`)) answer(result);
           },
           write: (bytes) => wire.write(bytes),
           stopReading: () => wire.stopReading(),
@@ -65,10 +66,10 @@ export class LedgerServer {
   }
 
   /** The gateway has no more interest in this request, told by a notification or by its closed stream. */
-  cancelled(id: string | number): void {
-    const call = this.#calls.get(id);
+  cancelled(id: string | number, scope = ''): void {
+    const call = this.#calls.get(`${scope} ${id}`);
     if (call === undefined) return;
-    this.#calls.delete(id);
+    this.#calls.delete(`${scope} ${id}`);
     this.#ledger.write({ event: 'cancelled', call });
   }
 
