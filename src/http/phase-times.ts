@@ -29,6 +29,11 @@ export class PhaseTimes {
     this.#rings[phase].add(ms);
   }
 
+  /** Somebody was there, at least once: a connection came about, or an answer. */
+  get reached(): boolean {
+    return !this.#rings.tcp.empty || !this.#rings.firstByte.empty;
+  }
+
   /** Null before anything was taken down. */
   figures(): RequestPhases | null {
     const found = Object.fromEntries(PHASES.map((phase) => [phase, this.#rings[phase].figures()])) as Record<
@@ -53,6 +58,10 @@ class Ring {
   add(ms: number): void {
     this.#values ??= new Float64Array(WINDOW);
     this.#values[this.#count++ % WINDOW] = ms;
+  }
+
+  get empty(): boolean {
+    return this.#count === 0;
   }
 
   figures(): PhaseFigures | null {

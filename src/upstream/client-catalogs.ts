@@ -7,6 +7,9 @@ import type { ClientConnections } from './client-connections.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
 import { ownEra, type SpokenEras } from './spoken-eras.ts';
 
+/** Where nobody was there at a server's address for so long, its start is one of those that come to nothing, as a rule. */
+const REACH_MS = 500;
+
 export interface ClientCatalogsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -15,6 +18,11 @@ export interface ClientCatalogsDeps {
   readonly catalogs: ServerCatalogs;
   /** Waits until the server is up. Rejects with GatewayError. */
   readonly up: (client: ClientProfile) => Promise<void>;
+  readonly isUp: () => boolean;
+  /** Whether it is up once the start that is due or under way has ended. Starts nothing. Never rejects. */
+  readonly onceBegun: (client: ClientProfile) => Promise<boolean>;
+  /** What has to be waited for is on this machine, or somebody was there at the server's address. */
+  readonly reached: () => boolean;
   /** The server could not be started, or not again. */
   readonly failing: () => boolean;
   /** Monotonic time from which the start under way, or the one that is due, has been waited for; null without one. */
@@ -46,20 +54,15 @@ export class ClientCatalogs {
    * in `Upstreams.catalog`.
    */
   async get(client: ClientProfile, patienceMs: number, amongOthers = false): Promise<ServerCatalog | null> {
-    const { clock, eras, catalogs } = this.#deps;
-    const waitMs = amongOthers ? this.#patience(patienceMs) : patienceMs;
+    const { eras, catalogs, isUp } = this.#deps;
+    if (amongOthers && !isUp()) return this.#amongOthers(client, patienceMs);
     const era = eras.servedIn(client);
-    if (era !== null) return catalogs.get(this.#listedAs(client), era, waitMs);
-    const listed = this.#settled(client, waitMs);
+    if (era !== null) return catalogs.get(this.#listedAs(client), era, patienceMs);
+    const listed = this.#settled(client, patienceMs);
     const known = this.known(client);
-    if (known !== null || waitMs <= 0) return known;
-    let disarm = () => {};
-    const waited = new Promise<null>((resolve) => {
-      disarm = clock.after(waitMs, () => resolve(null));
-    });
-    const catalog = await Promise.race([listed, waited]);
-    disarm();
-    return catalog ?? this.known(client);
+    if (known !== null || patienceMs <= 0) return known;
+    await this.#within(patienceMs, listed);
+    return this.known(client);
   }
 
   tool(client: ClientProfile, name: string): Buffer | null {
@@ -70,12 +73,35 @@ export class ClientCatalogs {
     return this.#deps.catalogs.refresh(this.#listedAs(client), this.#era(client));
   }
 
+  /**
+   * A list of many servers is no call to any of them (F01): a start that is due or under way is waited for, and none is
+   * made for it. Whatever comes of that start, this client's list is taken then.
+   */
+  async #amongOthers(client: ClientProfile, patienceMs: number): Promise<ServerCatalog | null> {
+    const { onceBegun, reached } = this.#deps;
+    const listed = onceBegun(client).then((up) => (up ? this.get(client, patienceMs) : null));
+    const known = this.known(client);
+    if (known !== null) return known;
+    if (!reached()) await this.#within(this.#left(Math.min(patienceMs, REACH_MS)), listed);
+    if (reached()) await this.#within(this.#left(patienceMs), listed);
+    return this.known(client);
+  }
+
   /** Nobody waits for what has failed, nor for a start that was given this time already, whoever it was that asked. */
-  #patience(waitMs: number): number {
+  #left(waitMs: number): number {
     const { clock, failing, startingSince } = this.#deps;
-    if (failing()) return 0;
     const since = startingSince();
-    return since === null ? waitMs : Math.max(0, since + waitMs - clock.now());
+    return failing() || since === null ? 0 : Math.max(0, since + waitMs - clock.now());
+  }
+
+  async #within(waitMs: number, listed: Promise<unknown>): Promise<void> {
+    if (waitMs <= 0) return;
+    let disarm = () => {};
+    const waited = new Promise<void>((resolve) => {
+      disarm = this.#deps.clock.after(waitMs, resolve);
+    });
+    await Promise.race([listed, waited]);
+    disarm();
   }
 
   /** The first listing for a client whose era has to be found out. Never rejects. */

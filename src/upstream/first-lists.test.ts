@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
-import { clientOf, httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 
@@ -24,7 +24,7 @@ async function soFar(listing: Promise<ServerCatalog | null>): Promise<readonly s
 
 test('fault:F01 goal:G13 a start that hangs holds up the lists of its first two seconds, and no kind of client after that', async () => {
   const bench = new UpstreamBench();
-  await bench.run([httpServerOf('a', { start: 'eager' }), hangs()]);
+  await bench.run([serverOf('a', { start: 'eager' }), hangs()]);
   const list = (i: number) => bench.set.catalog('a', kinds[i]!, WAIT_MS, true);
   await bench.clock.advance(500);
   const [first, second] = [list(0), list(1)];
@@ -48,10 +48,11 @@ test('fault:F01 goal:G13 what has failed holds up no list, also while it is trie
   };
   await bench.run([httpServerOf('a', { start: 'eager' }), script]);
   assert.equal(bench.set.status('a')!.state, 'failed');
-  // This asks it again before its time, and nobody answers now.
+  // It is asked again when it is due, and nobody answers now.
   script.open = (kind) => ScriptedServer.prototype.open.call(script, kind);
   script.handlers['server/discover'] = () => SILENCE;
   assert.equal(await soFar(bench.set.catalog('a', kinds[0]!, WAIT_MS, true)), null);
+  await bench.clock.advance(30_000);
   assert.equal(bench.set.status('a')!.state, 'starting');
   assert.equal(await soFar(bench.set.catalog('a', kinds[1]!, WAIT_MS, true)), null);
 });
@@ -64,7 +65,67 @@ test('goal:G13 a server that waits for its turn to start has been waited for sin
   await bench.clock.advance(WAIT_MS);
   assert.equal(bench.set.status('e')!.state, 'unknown');
   assert.equal(await soFar(bench.set.catalog('e', kinds[0]!, WAIT_MS, true)), null);
-  assert.equal(bench.set.status('e')!.state, 'starting');
+  assert.equal(bench.set.status('e')!.state, 'unknown');
+});
+
+test('goal:G13 a list waits for a server behind a URL as long as for others if somebody is there, else for half a second', async () => {
+  const bench = new UpstreamBench();
+  const there = hangs();
+  there.isThere = true;
+  const names = ['there', 'gone'];
+  await bench.run([httpServerOf('there', { start: 'eager' }), there], [httpServerOf('gone', { start: 'eager' }), hangs()]);
+  const lists = names.map((name) => bench.set.catalog(name, kinds[0]!, WAIT_MS, true));
+  await bench.clock.advance(499);
+  assert.deepEqual(await Promise.all(lists.map(soFar)), ['waits', 'waits']);
+  await bench.clock.advance(1);
+  assert.deepEqual(await Promise.all(lists.map(soFar)), ['waits', null]);
+  await bench.clock.advance(WAIT_MS - 500);
+  assert.deepEqual(await Promise.all(lists.map(soFar)), [null, null]);
+  assert.deepEqual(names.map((name) => bench.set.status(name)!.state), ['starting', 'starting']);
+});
+
+test('fault:F01 lists of all servers try none again before its time, however many there are; a call does', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.openFails = new GatewayError('NOT_SENT', 'nobody is there');
+  await bench.run([httpServerOf('a', { start: 'eager' }), script]);
+  assert.equal(bench.set.status('a')!.state, 'failed');
+  const attempts = script.links.length;
+  for (let i = 0; i < 5; i++) {
+    await bench.clock.advance(5_000);
+    assert.equal(await soFar(bench.set.catalog('a', kinds[i % kinds.length]!, WAIT_MS, true)), null);
+  }
+  assert.equal(script.links.length, attempts);
+  const outcome = await bench.call('a', toolCall(kinds[0]!));
+  assert.equal(outcome.kind, 'failure');
+  assert.equal(script.links.length, attempts + 1);
+});
+
+test('S2.11 servers that start when they are first needed do so a few at a time where one list wants all of them', async () => {
+  const bench = new UpstreamBench();
+  const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+  await bench.run(...names.map((name) => [serverOf(name), hangs()] as const));
+  for (const name of names) void bench.set.catalog(name, kinds[0]!, WAIT_MS, true);
+  await settled();
+  const begun = () => names.filter((name) => bench.scripts.get(name)!.links.length > 0);
+  assert.deepEqual(begun(), ['a', 'b', 'c', 'd']);
+  await bench.clock.advance(5_000);
+  assert.deepEqual(begun(), names);
+});
+
+test('a server that is removed, or suspended, while it waits for its turn to start never starts', async () => {
+  const bench = new UpstreamBench();
+  const names = ['a', 'b', 'c', 'd', 'removed', 'suspended', 'g'];
+  const servers = new Map(names.map((name) => [name, serverOf(name, { start: 'eager' })]));
+  await bench.run(...names.map((name) => [servers.get(name)!, hangs()] as const));
+  servers.delete('removed');
+  servers.set('suspended', { ...servers.get('suspended')!, enabled: false });
+  void bench.set.apply(new Map(servers));
+  await settled();
+  await bench.clock.advance(5_000);
+  assert.equal(bench.scripts.get('removed')!.links.length, 0);
+  assert.equal(bench.scripts.get('suspended')!.links.length, 0);
+  assert.equal(bench.set.status('g')!.state, 'starting');
 });
 
 test('S2.11 a server that starts when it is first needed has the whole time from then, and so has one that is up', async () => {

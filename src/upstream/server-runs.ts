@@ -51,6 +51,14 @@ export class ServerRuns {
     return this.#up({ profile: client, era: ownEra(client) });
   }
 
+  /** Whether it is up once the start that is due or under way has ended; that one is for this client, none is made for it. */
+  async onceBegun(client: ClientProfile): Promise<boolean> {
+    const { supervisor } = this.#deps;
+    if (!supervisor.up) this.#wish = { profile: client, era: ownEra(client) };
+    await supervisor.begun();
+    return supervisor.up;
+  }
+
   /** The client's connection, once the server is up. Rejects with GatewayError. */
   async connectionFor(client: ClientProfile, method: string): Promise<Connection> {
     const { server, supervisor, connections } = this.#deps;

@@ -57,6 +57,8 @@ export class Supervisor {
   #startedAt = 0;
   /** Since when the first start is to come; null when it has come to something, or nobody planned it. */
   #dueAt: number | null = null;
+  /** Whoever waits for it to begin. */
+  #due: PromiseWithResolvers<void> | null = null;
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
@@ -159,6 +161,18 @@ export class Supervisor {
     if (!this.up) throw this.#refusal();
   }
 
+  /**
+   * Resolves when the start that is under way, or due, has ended, well or not; at once where there is none. Starts nothing:
+   * for whoever wants to know what becomes of it, and no more.
+   */
+  begun(): Promise<void> {
+    if (this.#restarting !== null) return this.#restarting;
+    if (this.#running !== null) return this.#running.done;
+    if (this.state !== 'unknown' || this.#dueAt === null) return Promise.resolve();
+    this.#due ??= Promise.withResolvers();
+    return this.#due.promise;
+  }
+
   /** A call was answered: whatever crashes now crashes from health. */
   proved(): void {
     if (this.#proven) return;
@@ -203,6 +217,8 @@ export class Supervisor {
   #stop(target: 'stopped' | 'suspended'): Promise<void> {
     const generation = ++this.#generation;
     this.#dueAt = null;
+    this.#due?.resolve();
+    this.#due = null;
     this.#cancelRetry();
     this.#endGrace();
     const running = this.#running;
@@ -261,6 +277,8 @@ export class Supervisor {
     this.#crashedMeanwhile = null;
     const done = this.#attempt(attempt, counts);
     this.#running = { attempt, done };
+    this.#due?.resolve(done);
+    this.#due = null;
     return done;
   }
 

@@ -231,6 +231,9 @@ export function assembleUpstream(
     connections,
     catalogs,
     up: (client) => runs.up(client),
+    isUp: () => supervisor.up,
+    onceBegun: (client) => runs.onceBegun(client),
+    reached: () => phases === null || phases.reached,
     failing: () => supervisor.failing,
     startingSince: () => supervisor.startingSince,
   });

@@ -20,7 +20,7 @@ import { Upstream } from './upstream.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
-const EAGER_STARTS = { own: { width: 4, patienceMs: 5_000 }, remote: { width: 16, patienceMs: 500 } };
+const STARTS = { own: { width: 4, patienceMs: 5_000 }, remote: { width: 64, patienceMs: 500 } };
 const MAX_TIMEOUT_MS = 10 * 60_000;
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
@@ -54,8 +54,8 @@ export class UpstreamSet implements Upstreams {
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits);
     this.#queues = {
-      own: new StartQueue(EAGER_STARTS.own, deps.clock),
-      remote: new StartQueue(EAGER_STARTS.remote, deps.clock),
+      own: new StartQueue(STARTS.own, deps.clock),
+      remote: new StartQueue(STARTS.remote, deps.clock),
     };
   }
 
@@ -131,7 +131,11 @@ export class UpstreamSet implements Upstreams {
   }
 
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
-    return this.#upstreams.get(server)?.catalog(client, waitMs, amongOthers) ?? Promise.resolve(null);
+    const upstream = this.#upstreams.get(server);
+    if (upstream === undefined) return Promise.resolve(null);
+    // A list of many may be the first that wants any of them: they start as at a start of all, a few at a time.
+    if (amongOthers && upstream.untouched) this.#startInTurn(upstream);
+    return upstream.catalog(client, waitMs, amongOthers);
   }
 
   connectionKey(server: string, client: ClientProfile): string | null {
@@ -208,10 +212,16 @@ export class UpstreamSet implements Upstreams {
   #begin(upstream: Upstream): void {
     const { enabled, start } = upstream.server;
     if (!enabled) void upstream.suspend();
-    else if (start === 'eager') {
-      upstream.due();
-      this.#queues[isOwnProcess(upstream.server) ? 'own' : 'remote'].add(() => upstream.start());
-    }
+    else if (start === 'eager') this.#startInTurn(upstream);
+  }
+
+  #startInTurn(upstream: Upstream): void {
+    upstream.due();
+    this.#queues[isOwnProcess(upstream.server) ? 'own' : 'remote'].add(async () => {
+      const { name, enabled } = upstream.server;
+      // It may have been removed, replaced or suspended while it waited.
+      if (enabled && this.#upstreams.get(name) === upstream) await upstream.start();
+    });
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {

@@ -44,6 +44,12 @@ export class Upstream {
     return this.#parts.supervisor.start();
   }
 
+  /** Nobody has started it yet, and nobody is about to. */
+  get untouched(): boolean {
+    const { state, startingSince } = this.#parts.supervisor;
+    return state === 'unknown' && startingSince === null;
+  }
+
   /** Its start is to come, once those before it have begun. */
   due(): void {
     this.#parts.supervisor.due();

@@ -1,3 +1,4 @@
+import type { PhaseTimes } from '../../src/http/phase-times.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type {
   ClosedReason,
@@ -49,6 +50,8 @@ export class ScriptedServer {
   /** Makes the next openings fail. */
   openFails: GatewayError | null = null;
   kind: Transport['kind'] = 'stdio';
+  /** Whether connections to its address come about. */
+  isThere = false;
 
   constructor(handlers: Record<string, Handler>) {
     this.handlers = handlers;
@@ -63,7 +66,9 @@ export class ScriptedServer {
     return this.links.at(-1)!;
   }
 
-  open(kind: Transport['kind'] = this.kind): ScriptedTransport {
+  /** Behind a URL: that somebody is there is seen when a connection is opened. */
+  open(kind: Transport['kind'] = this.kind, phases: PhaseTimes | null = null): ScriptedTransport {
+    if (this.isThere) phases?.add('tcp', 1);
     const link = new ScriptedTransport(this, kind, this.links.length + 1);
     this.links.push(link);
     return link;

@@ -251,7 +251,7 @@ export class UpstreamBench {
       knownCatalogs: this.remembered.catalogs,
       eraVerdicts: this.remembered.verdicts,
       upstreamSessions: this.remembered.sessions,
-      openTransport: (server, { kind }) => this.scripts.get(server.name)!.open(kind),
+      openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,
       ...(options.times === undefined ? {} : { times: options.times }),

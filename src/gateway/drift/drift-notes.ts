@@ -12,9 +12,9 @@ import type {
   Pins,
 } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
+import type { Pace } from '../../model/pace.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Metric, Series } from '../../telemetry/metrics.ts';
-import type { Pace } from './pace.ts';
 
 /** Changes told and kept per server and hour; a server that changes at every look shall not fill disk and log. */
 const MAX_EVENTS = 200;

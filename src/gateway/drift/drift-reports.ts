@@ -14,10 +14,10 @@ import type {
   WaitingDefinition,
 } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
+import { Pace } from '../../model/pace.ts';
 import type { Guards } from './guards.ts';
 import { scanCatalog } from './inspection.ts';
 import type { OfferedDefinitions } from './offered-definitions.ts';
-import { Pace } from './pace.ts';
 
 /** Definitions of one report; more are counted in the summary and come when these are decided. */
 const MAX_WAITING = 500;

@@ -8,6 +8,7 @@ import type {
   PinnedList,
   Pins,
 } from '../../model/drift.ts';
+import { Pace } from '../../model/pace.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -18,7 +19,6 @@ import { GuardedPages } from './guarded-pages.ts';
 import { Guards } from './guards.ts';
 import { Inspection } from './inspection.ts';
 import { OfferedDefinitions } from './offered-definitions.ts';
-import { Pace } from './pace.ts';
 
 export interface DriftDeps {
   readonly pins: Pins;
@@ -52,6 +52,7 @@ export class Drift {
   readonly #notes: DriftNotes;
   readonly #inspection: Inspection;
   readonly #reports: DriftReports;
+  readonly #pace: Pace;
   readonly #inspected = new WeakSet<ServerCatalog>();
 
   constructor(deps: DriftDeps) {
@@ -71,7 +72,8 @@ export class Drift {
     );
     const { guards } = this;
     this.#notes = new DriftNotes({ pins, clock, logger, changes });
-    this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, now });
+    this.#pace = new Pace(now);
+    this.#inspection = new Inspection({ pins, guards, offered, notes: this.#notes, pace: this.#pace });
     this.#reports = new DriftReports({ pins, guards, offered, now });
     this.pages = new GuardedPages({ guards, now, strayed: (server, strays) => void this.#strayed(server, strays) });
   }
@@ -155,8 +157,8 @@ export class Drift {
   #sighted(catalog: ServerCatalog): void {
     if (this.#inspected.has(catalog) || this.guards.policy(catalog.server) === 'off') return;
     this.#inspected.add(catalog);
-    // Not at once: whoever asked gets his answer first.
-    queueMicrotask(() => void this.#lookAt(catalog));
+    // Not in this turn: whoever asked gets his answer first, and at a start all servers are first asked for at once.
+    void this.#pace.rest().then(() => this.#lookAt(catalog));
   }
 
   async #lookAt(catalog: ServerCatalog): Promise<void> {
@@ -182,8 +184,7 @@ export class Drift {
   /** Somebody was answered with definitions that were never listed: told, and there to be approved. */
   async #strayed(server: string, strays: readonly Definition[]): Promise<void> {
     for (const stray of strays) this.#offered.strayed(server, stray);
-    const pace = new Pace(() => this.#deps.clock.now());
-    await this.#notes.look(server, this.guards.policy(server), strays, false, pace);
+    await this.#notes.look(server, this.guards.policy(server), strays, false, this.#pace);
   }
 }
 

@@ -5,13 +5,13 @@ import type { Definition } from '../../model/drift.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
+import { Pace } from '../../model/pace.ts';
 import type { Capability, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
 import type { ListMethod } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { cursorParam } from '../params.ts';
 import type { Guards } from './guards.ts';
-import { Pace } from './pace.ts';
 
 /** Lists under way whose next page is shown under the guard of the first one; the oldest is forgotten. */
 const MAX_BEGUN = 1_024;

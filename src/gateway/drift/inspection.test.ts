@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { DriftBench } from '../../../test/support/drift-bench.ts';
 import { serverCatalog } from '../../../test/support/server-catalogs.ts';
 import { OtherNames } from '../../catalog/drift/other-names.ts';
+import { Pace } from '../../model/pace.ts';
 import { scanCatalog } from './inspection.ts';
-import { Pace } from './pace.ts';
 
 /** Time that passes with every look at it. */
 function ticking(stepMs: number): () => number {

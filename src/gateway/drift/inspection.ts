@@ -4,11 +4,11 @@ import { allPinned } from '../../catalog/drift/pinned-items.ts';
 import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
 import { offeredFor } from '../../catalog/drift/standing.ts';
 import type { Definition, DriftPolicy, Finding, Pins } from '../../model/drift.ts';
+import type { Pace } from '../../model/pace.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import type { DriftNotes } from './drift-notes.ts';
 import type { Guards } from './guards.ts';
 import type { OfferedDefinitions } from './offered-definitions.ts';
-import { Pace } from './pace.ts';
 
 /** Resources looked at per list: they are data, and there may be very many. */
 const MAX_RESOURCES = 1_000;
@@ -19,8 +19,8 @@ export interface InspectionDeps {
   readonly guards: Guards;
   readonly offered: OfferedDefinitions;
   readonly notes: DriftNotes;
-  /** Monotonic milliseconds. */
-  readonly now: () => number;
+  /** That of all looks: many servers that were listed at once are looked at in one slice after the other. */
+  readonly pace: Pace;
 }
 
 /**
@@ -36,9 +36,8 @@ export class Inspection {
   }
 
   async look(catalog: ServerCatalog, policy: DriftPolicy): Promise<void> {
-    const { pins, guards, offered, notes, now } = this.#deps;
+    const { pins, guards, offered, notes, pace } = this.#deps;
     const { server } = catalog;
-    const pace = new Pace(now);
     const definitions: Definition[] = [];
     for (const { list, item } of allPinned(catalog)) {
       definitions.push({ list, key: item.key, digest: digestOf(item), bytes: item.bytes });

@@ -1,0 +1,44 @@
+import { setImmediate } from 'node:timers';
+
+/** How long work that is done in small steps may keep everything else waiting. */
+const SLICE_MS = 5;
+
+/**
+ * Lets others run whenever work in small steps has taken a while. Whoever shares one shares its slices: many such works
+ * at once take no longer turns than one. After a slice each of them goes on in a turn of its own, in order.
+ */
+export class Pace {
+  readonly #now: () => number;
+  readonly #waiting: (() => void)[] = [];
+  #since: number;
+  #turning = false;
+
+  constructor(now: () => number) {
+    this.#now = now;
+    this.#since = now();
+  }
+
+  /** After each step. null: go on at once. */
+  step(): Promise<void> | null {
+    return this.#now() - this.#since < SLICE_MS ? null : this.rest();
+  }
+
+  /** Goes on in a turn of its own, whatever was done in this one. */
+  rest(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#turnLater();
+    });
+  }
+
+  #turnLater(): void {
+    if (this.#turning) return;
+    this.#turning = true;
+    setImmediate(() => {
+      this.#turning = false;
+      this.#since = this.#now();
+      this.#waiting.shift()!();
+      if (this.#waiting.length > 0) this.#turnLater();
+    });
+  }
+}
