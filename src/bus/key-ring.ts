@@ -1,7 +1,7 @@
 import { hkdfSync } from 'node:crypto';
 
 /** What keys of the cluster are for. A key for one of them is worth nothing for another. */
-export type KeyUse = 'bus-signing' | 'sealing';
+export type KeyUse = 'bus-signing' | 'sealing' | 'log-sealing';
 
 export interface ClusterKey {
   /** Eight hexadecimal digits: which key this is, without a word about the key. */

@@ -1,15 +1,14 @@
 import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
+import { makeStream } from './make-stream.ts';
 import { NatsBucket } from './nats-bucket.ts';
 import type { NatsStateDeps, Reach, StreamMaker } from './nats-reach.ts';
-import { apiCode, NO_STREAM, stateFailure } from './state-failure.ts';
 
 const REQUEST_MS = 2_000;
 const MAX_VALUE_BYTES = 64 * 1024;
 /** What JetStream wants in a header; the value must leave room for it. */
 const HEADER_BYTES = 512;
-const MANY = 3;
 const NANOS = 1_000_000;
 /** Until when JetStream knows a message twice sent by its id. We send none. It may not be longer than records live. */
 const DUPLICATES_MS = 120_000;
@@ -53,31 +52,10 @@ export class NatsSharedState implements SharedState, StreamMaker {
 
   /** Makes the stream behind a bucket, or brings its settings in line. Returns which making of it this is. */
   async makeStream(name: string, options: BucketOptions): Promise<string> {
-    const { manager, connection } = await this.reach();
-    const stream = `KV_${name}`;
     const wanted = streamConfig(name, options);
-    try {
-      const { config, created } = await manager.streams.info(stream);
-      const same = config.max_age === wanted.max_age && config.max_msg_size === wanted.max_msg_size;
-      if (!same) await manager.streams.update(stream, { ...config, ...wanted });
-      return created;
-    } catch (error) {
-      if (apiCode(error) !== NO_STREAM) throw stateFailure(error, 'read');
-    }
-    for (const replicas of connection.info?.cluster === undefined ? [1] : [MANY, 1]) {
-      try {
-        const { created } = await manager.streams.add({ ...wanted, name: stream, num_replicas: replicas });
-        return created;
-      } catch (error) {
-        // Fewer servers than replicas; or somebody else has just made it.
-        if (replicas === 1) {
-          const made = await manager.streams.info(stream).catch(() => null);
-          if (made === null) throw stateFailure(error, 'read');
-          return made.created;
-        }
-      }
-    }
-    throw new GatewayError('NOT_SENT', `the bucket ${name} could not be made`);
+    const same = ({ max_age, max_msg_size }: StreamConfig): boolean =>
+      max_age === wanted.max_age && max_msg_size === wanted.max_msg_size;
+    return makeStream(await this.reach(), `KV_${name}`, wanted, same);
   }
 }
 

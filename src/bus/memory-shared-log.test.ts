@@ -1,0 +1,10 @@
+import { MemorySharedLog } from './memory-shared-log.ts';
+import { sharedLogContract } from './shared-log.contract.ts';
+
+sharedLogContract({
+  name: 'memory',
+  async start() {
+    const log = new MemorySharedLog();
+    return { nodes: [log, log], async dispose() {} };
+  },
+});

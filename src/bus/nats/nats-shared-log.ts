@@ -1,0 +1,160 @@
+import type { StreamConfig } from '@nats-io/jetstream';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { LogReading, SharedLog } from '../shared-log.ts';
+import { makeStream } from './make-stream.ts';
+import type { NatsStateDeps, Reach } from './nats-reach.ts';
+import { apiCode, stateFailure, WRONG_REVISION } from './state-failure.ts';
+
+const STREAM = 'trunkline_logs';
+const SUBJECT = 'trunkline.logs';
+const MAX_AGE_MS = 5 * 60_000;
+/** Of all logs together, in the memory of the server. */
+const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_ENTRIES = 1_024;
+/** A payload has a head of its own on the wire, and another one in the store. */
+const ROOM_BYTES = 1_024;
+const NANOS = 1_000_000;
+const READ_MS = 5_000;
+const RETRY_MS = 1_000;
+/** What may be on its way to the server; whatever comes beyond that is dropped. */
+const MAX_UNSENT_BYTES = 8 * 1024 * 1024;
+
+export interface NatsSharedLogDeps extends Pick<NatsStateDeps, 'wire' | 'clock'> {
+  readonly reach: () => Promise<Reach>;
+}
+
+/**
+ * All shared logs are one stream of JetStream, a subject each, in memory: what was appended is wanted only when a node has
+ * died, within minutes. Appending is plain publishing, without an acknowledgement.
+ */
+export class NatsSharedLog implements SharedLog {
+  readonly #deps: NatsSharedLogDeps;
+  readonly #unfollow: () => void;
+  #stopRetry: () => void = () => {};
+  #unsent = 0;
+  #flushing = false;
+  #closed = false;
+
+  constructor(deps: NatsSharedLogDeps) {
+    this.#deps = deps;
+    // Also after an outage: a server that was restarted has lost what was in its memory.
+    this.#unfollow = deps.wire.onChange(({ type }) => {
+      if (type === 'connected') void this.#make();
+    });
+    void this.#make();
+  }
+
+  get maxEntryBytes(): number {
+    return this.#deps.wire.maxPayload - ROOM_BYTES;
+  }
+
+  append(name: string, entry: Buffer): boolean {
+    const { wire } = this.#deps;
+    if (wire.status.state !== 'connected' || entry.length > this.maxEntryBytes) return false;
+    if (this.#unsent + entry.length > MAX_UNSENT_BYTES) return false;
+    wire.publish(subjectOf(name), entry);
+    this.#unsent += entry.length;
+    void this.#sent();
+    return true;
+  }
+
+  async appendAfter(name: string, entry: Buffer, position: number): Promise<boolean> {
+    const { client } = await this.#deps.reach();
+    try {
+      await client.publish(subjectOf(name), entry, { expect: { lastSubjectSequence: position } });
+      return true;
+    } catch (error) {
+      if (WRONG_REVISION.includes(apiCode(error))) return false;
+      throw stateFailure(error, 'write');
+    }
+  }
+
+  async read(name: string): Promise<LogReading> {
+    const { client } = await this.#deps.reach();
+    try {
+      const consumer = await client.consumers.getPushConsumer(STREAM, {
+        deliver_policy: 'all',
+        filter_subjects: [subjectOf(name)],
+      });
+      try {
+        const left = (await consumer.info(true)).num_pending;
+        return await this.#collect(consumer, left);
+      } finally {
+        consumer.delete().catch(() => {});
+      }
+    } catch (error) {
+      throw stateFailure(error, 'read');
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stopRetry();
+    this.#unfollow();
+  }
+
+  async #collect(consumer: Consumer, count: number): Promise<LogReading> {
+    const entries: Buffer[] = [];
+    let position = 0;
+    if (count === 0) return { entries, position };
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const late = (): void => reject(new GatewayError('NOT_SENT', 'the log is not read in time'));
+    const disarm = this.#deps.clock.after(READ_MS, late);
+    const messages = await consumer.consume({
+      callback: ({ data, seq }) => {
+        if (entries.length === count) return;
+        entries.push(Buffer.from(data));
+        position = seq;
+        if (entries.length === count) resolve();
+      },
+    });
+    try {
+      await promise;
+      return { entries, position };
+    } finally {
+      disarm();
+      messages.stop();
+    }
+  }
+
+  /** Counts what has left; one question at a time tells of everything before it. */
+  async #sent(): Promise<void> {
+    if (this.#flushing) return;
+    this.#flushing = true;
+    while (this.#unsent > 0) {
+      const asked = this.#unsent;
+      // A connection that is gone has dropped what was waiting.
+      await this.#deps.wire.connection?.flush().catch(() => {});
+      this.#unsent -= asked;
+    }
+    this.#flushing = false;
+  }
+
+  async #make(): Promise<void> {
+    this.#stopRetry();
+    try {
+      const same = ({ max_age, max_bytes }: StreamConfig): boolean =>
+        max_age === CONFIG.max_age && max_bytes === CONFIG.max_bytes;
+      await makeStream(await this.#deps.reach(), STREAM, CONFIG, same);
+    } catch {
+      if (!this.#closed) this.#stopRetry = this.#deps.clock.after(RETRY_MS, () => void this.#make());
+    }
+  }
+}
+
+type Consumer = Awaited<ReturnType<Reach['client']['consumers']['getPushConsumer']>>;
+
+const CONFIG = {
+  subjects: [`${SUBJECT}.>`],
+  max_msgs_per_subject: MAX_ENTRIES,
+  max_age: MAX_AGE_MS * NANOS,
+  max_bytes: MAX_BYTES,
+  storage: 'memory',
+  retention: 'limits',
+  discard: 'old',
+  allow_direct: false,
+} satisfies Partial<StreamConfig>;
+
+function subjectOf(name: string): string {
+  return `${SUBJECT}.${name}`;
+}
