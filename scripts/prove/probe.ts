@@ -19,23 +19,39 @@ export interface Probed {
   readonly delayP99Ms: number;
   readonly delayP999Ms: number;
   readonly delayMaxMs: number;
+  /** Time of a processor that the longest turn took, which other load does not stretch; as coarse as a millisecond or two. */
+  readonly turnCpuMaxMs: number;
 }
 
 const file = process.env['PROBE_FILE'];
 const delays = monitorEventLoopDelay({ resolution: 1 });
 delays.enable();
 
+let turnCpuMaxMs = 0;
+let cpuBefore = cpuMs();
+setInterval(() => {
+  const cpu = cpuMs();
+  turnCpuMaxMs = Math.max(turnCpuMaxMs, cpu - cpuBefore);
+  cpuBefore = cpu;
+}, 1).unref();
+
 // What it takes to load the program is no delay for anybody: nobody can have asked anything yet.
 const looking = setInterval(() => {
   if (!process.getActiveResourcesInfo().includes('TCPServerWrap')) return;
   clearInterval(looking);
-  delays.reset();
+  forget();
 }, 1).unref();
 
 process.on('SIGUSR2', () => {
   if (file === undefined) return;
   const ms = (percent: number): number => delays.percentile(percent) / 1e6;
-  const measured = { delayP50Ms: ms(50), delayP99Ms: ms(99), delayP999Ms: ms(99.9), delayMaxMs: delays.max / 1e6 };
+  const measured = {
+    delayP50Ms: ms(50),
+    delayP99Ms: ms(99),
+    delayP999Ms: ms(99.9),
+    delayMaxMs: delays.max / 1e6,
+    turnCpuMaxMs,
+  };
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   collect();
@@ -50,5 +66,17 @@ process.on('SIGUSR2', () => {
   };
   writeFileSync(`${file}.part`, JSON.stringify(probed));
   renameSync(`${file}.part`, file);
-  delays.reset();
+  forget();
 });
+
+function forget(): void {
+  delays.reset();
+  turnCpuMaxMs = 0;
+  cpuBefore = cpuMs();
+}
+
+/** Of the thread that the event loop runs on. */
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}

@@ -73,7 +73,10 @@ test('goal:G13 a list waits for a server behind a URL as long as for others if s
   const there = hangs();
   there.isThere = true;
   const names = ['there', 'gone'];
-  await bench.run([httpServerOf('there', { start: 'eager' }), there], [httpServerOf('gone', { start: 'eager' }), hangs()]);
+  await bench.run(
+    [httpServerOf('there', { start: 'eager' }), there],
+    [httpServerOf('gone', { start: 'eager' }), hangs()],
+  );
   const lists = names.map((name) => bench.set.catalog(name, kinds[0]!, WAIT_MS, true));
   await bench.clock.advance(499);
   assert.deepEqual(await Promise.all(lists.map(soFar)), ['waits', 'waits']);
@@ -81,7 +84,10 @@ test('goal:G13 a list waits for a server behind a URL as long as for others if s
   assert.deepEqual(await Promise.all(lists.map(soFar)), ['waits', null]);
   await bench.clock.advance(WAIT_MS - 500);
   assert.deepEqual(await Promise.all(lists.map(soFar)), [null, null]);
-  assert.deepEqual(names.map((name) => bench.set.status(name)!.state), ['starting', 'starting']);
+  assert.deepEqual(
+    names.map((name) => bench.set.status(name)!.state),
+    ['starting', 'starting'],
+  );
 });
 
 test('fault:F01 lists of all servers try none again before its time, however many there are; a call does', async () => {
