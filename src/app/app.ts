@@ -25,6 +25,8 @@ const DRAIN_MS = 30_000;
 const DRAIN_POLL_MS = 20;
 /** A node whose cluster cannot be reached serves after so long what it may without. */
 const JOIN_MS = 3_000;
+/** Clients that keep connections open and say nothing for so long are hung up on; those that ask often hear it in an answer. */
+const REST_MS = 2_000;
 /** How long answers already under way get to leave at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
 /** Settings that are looked at once, when the gateway starts. */
@@ -226,13 +228,16 @@ export class App {
    * shorter.
    */
   drain(drainMs = DRAIN_MS): Promise<void> {
-    // On loopback nobody balances load: there is nobody to wait for.
-    const leadMs = this.#mcp === null || isLoopbackHost(this.state.listen.host) ? 0 : NOT_READY_LEAD_MS;
     const now = performance.now();
-    if (this.#drained === null) this.#leadEnd = now + leadMs;
+    if (this.#drained === null) this.#leadEnd = now + (this.#balanced ? NOT_READY_LEAD_MS : 0);
     this.#drainEnd = Math.min(this.#drainEnd, Math.max(now, this.#leadEnd) + drainMs);
     this.#drained ??= this.#drain();
     return this.#drained;
+  }
+
+  /** Whether there may be somebody in front who sends calls elsewhere. A lone gateway on loopback has nobody to wait for. */
+  get #balanced(): boolean {
+    return this.#mcp !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
   }
 
   async #drain(): Promise<void> {
@@ -241,11 +246,15 @@ export class App {
     cluster?.drain();
     await this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
-    this.#mcp?.stopAccepting();
+    let asked = this.#balanced;
+    void this.#mcp?.stopAccepting(asked ? REST_MS : 0).then(() => {
+      asked = false;
+    });
     this.rooms.gateway.drain();
     downstream.drain();
     const inFlight = (): number => downstream.inFlight + (cluster?.inFlight ?? 0) + (this.#public?.inFlight ?? 0);
-    while (inFlight() > 0 && performance.now() < this.#drainEnd) await pause(DRAIN_POLL_MS);
+    const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
+    while (due() && (asked || inFlight() > 0)) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);
   }
 

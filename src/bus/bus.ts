@@ -100,7 +100,12 @@ export interface BusCall {
 /** RESULT, or one of NOT_SENT, UNKNOWN, REFUSED: `GatewayError.outcome`. */
 export type BusOutcome =
   | { readonly kind: 'result'; readonly payload: Buffer }
-  | { readonly kind: 'failure'; readonly error: GatewayError };
+  | {
+      readonly kind: 'failure';
+      readonly error: GatewayError;
+      /** The serving side said so; otherwise it is what the bus itself knows of the call. */
+      readonly told?: true;
+    };
 
 /** The serving end of a call. */
 export interface BusServing {

@@ -102,7 +102,14 @@ export async function callRemotely(
   const { cancelled } = exchange;
   if (cancelled !== null) return ended(calledOff(cancelled, server));
   const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange);
-  if (outcome.kind === 'failure') return ended(at(outcome.error, node, server));
+  if (outcome.kind === 'failure') {
+    const { error, told } = outcome;
+    // It never came to that node, which has just left: whoever serves it now is to be found.
+    if (told !== true && error.code === 'NOT_SENT' && error.data.retryable && bus.status.state === 'connected') {
+      return { kind: 'elsewhere', reason: error.message };
+    }
+    return ended(at(error, node, server));
+  }
   try {
     const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
     if (reply.kind === 'elsewhere') return reply;

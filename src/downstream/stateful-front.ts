@@ -222,7 +222,8 @@ export class StatefulFront {
     principal: Principal,
   ): Promise<void> {
     const { core, sessions } = this.#deps;
-    if (this.#deps.draining()) {
+    // Where there are other nodes, the session goes on at one of them.
+    if (this.#deps.draining() && this.#deps.others === undefined) {
       return sendError(context, 503, -32600, 'The gateway is stopping', request.id, RETRY_SOON);
     }
     const introduction = readInitialize(request);
@@ -294,10 +295,10 @@ function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () 
   return true;
 }
 
-/** There are as many sessions as there may be. */
+/** There are as many sessions as there may be, or nobody can tell at the moment whether there is this one. */
 function sendFull(context: RequestContext, error: GatewayError, id: string): void {
   const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
-  sendMessage(context, 429, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
+  sendMessage(context, error.outcome === 'NOT_SENT' ? 503 : 429, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
 }
 
 /** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */

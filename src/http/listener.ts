@@ -1,6 +1,6 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../model/memory-level.ts';
 import { Admission } from './admission.ts';
@@ -15,6 +15,7 @@ import { nodeHttp } from './node-http.ts';
 import { NodePassage } from './node-passage.ts';
 import type { Passage } from './passage.ts';
 import { PlainLane } from './plain-lane.ts';
+import { atQuietTurn } from './quiet-turn.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
 import { type ContextParts, RequestContext } from './request-context.ts';
 import { MAX_HEADERS } from './request-headers.ts';
@@ -56,6 +57,7 @@ export interface ListenerOptions {
 }
 
 const KEEP_ALIVE_MS = 65_000;
+const POLL_MS = 20;
 /** What is not a whole request soon, in this part of the time for its head, goes on at `node:http` with its deadlines. */
 const TICKS_OF_HEAD = 40;
 /** Deadlines and limits of `node:http`. The lenient parser is never used. */
@@ -95,6 +97,7 @@ export class Listener {
   #gate: EdgeGate;
   #parts: ContextParts;
   #draining = false;
+  #accepted = 0;
   #unwatch: (() => void) | null = null;
 
   /** Throws where the certificate cannot be read. */
@@ -157,11 +160,25 @@ export class Listener {
     this.#settings = settings;
   }
 
-  /** No new connections; those that are open end with their next answer. */
-  stopAccepting(): void {
+  /**
+   * No new connections, and those that are open end with their next answer, which says so. Whoever was between two requests
+   * for less than `restMs` gets that time: hung up on just then, a client would lose the request that is on its way. Resolves
+   * when nobody can ask anything any more.
+   */
+  async stopAccepting(restMs = 0): Promise<void> {
     if (this.#draining) return;
     this.#draining = true;
     this.#unwatch?.();
+    if (restMs > 0) {
+      await atQuietTurn(() => this.#accepted);
+      // As `net` closes, and not as `node:http` does: that one hangs up on all who are between two requests.
+      NetServer.prototype.close.call(this.#server);
+      const end = performance.now() + restMs;
+      while (performance.now() < end && (await this.#connections()) > 0) {
+        this.#lane.closeIdle(restMs);
+        await delay(POLL_MS);
+      }
+    }
     this.#server.close();
     this.#lane.closeIdle();
   }
@@ -173,18 +190,23 @@ export class Listener {
       else
         this.#server.getConnections((_error, count) => (count > 0 ? this.#server.once('close', resolve) : resolve()));
     });
-    this.stopAccepting();
+    void this.stopAccepting();
+    this.#server.close();
     const end = performance.now() + graceMs;
     let over = false;
     void gone.then(() => (over = true));
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
       this.#lane.closeIdle();
-      await delay(20);
+      await delay(POLL_MS);
     }
     this.#server.closeAllConnections();
     this.#lane.closeAll();
     await gone;
+  }
+
+  #connections(): Promise<number> {
+    return new Promise((resolve) => this.#server.getConnections((_error, count) => resolve(count)));
   }
 
   #createTls(files: CertificateFiles, limits: ServerOptions): TlsServer {
@@ -222,6 +244,9 @@ export class Listener {
       noteLast(request.socket, context);
       this.#serve(passage, context);
     };
+    server.on('connection', () => {
+      this.#accepted++;
+    });
     server.on('request', serve);
     server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => serve(request, response, true));
     server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {

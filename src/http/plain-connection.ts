@@ -99,6 +99,14 @@ export class PlainConnection implements PlainLine {
     else this.socket.write(NOTHING, (error) => (error ? undefined : this.#finish(passage)));
   }
 
+  /** Ends in good order where nothing is being answered: what is on its way is not reset, and not heard either. */
+  leave(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.#kept = null;
+    this.#close();
+  }
+
   /** The other lane has it from now on. */
   release(): void {
     (this.socket as Carrier)[CONNECTION] = undefined;

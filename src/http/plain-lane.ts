@@ -73,8 +73,12 @@ export class PlainLane implements PlainTraffic {
     this.#options.onMalformed();
   }
 
-  closeIdle(): void {
-    for (const connection of this.#connections) if (connection.idle) connection.socket.destroy();
+  /** Those that have been idle for so long. */
+  closeIdle(idleMs = 0): void {
+    const ticks = Math.ceil(idleMs / this.#options.tickMs);
+    for (const connection of this.#connections) {
+      if (connection.idle && this.tick - connection.since >= ticks) connection.leave();
+    }
   }
 
   closeAll(): void {
