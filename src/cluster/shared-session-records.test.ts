@@ -86,6 +86,44 @@ test('a client that is faster than the record of its session is waited for', asy
   await bench.close();
 });
 
+test('while the store is away nobody says of a session that it is not there', async () => {
+  const bench = new Bench();
+  const b = await bench.node('b', { bucket: () => Promise.reject(new Error('away')) });
+  const looked = b.get('s1');
+  const refused = assert.rejects(looked, { outcome: 'NOT_SENT', message: /cannot be read/ });
+  await bench.pass(1_000);
+  await refused;
+  await bench.close();
+});
+
+test('of one session one thing is written after the other: a late write brings nothing back that was ended', async () => {
+  const bench = new Bench();
+  let hold: Promise<unknown> = Promise.resolve();
+  const state: SharedState = {
+    bucket: async (name, options) => {
+      const bucket = await bench.state.bucket(name, options);
+      const slow: typeof bucket = Object.create(bucket);
+      slow.create = (key, value) => hold.then(() => bucket.create(key, value));
+      slow.delete = (key, revision) => bucket.delete(key, revision);
+      slow.get = (key) => bucket.get(key);
+      slow.watch = (pattern, watcher) => bucket.watch(pattern, watcher);
+      return slow;
+    },
+  };
+  const a = await bench.node('a', state);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hold = promise;
+  a.put(record('s1'));
+  await settled();
+  a.delete('s1');
+  await settled();
+  resolve();
+  await bench.pass(1_000);
+  const b = await bench.node('b');
+  assert.deepEqual(await b.all(), []);
+  await bench.close();
+});
+
 test('while the store is away sessions are known where they are, and written when it is back, the newest word of each', async () => {
   const bench = new Bench();
   let away = true;

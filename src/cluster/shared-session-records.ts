@@ -1,11 +1,14 @@
 import type { SharedState } from '../bus/shared-state.ts';
 import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { SessionRecord, SessionRecords } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
+/** A store that does not answer for so long is not asked again. */
+const READS_MS = 1_500;
 const AGAIN_MS = 1_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
@@ -39,7 +42,8 @@ export class SharedSessionRecords implements SessionRecords {
   readonly #known = new Map<string, Known>();
   /** To be written; null: to be deleted. The newest of each wins. */
   readonly #unwritten = new Map<string, SessionRecord | null>();
-  #writing = 0;
+  /** Being written now. Of one session one thing after the other, so that the newest is the last. */
+  readonly #writing = new Set<string>();
   #telling = 0;
   #watch: { close(): void } | null = null;
   #stopRetry: (() => void) | null = null;
@@ -52,16 +56,29 @@ export class SharedSessionRecords implements SessionRecords {
     void this.#follow();
   }
 
+  /** Rejects with GatewayError NOT_SENT where nobody here knows it and the store cannot be asked: it may well be there. */
   async get(id: string): Promise<SessionRecord | null> {
+    let away: unknown = null;
+    const end = this.#deps.clock.now() + READS_MS;
     for (const waitMs of [0, ...LOOKS_MS]) {
       if (waitMs > 0) await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
       if (this.#closed) return null;
       const unwritten = this.#unwritten.get(id);
       if (unwritten !== undefined) return unwritten;
-      const found = this.#known.get(id)?.record ?? (await this.#read(id));
-      if (found !== null) return found;
+      const known = this.#known.get(id);
+      if (known !== undefined) return known.record;
+      try {
+        const found = await this.#bucket.get(id);
+        away = null;
+        if (found !== null) return recordIn(found.value);
+      } catch (error) {
+        away = error;
+        if (this.#deps.clock.now() >= end) break;
+      }
     }
-    return null;
+    if (away === null) return null;
+    const text = 'the sessions of the cluster cannot be read at the moment';
+    throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
   }
 
   put(record: SessionRecord): void {
@@ -81,7 +98,7 @@ export class SharedSessionRecords implements SessionRecords {
   /** What is not written yet has a moment to be. */
   async close(): Promise<void> {
     for (const waitMs of LOOKS_MS) {
-      if (this.#unwritten.size === 0 && this.#writing === 0) break;
+      if (this.#unwritten.size === 0 && this.#writing.size === 0) break;
       await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
     }
     this.#closed = true;
@@ -90,18 +107,14 @@ export class SharedSessionRecords implements SessionRecords {
     this.#stopWatch?.();
   }
 
-  async #read(id: string): Promise<SessionRecord | null> {
-    const found = await this.#bucket.get(id).catch(() => null);
-    return found === null ? null : recordIn(found.value);
-  }
-
   #write(): void {
     for (const [id, record] of this.#unwritten) {
-      if (this.#writing >= MAX_WRITES || this.#closed) return;
+      if (this.#writing.size >= MAX_WRITES || this.#closed) return;
+      if (this.#writing.has(id)) continue;
       this.#unwritten.delete(id);
-      this.#writing++;
+      this.#writing.add(id);
       void this.#writeOne(id, record).then(
-        () => this.#wrote(),
+        () => this.#wrote(id),
         () => this.#failed(id, record),
       );
     }
@@ -112,13 +125,13 @@ export class SharedSessionRecords implements SessionRecords {
     else await this.#bucket.put(id, Buffer.from(JSON.stringify(record)));
   }
 
-  #wrote(): void {
-    this.#writing--;
+  #wrote(id: string): void {
+    this.#writing.delete(id);
     this.#write();
   }
 
   #failed(id: string, record: SessionRecord | null): void {
-    this.#writing--;
+    this.#writing.delete(id);
     if (!this.#unwritten.has(id)) this.#unwritten.set(id, record);
     if (this.#closed) return;
     this.#stopRetry ??= this.#deps.clock.after(AGAIN_MS, () => {
