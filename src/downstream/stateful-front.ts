@@ -298,7 +298,8 @@ function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () 
 /** There are as many sessions as there may be, or nobody can tell at the moment whether there is this one. */
 function sendFull(context: RequestContext, error: GatewayError, id: string): void {
   const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
-  sendMessage(context, error.outcome === 'NOT_SENT' ? 503 : 429, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
+  const status = error.outcome === 'NOT_SENT' ? 503 : 429;
+  sendMessage(context, status, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
 }
 
 /** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */
