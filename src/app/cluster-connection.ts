@@ -12,6 +12,8 @@ export interface ClusterConnection {
   readonly onBusLoss?: 'fence' | 'serve';
   /** Seals what any node may have to open; 32 bytes, from the cluster's secret. */
   readonly key: Buffer;
+  /** The same of secrets that are still believed, while the secret is being changed. */
+  readonly previousKeys?: readonly Buffer[];
   /** What the bus stands on, for the public subjects of other programs; absent where there are none. */
   readonly wire?: Wire;
   /** The last of it: nothing of the cluster is used any more. */

@@ -27,6 +27,7 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
     if (event.type === 'refused') logger.warn('bus_message_refused', { subject: event.subject, reason: event.reason });
     if (event.type === 'slow_consumer') logger.warn('bus_slow_consumer', { ...event });
   });
+  const [key, ...previousKeys] = keys.keys('sealing').map((sealing) => sealing.key);
   await wire.firstAttempt;
   if (wire.status.state !== 'connected') {
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
@@ -35,7 +36,8 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
     bus,
     state: new NatsSharedState({ wire, core, jetStream, clock: systemClock }),
     node,
-    key: keys.keys('sealing')[0]!.key,
+    key: key!,
+    previousKeys,
     onBusLoss: settings.onBusLoss,
     wire,
     close: () => bus.close(),

@@ -28,6 +28,8 @@ export interface ClusterDeps {
   readonly onBusLoss?: 'fence' | 'serve';
   /** Known to all nodes and nobody else. */
   readonly key: Buffer;
+  /** Keys of secrets that are still believed, while the secret is being changed. */
+  readonly previousKeys?: readonly Buffer[];
   /** This node's gateway. */
   readonly events: UpstreamEvents;
   /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */

@@ -22,6 +22,8 @@ import { ProcessOwnership } from './process-ownership.ts';
 import { RelayedEvents } from './relayed-events.ts';
 import { ServedCalls } from './served-calls.ts';
 import { type Side, SideMessages } from './side-messages.ts';
+import { ServerSessions } from './server-sessions.ts';
+import { SessionStreams } from './session-streams.ts';
 import { Singletons } from './singletons.ts';
 import { SpreadStreams } from './spread-streams.ts';
 import { Users } from './users.ts';
@@ -67,7 +69,7 @@ export class Cluster {
 
   /** `local` is not asked before `apply`. */
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
-    const { bus, clock, random, logger, node, key } = deps;
+    const { bus, clock, random, logger, node, key, previousKeys = [] } = deps;
     this.#deps = deps;
     this.#local = local;
     this.#startedAt = clock.wall();
@@ -96,7 +98,7 @@ export class Cluster {
     this.#owned = new OwnedCalls(this.#claims);
     this.#offer = new OwnOffer({
       clock,
-      key,
+      keys: [key, ...previousKeys],
       status: (server) => local().status(server),
       changed: () => this.#nodes.tell(),
     });

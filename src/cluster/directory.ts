@@ -30,10 +30,10 @@ export interface Place {
 
 export interface OwnServers {
   readonly id: string;
-  /** Enabled servers of the own files with their digests. */
+  /** Enabled servers of the own files with their digests, one under each key of the cluster that is believed. */
   readonly servers: ReadonlyMap<
     string,
-    { readonly server: Server; readonly digest: string; readonly process: boolean }
+    { readonly server: Server; readonly digests: readonly string[]; readonly process: boolean }
   >;
 }
 
@@ -45,7 +45,7 @@ export interface Directory {
 }
 
 interface Side {
-  readonly digest: string;
+  readonly digests: Set<string>;
   readonly homes: ForeignHome[];
   own: boolean;
   nodes: string[];
@@ -58,27 +58,22 @@ interface Side {
  */
 export function directory(own: OwnServers, others: Iterable<readonly [NodeView, readonly OfferedServer[]]>): Directory {
   const sidesOf = new Map<string, Side[]>();
-  const side = (name: string, digest: string): Side => {
+  const side = (name: string, digests: readonly string[]): Side => {
     let sides = sidesOf.get(name);
     if (sides === undefined) {
       sides = [];
       sidesOf.set(name, sides);
     }
-    let found = sides.find((one) => one.digest === digest);
-    if (found === undefined) {
-      found = { digest, homes: [], own: false, nodes: [] };
-      sides.push(found);
-    }
-    return found;
+    return sideOf(sides, digests);
   };
-  for (const [name, { digest }] of own.servers) {
-    const one = side(name, digest);
+  for (const [name, { digests }] of own.servers) {
+    const one = side(name, digests);
     one.own = true;
     one.nodes.push(own.id);
   }
   for (const [node, offered] of others) {
     for (const server of offered) {
-      const one = side(server.definition.name, server.digest);
+      const one = side(server.definition.name, server.digests ?? [server.digest]);
       one.homes.push({ node, offered: server });
       one.nodes.push(node.id);
     }
@@ -94,6 +89,25 @@ export function directory(own: OwnServers, others: Iterable<readonly [NodeView, 
     places.set(name, placeOf(name, first, own));
   }
   return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
+}
+
+/**
+ * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
+ * keys: who has both shows that those with one of them mean the same too.
+ */
+function sideOf(sides: Side[], digests: readonly string[]): Side {
+  const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
+  const side = found ?? { digests: new Set(), homes: [], own: false, nodes: [] };
+  if (found === undefined) sides.push(side);
+  for (const digest of digests) side.digests.add(digest);
+  for (const other of others) {
+    sides.splice(sides.indexOf(other), 1);
+    for (const digest of other.digests) side.digests.add(digest);
+    side.homes.push(...other.homes);
+    side.nodes.push(...other.nodes);
+    side.own ||= other.own;
+  }
+  return side;
 }
 
 function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Place {

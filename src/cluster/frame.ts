@@ -1,7 +1,11 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import { Message, type MessageKind } from '../model/message.ts';
 
-/** The protocol that nodes speak with each other. A node understands its own and the one before. */
+/**
+ * The protocol that nodes speak with each other. A node understands its own and the one before. It rises with the first
+ * thing that nodes of the one before would misunderstand; what they merely do not know (a field, a kind of message) they
+ * leave unread. Which of them a peer speaks is in its heartbeats.
+ */
 export const PROTOCOL = 1;
 export const OLDEST_PROTOCOL = 1;
 
@@ -15,9 +19,10 @@ const LENGTH_BYTES = 4;
 /** Of one header: a definition, a client, what is known of a node. Everything large is a piece. */
 const MAX_HEADER_BYTES = 8 * 1024 * 1024;
 
-export function packFrame(header: object, pieces: readonly Buffer[] = []): Buffer[] {
+/** `protocol`: the oldest one that has what is in it, in this form. */
+export function packFrame(header: object, pieces: readonly Buffer[] = [], protocol = OLDEST_PROTOCOL): Buffer[] {
   const sizes = pieces.map(({ length }) => length);
-  const text = Buffer.from(JSON.stringify({ ...header, protocol: PROTOCOL, sizes }));
+  const text = Buffer.from(JSON.stringify({ ...header, protocol, sizes }));
   const length = Buffer.allocUnsafe(LENGTH_BYTES);
   length.writeUInt32BE(text.length);
   return [length, text, ...pieces];
@@ -25,16 +30,23 @@ export function packFrame(header: object, pieces: readonly Buffer[] = []): Buffe
 
 /** Throws GatewayError for what no node of this protocol, or the one before, can have sent. */
 export function unpackFrame<Header>(bytes: Buffer): Frame<Header> {
+  const frame = unpackAnyFrame<Header & { protocol: unknown }>(bytes);
+  const { protocol } = frame.header;
+  if (typeof protocol === 'number' && protocol >= OLDEST_PROTOCOL && protocol <= PROTOCOL) return frame;
+  throw malformed(`of protocol ${String(protocol)}, and this node speaks ${OLDEST_PROTOCOL} to ${PROTOCOL}`);
+}
+
+/** The same, of whatever protocol: what tells nodes of all versions apart has the same form in all of them. */
+export function unpackAnyFrame<Header>(bytes: Buffer): Frame<Header> {
   const length = bytes.length < LENGTH_BYTES ? -1 : bytes.readUInt32BE(0);
   if (length < 0 || length > MAX_HEADER_BYTES || LENGTH_BYTES + length > bytes.length) throw malformed('cut short');
-  let header: { protocol?: unknown; sizes?: unknown };
+  let header: { sizes?: unknown };
   try {
     header = JSON.parse(bytes.toString('utf8', LENGTH_BYTES, LENGTH_BYTES + length));
   } catch (cause) {
     throw malformed('no JSON', cause);
   }
-  const { protocol, sizes } = header;
-  if (typeof protocol !== 'number' || protocol < OLDEST_PROTOCOL) throw malformed(`of protocol ${String(protocol)}`);
+  const { sizes } = header;
   if (!Array.isArray(sizes)) throw malformed('without its sizes');
   const pieces: Buffer[] = [];
   let at = LENGTH_BYTES + length;

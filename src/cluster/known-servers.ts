@@ -28,9 +28,9 @@ export class KnownServers {
   /** Whether the set of servers is another one than before, wherever they are. */
   rebuild(): boolean {
     const { node, own, others } = this.#deps;
-    const servers = new Map<string, { server: Server; digest: string; process: boolean }>();
+    const servers = new Map<string, { server: Server; digests: readonly string[]; process: boolean }>();
     for (const server of own.servers) {
-      servers.set(server.name, { server, digest: own.digest(server), process: isOwnProcess(server) });
+      servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
     }
     const before = this.#directory;
     this.#directory = directory({ id: node, servers }, others());

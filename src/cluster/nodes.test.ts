@@ -6,7 +6,7 @@ import { KeyRing } from '../bus/key-ring.ts';
 import { SignedBus } from '../bus/signed-bus.ts';
 import { systemRandom } from '../model/random.ts';
 import { Logger } from '../telemetry/logger.ts';
-import { PROTOCOL, packFrame, unpackFrame } from './frame.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from './frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 /** Somebody on the bus who says what the test has it say. */
@@ -72,5 +72,8 @@ test('what a newer node adds to a message is not in the way; what is none is ref
   assert.equal(header.kind, 'later');
   assert.equal(pieces[0]!.toString(), 'bytes');
   for (const cut of [0, 3, 10, packed.length - 1]) assert.throws(() => unpackFrame(packed.subarray(0, cut)));
-  assert.throws(() => unpackFrame(Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('{}')])), /protocol/);
+  assert.throws(() => unpackFrame(Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from('{}')])), /sizes/);
+  for (const protocol of [OLDEST_PROTOCOL - 1, PROTOCOL + 1]) {
+    assert.throws(() => unpackFrame(Buffer.concat(packFrame({}, [], protocol))), /of protocol \d+, and this node/);
+  }
 });

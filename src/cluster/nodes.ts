@@ -1,7 +1,7 @@
 import type { Bus } from '../bus/bus.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from './frame.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackAnyFrame } from './frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 export const HEARTBEAT_MS = 500;
@@ -114,7 +114,8 @@ export class Nodes {
     if (heartbeat === null || !understand(heartbeat.protocols, PROTOCOLS)) {
       if (this.#strangers.size < MAX_NODES && !this.#strangers.has(from)) {
         this.#strangers.add(from);
-        logger.error('node_not_understood', { peer: from, node: heartbeat?.id, protocols: heartbeat?.protocols });
+        const { id: node, version, protocols } = heartbeat ?? {};
+        logger.error('node_not_understood', { peer: from, node, version, protocols, reason: whyNot(protocols) });
       }
       return;
     }
@@ -150,9 +151,17 @@ export class Nodes {
 
 function readHeartbeat(payload: Buffer, from: string): Heartbeat | null {
   try {
-    const { header } = unpackFrame<Heartbeat>(payload);
-    return header.peer === from ? header : null;
+    const { header } = unpackAnyFrame<Heartbeat>(payload);
+    const { protocols, peer } = header;
+    return peer === from && Array.isArray(protocols) && protocols.length === 2 ? header : null;
   } catch {
     return null;
   }
+}
+
+function whyNot(protocols: readonly [number, number] | undefined): string {
+  if (protocols === undefined) return 'what it says of itself cannot be read';
+  const spoken = (range: readonly [number, number]) => [...new Set(range)].join(' to ');
+  const words = `it speaks protocol ${spoken(protocols)} and this node ${spoken(PROTOCOLS)}`;
+  return `${words}: neither calls the other; upgrade by one version at a time`;
 }

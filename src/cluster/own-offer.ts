@@ -7,7 +7,10 @@ import { type ServerText, serverText } from './foreign-server.ts';
 /** One server of a node, as the node tells the others. */
 export interface OfferedServer {
   readonly definition: ServerText;
+  /** Under the key in force at its node. */
   readonly digest: string;
+  /** Under all keys that it believes, that one first. Nodes of earlier versions do not tell. */
+  readonly digests?: readonly string[];
   readonly status: ServerStatus | null;
   /** Changes whenever one of its lists does. */
   readonly catalogs: number;
@@ -23,7 +26,8 @@ const COALESCE_MS = 50;
 
 export interface OwnOfferDeps {
   readonly clock: Clock;
-  readonly key: Buffer;
+  /** Of the cluster: the one in force, and those that are still believed. */
+  readonly keys: readonly Buffer[];
   readonly status: (server: string) => ServerStatus | null;
   /** There is a new version to be told of. */
   readonly changed: () => void;
@@ -32,7 +36,7 @@ export interface OwnOfferDeps {
 /** What this node has to offer: the servers of its own files. Level, not events: whoever missed a change reads it all. */
 export class OwnOffer {
   readonly #deps: OwnOfferDeps;
-  readonly #digests = new WeakMap<Server, string>();
+  readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
   #servers: readonly Server[] = [];
   #version = 1;
@@ -55,13 +59,14 @@ export class OwnOffer {
     this.#bump();
   }
 
-  digest(server: Server): string {
-    let digest = this.#digests.get(server);
-    if (digest === undefined) {
-      digest = definitionDigest(server, this.#deps.key);
-      this.#digests.set(server, digest);
+  /** One under each key. */
+  digests(server: Server): readonly string[] {
+    let digests = this.#digests.get(server);
+    if (digests === undefined) {
+      digests = this.#deps.keys.map((key) => definitionDigest(server, key));
+      this.#digests.set(server, digests);
     }
-    return digest;
+    return digests;
   }
 
   catalogChanged(server: string): void {
@@ -78,7 +83,8 @@ export class OwnOffer {
       version: this.#version,
       servers: this.#servers.map((server) => ({
         definition: serverText(server, isOwnProcess(server)),
-        digest: this.digest(server),
+        digest: this.digests(server)[0]!,
+        digests: this.digests(server),
         status: this.#status(server.name),
         catalogs: this.#catalogs.get(server.name) ?? 0,
       })),

@@ -16,6 +16,8 @@ export interface GatewayOptions {
   readonly under?: readonly string[];
   /** A folder of an earlier gateway, to start on its state and its file. */
   readonly folder?: string;
+  /** The program of another version; see other-version.ts. */
+  readonly program?: string;
 }
 
 /**
@@ -45,7 +47,7 @@ export class RunningGateway {
     const file = join(folder, 'trunkline.json');
     writeFileSync(file, JSON.stringify(options.config));
     const args = [
-      BIN,
+      options.program ?? BIN,
       '--json',
       '--port',
       '0',
