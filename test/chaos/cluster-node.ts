@@ -1,6 +1,12 @@
 import { rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeOptions, NodeProcess, until } from '../support/cluster-processes.ts';
 import type { TcpGate } from '../support/tcp-gate.ts';
+
+const RETRIES_MS = 30_000;
+const RETRY_MS = 250;
+/** Who has not left by then, 30 s for its calls and some for the rest, never will. */
+const LEAVES_MS = 45_000;
 
 /** While it could not be expected to answer: killed, stopped, or not started. */
 export interface Absence {
@@ -49,8 +55,25 @@ export class ClusterNode {
     return this.absences.some((absence) => absence.from <= to && absence.to >= from);
   }
 
-  /** Starts it, for the first time or again, and waits until it is ready. */
+  /**
+   * Starts it, for the first time or again, and waits until it is ready. One that ends instead is tried again for a while,
+   * as whatever watches over it would: without its store it does not start.
+   */
   async start(): Promise<void> {
+    const end = performance.now() + RETRIES_MS;
+    for (;;) {
+      try {
+        await this.#start();
+        break;
+      } catch (error) {
+        if (this.#folder === null || performance.now() > end) throw error;
+        await sleep(RETRY_MS);
+      }
+    }
+    await this.ready();
+  }
+
+  async #start(): Promise<void> {
     const { name, servers, settings, options, gate } = this.#deps;
     const folder = this.#folder === null ? {} : { folder: this.#folder };
     const nats = `nats://127.0.0.1:${gate.port}`;
@@ -58,7 +81,6 @@ export class ClusterNode {
     this.#folder = started.gateway.folder;
     this.#process = started;
     void started.exited.then(() => this.#ended(started));
-    await this.ready();
   }
 
   async ready(): Promise<void> {
@@ -79,8 +101,11 @@ export class ClusterNode {
   async leave(): Promise<number | null> {
     const process = this.#process;
     if (process === null) return null;
+    const late = setTimeout(() => process.kill('SIGKILL'), LEAVES_MS);
     process.kill('SIGTERM');
-    return process.exited;
+    const code = await process.exited;
+    clearTimeout(late);
+    return code;
   }
 
   stop(): void {
@@ -104,9 +129,7 @@ export class ClusterNode {
 
   async dispose(): Promise<void> {
     this.#process?.kill('SIGCONT');
-    const late = setTimeout(() => this.#process?.kill('SIGKILL'), 20_000);
     await this.leave();
-    clearTimeout(late);
     if (this.#folder !== null) rmSync(this.#folder, { recursive: true, force: true });
     await this.gate[Symbol.asyncDispose]();
   }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { checkLedger, type Evidence, type Violation } from '../faults/ledger/check-ledger.ts';
 import { checkOwners } from '../faults/ledger/check-owners.ts';
 import { History } from '../faults/ledger/history.ts';
-import { LedgerClient } from '../faults/ledger/ledger-client.ts';
+import { LedgerClient, type Route } from '../faults/ledger/ledger-client.ts';
 import { readLedger } from '../faults/ledger/ledger-entry.ts';
 import { LedgerHttpProcess, ledgerStdio } from '../faults/ledger/ledger-process.ts';
 import type { NodeProcess } from '../support/cluster-processes.ts';
@@ -22,6 +22,10 @@ export const REMOTES = ['old', 'modern'] as const;
 /** one process for each session; one in the whole cluster; one on each node. */
 export const PIPES = ['own', 'single', 'shared'] as const;
 export const LEDGERS = [...REMOTES, ...PIPES];
+
+/** Servers that every node serves by itself, lease or not. */
+const LEASELESS: ReadonlySet<string> = new Set(['old', 'modern', 'shared']);
+const EXCUSED = /"TIMEOUT"|ECONNREFUSED|sessions of the cluster cannot be read/;
 
 const ERAS = { old: 'stateful', modern: 'stateless' } as const;
 
@@ -55,7 +59,7 @@ export class ClusterWorld {
   readonly nats: NatsServer;
   readonly database: PostgresServer | null;
   readonly balancer: Balancer;
-  readonly #remotes: LedgerHttpProcess[] = [];
+  readonly #remotes = new Map<(typeof REMOTES)[number], LedgerHttpProcess>();
   readonly #clients = new Set<LedgerClient>();
 
   static async start(options: WorldOptions): Promise<ClusterWorld> {
@@ -83,8 +87,8 @@ export class ClusterWorld {
     return this.nodes.flatMap(({ process }) => (process === null ? [] : [process]));
   }
 
-  node(name: string): ClusterNode {
-    return this.nodes.find((node) => node.name === name)!;
+  nodeNamed(wanted: string | undefined): ClusterNode | undefined {
+    return this.nodes.find(({ name }) => name === wanted);
   }
 
   ledger(name: string): string {
@@ -98,17 +102,17 @@ export class ClusterWorld {
 
   /** A client whose every request goes to any node. Stops waiting for who will never answer. */
   client(name: string, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
-    const { timeoutMs, lateMs } = this.options;
-    const client = new LedgerClient({
-      url: '',
-      era,
-      name,
-      history: this.history,
-      route: this.balancer.route,
-      patienceMs: timeoutMs + lateMs + 500,
-    });
-    this.#clients.add(client);
-    return client;
+    return this.#client(name, era, this.balancer.route);
+  }
+
+  /** One that keeps to a node. */
+  clientOf(name: string, node: NodeProcess, era: 'stateful' | 'stateless' = 'stateful'): LedgerClient {
+    return this.#client(name, era, () => ({ node: node.name, url: node.mcpUrl }));
+  }
+
+  /** Of a ledger server behind a URL. */
+  url(name: (typeof REMOTES)[number]): string {
+    return this.#remotes.get(name)!.url;
   }
 
   /** What the ledgers say of what clients were told, and of who executed what when. */
@@ -133,11 +137,20 @@ export class ClusterWorld {
   lost(): string[] {
     return this.history.attempts
       .filter(({ ending, abandoned }) => ending === 'LOST' && !abandoned)
-      .filter(({ via, startedAt, endedAt }) => {
-        const asked = this.nodes.find(({ name }) => name === via);
-        return asked?.awayDuring(startedAt, endedAt!) === false;
-      })
+      .filter(({ via, startedAt, endedAt }) => this.nodeNamed(via)?.awayDuring(startedAt, endedAt!) === false)
       .map(({ call, tool, via, reason }) => `${call} (${tool}) at ${via}: ${reason}`);
+  }
+
+  /**
+   * What F28 says never fails: calls that need no lease, at a node that was there, answered with NOT_SENT or UNKNOWN. Not
+   * counted are those that took too long, and those of sessions that the node could not know.
+   */
+  needless(): string[] {
+    return this.history.attempts
+      .filter(({ ending, server }) => (ending === 'NOT_SENT' || ending === 'UNKNOWN') && LEASELESS.has(server ?? ''))
+      .filter(({ reason, abandoned }) => !abandoned && !EXCUSED.test(reason))
+      .filter(({ via, startedAt, endedAt }) => this.nodeNamed(via)?.awayDuring(startedAt, endedAt!) === false)
+      .map(({ call, server, via, reason }) => `${call} (${server}) at ${via}: ${reason}`);
   }
 
   /** All children of the gateways that are there after so long; of a healthy run none, once the gateways have ended. */
@@ -149,10 +162,18 @@ export class ClusterWorld {
     this.balancer.close();
     for (const client of this.#clients) client.close();
     await Promise.all(this.nodes.map((node) => node.dispose()));
-    for (const remote of this.#remotes) await remote.kill();
+    for (const remote of this.#remotes.values()) await remote.kill();
     await this.nats[Symbol.asyncDispose]();
     await this.database?.[Symbol.asyncDispose]();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #client(name: string, era: 'stateful' | 'stateless', route: () => Route): LedgerClient {
+    const { timeoutMs, lateMs } = this.options;
+    const patienceMs = timeoutMs + lateMs + 500;
+    const client = new LedgerClient({ url: '', era, name, history: this.history, route, patienceMs });
+    this.#clients.add(client);
+    return client;
   }
 
   get #common(): object {
@@ -163,7 +184,7 @@ export class ClusterWorld {
     const urls: Record<string, object> = {};
     for (const name of REMOTES) {
       const remote = await LedgerHttpProcess.start(this.ledger(name), ERAS[name]);
-      this.#remotes.push(remote);
+      this.#remotes.set(name, remote);
       urls[name] = { type: 'http', url: remote.url, ...this.#common };
     }
     const all = {

@@ -1,6 +1,5 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FaultBench } from '../faults/fault-bench.ts';
 import { type Attempt, type Ending, History } from '../faults/ledger/history.ts';
 import type { LedgerClient } from '../faults/ledger/ledger-client.ts';
 import type { NpmServer } from './npm-servers.ts';
@@ -23,11 +22,33 @@ const SPARED = 0.95;
 /** Of all calls, those that go to servers without a ledger. */
 const TO_NPM = 0.3;
 
+/** Where a crowd lives: one gateway, or several. */
+export interface CrowdGround {
+  readonly history: History;
+  client(name: string, era: 'stateful' | 'stateless'): LedgerClient;
+}
+
+export interface CrowdOptions {
+  readonly tools?: readonly string[];
+  /** Longest that a slow tool takes. */
+  readonly slowMs?: number;
+  /** Mean time a client takes between two calls. */
+  readonly pauseMs?: number;
+  /** Servers that a client uses; all of them otherwise. */
+  readonly serversOf?: (client: number) => readonly string[];
+  /**
+   * There are several nodes: a client whose call was not answered goes on with its session at another one, and makes
+   * another attempt at what was NOT_SENT.
+   */
+  readonly roams?: boolean;
+}
+
 /** Clients of both eras that call without a pause, open sessions and drop them, vanish in mid-call and stall. */
 export class Crowd {
   /** The calls of servers that keep no ledger. */
   readonly npmHistory = new History();
-  readonly #bench: FaultBench;
+  readonly #ground: CrowdGround;
+  readonly #options: CrowdOptions;
   readonly #random: Seeded;
   readonly #ledgers: readonly string[];
   readonly #npm: readonly NpmServer[];
@@ -36,8 +57,15 @@ export class Crowd {
   #running = false;
   #made = 0;
 
-  constructor(bench: FaultBench, random: Seeded, ledgers: readonly string[], npm: readonly NpmServer[]) {
-    this.#bench = bench;
+  constructor(
+    ground: CrowdGround,
+    random: Seeded,
+    ledgers: readonly string[],
+    npm: readonly NpmServer[] = [],
+    options: CrowdOptions = {},
+  ) {
+    this.#ground = ground;
+    this.#options = options;
     this.#random = random;
     this.#ledgers = ledgers;
     this.#npm = npm;
@@ -45,7 +73,9 @@ export class Crowd {
 
   begin(clients: number): void {
     this.#running = true;
-    this.#loops = Array.from({ length: clients }, (_, i) => this.#live(i % 3 === 0 ? 'stateless' : 'stateful'));
+    this.#loops = Array.from({ length: clients }, (_, i) =>
+      this.#live(i % 3 === 0 ? 'stateless' : 'stateful', this.#options.serversOf?.(i) ?? this.#ledgers),
+    );
   }
 
   async stop(): Promise<void> {
@@ -64,7 +94,7 @@ export class Crowd {
     socket.pause();
     this.#stalled.push(socket);
     if (this.#stalled.length > 10) this.#stalled.shift()!.destroy();
-    const attempt = this.#bench.history.begin(client.name, `${client.name}-stall`, 'chatter', '1');
+    const attempt = this.#ground.history.begin(client.name, `${client.name}-stall`, 'chatter', '1');
     attempt.abandoned = true;
     const args = { call: attempt.call, times: 64, bytes: 64 * 1024 };
     const params = { name: 'shared__chatter', arguments: args, _meta: { progressToken: attempt.call } };
@@ -97,7 +127,8 @@ export class Crowd {
     return ending;
   }
 
-  async #live(era: 'stateful' | 'stateless'): Promise<void> {
+  async #live(era: 'stateful' | 'stateless', servers: readonly string[]): Promise<void> {
+    const { roams = false, pauseMs = 0 } = this.#options;
     let client = await this.#client(era);
     while (this.#running) {
       if (client === null) {
@@ -105,12 +136,13 @@ export class Crowd {
         client = await this.#client(era);
         continue;
       }
-      const attempt = await this.#call(client);
+      if (pauseMs > 0) await sleep(2 * pauseMs * this.#random.unit());
+      const attempt = await this.#call(client, servers);
       // A client whose session is gone, or who has had enough, comes back as another.
       const leaves = this.#random.unit() < 0.02;
       if (leaves) await client.end();
       if (attempt === 'LOST') await sleep(100);
-      if (leaves || attempt === 'LOST' || attempt === 'GONE') {
+      if (leaves || (attempt === 'LOST' && !roams) || attempt === 'GONE') {
         client.close();
         client = await this.#client(era);
       } else if (attempt === 'NOT_SENT' || attempt === 'REFUSED') await sleep(50);
@@ -118,18 +150,22 @@ export class Crowd {
     client?.close();
   }
 
-  async #call(client: LedgerClient): Promise<Ending | 'GONE' | null> {
+  async #call(client: LedgerClient, servers: readonly string[]): Promise<Ending | 'GONE' | null> {
+    const { tools = TOOLS, slowMs = 60, roams = false } = this.#options;
     const abandon = this.#random.unit() < 0.02 ? { abandonAfterMs: 5 } : {};
     if (this.#npm.length > 0 && this.#random.unit() < TO_NPM) {
       return endingOf(await this.#callNpm(client, this.#random.pick(this.#npm), abandon));
     }
-    let tool = this.#random.pick(TOOLS);
+    let tool = this.#random.pick(tools);
     if (/hang|crash|big/.test(tool) && this.#random.unit() < SPARED) tool = 'unsafe';
-    const server = this.#random.pick(this.#ledgers);
+    const server = this.#random.pick(servers);
     // A server behind a URL that crashes stays down until somebody starts it.
     if (tool === 'crash_after' && (server === 'old' || server === 'modern')) tool = 'safe';
-    const args = { ms: this.#random.below(60), bytes: 200_000 };
-    return endingOf(await client.call(`${server}__${tool}`, args, abandon));
+    const args = { ms: this.#random.below(slowMs), bytes: 200_000 };
+    const first = await client.call(`${server}__${tool}`, args, abandon);
+    if (!roams || first.ending !== 'NOT_SENT') return endingOf(first);
+    await sleep(50);
+    return endingOf(await client.call(`${server}__${tool}`, args, { call: first.call }));
   }
 
   #callNpm(client: LedgerClient, server: NpmServer, abandon: { abandonAfterMs?: number }): Promise<Attempt> {
@@ -144,7 +180,7 @@ export class Crowd {
   }
 
   async #client(era: 'stateful' | 'stateless'): Promise<LedgerClient | null> {
-    const client = this.#bench.client(`c${++this.#made}`, era);
+    const client = this.#ground.client(`c${++this.#made}`, era);
     try {
       await client.open();
       return client;

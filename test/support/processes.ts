@@ -12,7 +12,7 @@ export function markedProcesses(mark: string): number[] {
     .map(Number)
     .filter((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(wanted) && !isZombie(pid);
+        return readFileSync(`/proc/${pid}/environ`, 'latin1').includes(wanted) && lives(pid);
       } catch {
         return false;
       }
@@ -39,7 +39,48 @@ export async function survivors(mark: string, waitMs: number): Promise<number[]>
   }
 }
 
-function isZombie(pid: number): boolean {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z');
+/** A process as it can be told from a later one with the same number: its number and the time it was started. */
+export type ProcessId = readonly [pid: number, startedAt: string];
+
+/** All processes that this one has begotten, also by others. Linux only. */
+export function childrenOf(ancestor: number): ProcessId[] {
+  const byParent = new Map<number, ProcessId[]>();
+  for (const entry of readdirSync('/proc')) {
+    const fields = /^\d+$/.test(entry) ? statOf(Number(entry)) : null;
+    if (fields === null) continue;
+    const parent = Number(fields[1]);
+    byParent.set(parent, [...(byParent.get(parent) ?? []), [Number(entry), fields[19]!]]);
+  }
+  const found: ProcessId[] = [];
+  for (const next = [ancestor]; next.length > 0; ) {
+    const children = byParent.get(next.pop()!) ?? [];
+    found.push(...children);
+    next.push(...children.map(([pid]) => pid));
+  }
+  return found;
+}
+
+/** Those that are still there. */
+export function livingAmong(processes: readonly ProcessId[]): number[] {
+  return processes
+    .filter(([pid, startedAt]) => {
+      const fields = statOf(pid);
+      return fields !== null && fields[0] !== 'Z' && fields[19] === startedAt;
+    })
+    .map(([pid]) => pid);
+}
+
+function lives(pid: number): boolean {
+  const state = statOf(pid)?.[0];
+  return state !== undefined && state !== 'Z';
+}
+
+/** What the kernel says of it, from its state on; null where it is gone. */
+function statOf(pid: number): string[] | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return null;
+  }
 }

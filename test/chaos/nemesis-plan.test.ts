@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { planNemesis } from './nemesis-plan.ts';
+
+const OPTIONS = { durationMs: 600_000, nodes: 3, everyMs: 1_000, stopMs: 8_000 };
+
+test('a seed repeats its misfortunes, another one has others', () => {
+  const plan = planNemesis({ seed: 1, ...OPTIONS });
+  assert.deepEqual(planNemesis({ seed: 1, ...OPTIONS }), plan);
+  assert.notDeepEqual(planNemesis({ seed: 2, ...OPTIONS }), plan);
+});
+
+test('every kind comes before any comes again, at every node, for longer than the run', () => {
+  const { nodes, services } = planNemesis({ seed: 7, ...OPTIONS });
+  const kinds = new Set(nodes.map(({ kind }) => kind));
+  assert.equal(kinds.size, 8);
+  assert.equal(new Set(nodes.slice(0, 8).map(({ kind }) => kind)).size, 8);
+  assert.deepEqual([...new Set(services.slice(0, 2).map(({ kind }) => kind))].sort(), ['nats_kill', 'store_kill']);
+  assert.deepEqual([...new Set(nodes.map(({ node }) => node))].sort(), [0, 1, 2]);
+  const lasts = nodes.reduce((ms, { afterMs, forMs }) => ms + afterMs + forMs, 0);
+  assert.ok(lasts >= OPTIONS.durationMs, `${lasts}`);
+});
