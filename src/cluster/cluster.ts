@@ -198,6 +198,7 @@ export class Cluster {
     this.upstreams = this.#router;
     this.#served = new ServedCalls({
       bus,
+      clock,
       nodeEpoch: () => this.#nodeEpoch,
       run: (...call) => this.#router.serve(...call),
       connection: (server, client) => ({
@@ -313,7 +314,7 @@ export class Cluster {
     this.#singletons.close();
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
     await this.#lease.close();
-    this.#served.close();
+    await this.#served.close();
     this.clients.close();
     this.#catalogs.close();
     this.#messages.close();

@@ -1,8 +1,10 @@
 import type { Bus, BusServing } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
+import { everythingArrived } from './farewell.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
@@ -10,11 +12,16 @@ import { ServedExchange } from './served-exchange.ts';
 /** More than this many calls of other nodes at once are refused. */
 const MAX_CALLS = 10_000;
 
+/** A node that leaves waits so long, and no longer, for what it did not begin to be told so. */
+const FAREWELL_MS = 1_000;
+const POLL_MS = 10;
+
 /** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
 export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
 
 export interface ServedCallsDeps {
   readonly bus: Bus;
+  readonly clock: Clock;
   /** Of this node's lease, now. */
   readonly nodeEpoch: () => string;
   /** Runs it here or not at all. Never rejects. */
@@ -50,9 +57,13 @@ export class ServedCalls {
     return this.#load;
   }
 
-  /** Takes no new ones. */
-  close(): void {
+  /** Takes no new ones. Resolves when whoever called before they knew has been told to call elsewhere. */
+  async close(): Promise<void> {
+    const { bus, clock } = this.#deps;
     this.#serving.close();
+    const end = clock.now() + FAREWELL_MS;
+    await everythingArrived(bus, clock, FAREWELL_MS);
+    while (this.#load > 0 && clock.now() < end) await new Promise<void>((resolve) => clock.after(POLL_MS, resolve));
   }
 
   async #serve(serving: BusServing): Promise<void> {
