@@ -74,7 +74,7 @@ export class NatsSharedLog implements SharedLog {
     try {
       const consumer = await client.consumers.getPushConsumer(STREAM, {
         deliver_policy: 'all',
-        filter_subjects: [subjectOf(name)],
+        filter_subjects: subjectOf(name),
       });
       try {
         const left = (await consumer.info(true)).num_pending;

@@ -71,7 +71,8 @@ export class NatsWatch {
     await this.#bucket.withStream('read', async ({ client }) => {
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         deliver_policy: 'last_per_subject',
-        filter_subjects: [this.#bucket.subject(this.#pattern)],
+        // In a list it would need a server of 2.10.
+        filter_subjects: this.#bucket.subject(this.#pattern),
         headers_only: this.#headersOnly,
       });
       let left = (await consumer.info(true)).num_pending;

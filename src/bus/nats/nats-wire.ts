@@ -63,6 +63,10 @@ export class NatsWire implements Wire {
     return this.#connection;
   }
 
+  get connected(): boolean {
+    return this.#state === 'connected';
+  }
+
   get status(): WireStatus {
     const info = this.#connection?.info;
     return {
