@@ -37,6 +37,7 @@ import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { openTruth } from './open-truth.ts';
 import { Operator } from './operator.ts';
+import { sealingOf } from './sealing-of.ts';
 import { acrossNodes, sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
 import { transports } from './transports.ts';
@@ -125,6 +126,7 @@ export async function buildRooms(
   const installation = installationKey(stateFile, random);
   // What one node of a cluster sealed, another one may have to open.
   const key = connection?.key ?? installation;
+  const sealing = sealingOf(key, connection?.previousKeys);
   const pins = await PinBook.open({
     records: new TruthPins(truth),
     marks: trustMarks(stateFile),
@@ -160,6 +162,7 @@ export async function buildRooms(
             random,
             logger,
             version: productVersion(),
+            sealing,
             events: told,
           },
           () => upstreams,
@@ -171,11 +174,12 @@ export async function buildRooms(
     metrics,
     events: cluster?.events ?? told,
     ownership: cluster?.ownership,
+    sharedSessions: cluster?.sessions,
     news: serverEvents,
     inspect: (catalog) => gateway.inspect(catalog),
     knownCatalogs: new SqliteKnownCatalogs(stateFile),
     eraVerdicts: new SqliteEraVerdicts(stateFile),
-    upstreamSessions: new SqliteUpstreamSessions(stateFile),
+    upstreamSessions: new SqliteUpstreamSessions(stateFile, sealing),
     openTransport: transports({
       clock,
       random,

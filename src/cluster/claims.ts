@@ -5,7 +5,7 @@ import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
-import { leaseKey, type NodeLease, type Regained } from './node-lease.ts';
+import { LEASE_MS, leaseKey, type NodeLease, type Regained } from './node-lease.ts';
 
 /** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
 interface Claimed {
@@ -58,13 +58,18 @@ const WAIT_MS = 5_000;
 /**
  * What only one node may own at a time: a server's one process of the whole cluster, the processes of one session. A
  * claim counts as long as its owner's lease; when that is over anybody may take it, by a write on the revision that was
- * read, so that of two who try one succeeds. The revision is the fencing token: it never falls.
+ * read, so that of two who try one succeeds. The revision is the fencing token: it never falls. A store that was made anew
+ * knows no owners; whoever knew the one before claims nothing until their leases are over.
  */
 export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #mine = new Map<string, Claim>();
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
+  /** Highest that this making of the store was seen to give out. */
+  #highest = 0;
+  /** Nothing may be claimed before: the store has lost who owned what, and they have not. */
+  #claimableAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ClaimsDeps) {
     this.#deps = deps;
@@ -149,6 +154,10 @@ export class Claims {
     const incarnation = await this.#deps.store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
+    if (other) {
+      this.#highest = 0;
+      this.#claimableAt = this.#deps.clock.now() + LEASE_MS;
+    }
     if (how === 'in time' && !other) return;
     for (const claim of this.all()) {
       if (!other && (await this.#keep(claim))) continue;
@@ -171,19 +180,22 @@ export class Claims {
     }
     if (revision === null) return false;
     claim.revision = revision;
+    this.#highest = Math.max(this.#highest, revision);
     return true;
   }
 
   async #claim(server: string, key: string, client: ClientProfile | null): Promise<Owner> {
     const { clock, store, node, peer, logger } = this.#deps;
     const name = recordKey(server, key);
+    const tooSoonMs = this.#claimableAt - clock.now();
+    if (tooSoonMs > 0) await new Promise<void>((resolve) => clock.after(tooSoonMs, resolve));
     const end = clock.now() + WAIT_MS;
     for (;;) {
       const { held, since } = this.#deps.lease();
       if (!held) throw fenced(server);
       const entry = await this.#get(name);
       const before = entry === null ? null : read(entry);
-      if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#lives(before.peer))) {
+      if (before !== null && before.peer !== '' && before.peer !== peer && (await this.lives(before.peer))) {
         return this.#theirs(before, entry!);
       }
       const claimed = text({ node, peer, since: null });
@@ -194,6 +206,9 @@ export class Claims {
       const lease = this.#deps.lease();
       if (!lease.held || lease.since !== since) throw fenced(server);
       if (revision !== null) {
+        // The store begins again: it was made anew, and our lease has not told us yet.
+        if (revision <= this.#highest) throw fenced(server);
+        this.#highest = revision;
         const epoch = this.#epoch(revision);
         const claim: Claim = {
           server,
@@ -214,8 +229,8 @@ export class Claims {
     }
   }
 
-  /** Whether the lease of that node is in the store. */
-  async #lives(peer: string): Promise<boolean> {
+  /** Whether the lease of that node is in the store. Rejects with GatewayError. */
+  async lives(peer: string): Promise<boolean> {
     return (await this.#recordIn(this.#deps.leases, leaseKey(peer))) !== null;
   }
 

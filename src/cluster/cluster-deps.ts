@@ -4,6 +4,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { NodeView } from './node-state.ts';
@@ -30,6 +31,8 @@ export interface ClusterDeps {
   readonly key: Buffer;
   /** Keys of secrets that are still believed, while the secret is being changed. */
   readonly previousKeys?: readonly Buffer[];
+  /** Opens what other nodes have sealed. */
+  readonly sealing: Sealing;
   /** This node's gateway. */
   readonly events: UpstreamEvents;
   /** Watches the event loop from a thread of its own; not in tests with a clock of theirs. */

@@ -12,7 +12,7 @@ import { KnownServers } from './known-servers.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
 import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './node-lease.ts';
-import type { NodeState, NodeView } from './node-state.ts';
+import { type NodeState, type NodeView, notReadyBecause } from './node-state.ts';
 import { Nodes, PROTOCOLS } from './nodes.ts';
 import { Offers } from './offers.ts';
 import { OwnOffer } from './own-offer.ts';
@@ -21,9 +21,8 @@ import { SINGLETON } from './placement.ts';
 import { ProcessOwnership } from './process-ownership.ts';
 import { RelayedEvents } from './relayed-events.ts';
 import { ServedCalls } from './served-calls.ts';
-import { type Side, SideMessages } from './side-messages.ts';
 import { ServerSessions } from './server-sessions.ts';
-import { SessionStreams } from './session-streams.ts';
+import { type Side, SideMessages } from './side-messages.ts';
 import { Singletons } from './singletons.ts';
 import { SpreadStreams } from './spread-streams.ts';
 import { Users } from './users.ts';
@@ -36,6 +35,7 @@ export class Cluster {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
+  readonly sessions: ServerSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
   /** The set of servers is another one, wherever they are. */
@@ -117,6 +117,7 @@ export class Cluster {
         this.streams.gone(peer);
         this.#router.gone(peer);
         this.#singletons.look();
+        this.sessions.streams.gone(peer);
       },
     });
     this.#offers = new Offers({
@@ -208,14 +209,23 @@ export class Cluster {
       used: (server, client, by) => this.#users.used(server, client, by),
     });
     this.ownership = new ProcessOwnership(this.#claims, () => this.#nodeEpoch, bus.peer);
+    this.sessions = new ServerSessions({
+      ...deps,
+      claims: this.#claims,
+      able: () => this.#lease.held && !this.#draining,
+      there: (peer) => this.#nodes.get(peer) !== null,
+      elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
+    });
     this.#offEvent = bus.onEvent((event) => {
       if (event.type !== 'connected') return;
       // Whatever was said meanwhile was not heard: everybody is asked anew.
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
+      this.sessions.reconnected();
     });
   }
+
   get state(): NodeState {
     if (this.#draining) return 'draining';
     if (this.#lease.held) return 'ready';
@@ -224,16 +234,7 @@ export class Cluster {
 
   /** Why this node should get no new calls from outside; null when it may. */
   get notReady(): string | null {
-    switch (this.state) {
-      case 'ready':
-        return null;
-      case 'draining':
-        return 'draining';
-      case 'joining':
-        return 'this node has not joined its cluster yet';
-      default:
-        return 'fenced: this node has no lease, because it does not reach the store of its cluster';
-    }
+    return notReadyBecause(this.state);
   }
 
   /** The definitions of this node's own files. */
@@ -267,6 +268,7 @@ export class Cluster {
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
+    this.sessions.streams.drain();
     this.#nodes.tell();
   }
 
@@ -312,6 +314,7 @@ export class Cluster {
     this.#draining = true;
     this.#offEvent();
     this.#singletons.close();
+    this.sessions.close();
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
     await this.#lease.close();
     await this.#served.close();
@@ -366,6 +369,7 @@ export class Cluster {
       this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
       this.#nodes.tell();
       this.#singletons.look();
+      this.sessions.streams.regained();
     });
   }
 
@@ -377,11 +381,13 @@ export class Cluster {
     const paused = this.#loop.stoodStill(STOP_MS);
     this.#deps.logger.error('node_fenced', { paused, owned: this.#claims.size });
     this.#owned.fence(() => true);
+    this.sessions.streams.fenced();
     if (paused) for (const claim of this.#claims.abandon()) this.#lost(claim);
     this.#nodes.tell();
   }
 
   #lost(claim: Claim): void {
+    if (this.sessions.streams.lost(claim)) return;
     const { server, key, client } = claim;
     this.#owned.fence((one) => one === claim);
     this.#local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));

@@ -4,6 +4,20 @@
  */
 export type NodeState = 'joining' | 'ready' | 'fenced' | 'draining';
 
+/** Why a node in this state should get no new calls from outside; null when it may. */
+export function notReadyBecause(state: NodeState): string | null {
+  switch (state) {
+    case 'ready':
+      return null;
+    case 'draining':
+      return 'draining';
+    case 'joining':
+      return 'this node has not joined its cluster yet';
+    default:
+      return 'fenced: this node has no lease, because it does not reach the store of its cluster';
+  }
+}
+
 /** A node as the others see it. */
 export interface NodeView {
   /** The operator's name for it. */

@@ -200,6 +200,10 @@ export interface UpstreamSessionRecord {
   readonly hello: string;
   readonly revision: string;
   readonly fingerprint: string;
+  /** How many blocks of request ids its users have had (`ID_BLOCK`); absent for one. */
+  readonly blocks?: number;
+  /** The log level that its server was told when it was opened; absent for none. */
+  readonly logLevel?: string;
 }
 
 /** A task that a server runs for a caller of ours, as it outlives connections, sessions and this process. */

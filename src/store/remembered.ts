@@ -1,18 +1,22 @@
 import type { EraVerdict, EraVerdicts, UpstreamSessionRecord, UpstreamSessions } from '../model/ports.ts';
+import type { Sealing } from '../model/sealing.ts';
 import type { StateFile } from './state-file.ts';
 import { storedObject } from './stored-object.ts';
 
-/** A small bucket held in memory whole, so that look-ups are synchronous; written behind. */
+/** A small bucket held in memory whole, so that look-ups are synchronous; written behind, sealed where there is a key. */
 class RememberedTable<V> {
   readonly #state: StateFile;
   readonly #bucket: string;
+  readonly #sealing: Sealing | null;
   readonly #values = new Map<string, V>();
 
-  constructor(state: StateFile, bucket: string) {
+  constructor(state: StateFile, bucket: string, sealing: Sealing | null = null) {
     this.#state = state;
     this.#bucket = bucket;
+    this.#sealing = sealing;
     for (const [key, value] of state.all(bucket)) {
-      const stored = storedObject(value);
+      const text = sealing === null ? value : sealing.open(`${bucket} ${key}`, value.toString());
+      const stored = text === null ? null : storedObject(Buffer.from(text));
       if (stored === null) state.delete(bucket, key);
       else this.#values.set(key, stored as V);
     }
@@ -24,7 +28,8 @@ class RememberedTable<V> {
 
   put(key: string, value: V): void {
     this.#values.set(key, value);
-    this.#state.put(this.#bucket, key, Buffer.from(JSON.stringify(value)));
+    const text = JSON.stringify(value);
+    this.#state.put(this.#bucket, key, Buffer.from(this.#sealing?.seal(`${this.#bucket} ${key}`, text) ?? text));
   }
 
   delete(key: string): void {
@@ -53,12 +58,12 @@ export class SqliteEraVerdicts implements EraVerdicts {
   }
 }
 
-/** Upstream HTTP sessions in `state.db`, by server and session key. */
+/** Upstream HTTP sessions in `state.db`, by server and session key; sealed, for their ids are all that it takes to use them. */
 export class SqliteUpstreamSessions implements UpstreamSessions {
   readonly #table: RememberedTable<UpstreamSessionRecord>;
 
-  constructor(state: StateFile) {
-    this.#table = new RememberedTable(state, 'upstream-session');
+  constructor(state: StateFile, sealing: Sealing) {
+    this.#table = new RememberedTable(state, 'upstream-session', sealing);
   }
 
   get(server: string, sessionKey: string): UpstreamSessionRecord | null {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { FakeClock } from '../../test/support/fake-clock.ts';
+import { sealingOf } from '../app/sealing-of.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { DataFolder } from './data-folder.ts';
@@ -63,15 +64,29 @@ test('more writes than one batch all reach the disk, the newest of a record wins
   assert.equal(all.get('k0')?.toString(), 'new');
 });
 
-test('era verdicts and upstream sessions are remembered over a restart', () => {
+const sealing = sealingOf(Buffer.alloc(32, 7));
+
+test('era verdicts and upstream sessions are remembered over a restart; session ids are not readable on disk', () => {
   const first = open('remembered.db').state;
   new SqliteEraVerdicts(first).set('digest', { era: 'stateless', revision: '2026-07-28' });
-  const record = { identity: 'digest', mcpSessionId: 'm', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
-  new SqliteUpstreamSessions(first).put('memory', 'session 1', record);
+  const record = {
+    identity: 'digest',
+    mcpSessionId: 'not-to-be-read',
+    hello: '{}',
+    revision: '2025-11-25',
+    fingerprint: 'f',
+  };
+  new SqliteUpstreamSessions(first, sealing).put('memory', 'session 1', record);
   first.close();
+  assert.ok(!readFileSync(join(folder, 'remembered.db')).includes('not-to-be-read'));
   const second = open('remembered.db').state;
+  // Another key opens nothing, and is no reason to fail.
+  const other = sealingOf(Buffer.alloc(32, 8));
+  const changed = sealingOf(Buffer.alloc(32, 8), [Buffer.alloc(32, 7)]);
+  assert.equal(changed.open('c', sealing.seal('c', 'text')), 'text');
+  assert.equal(other.open('c', sealing.seal('c', 'text')), null);
   assert.deepEqual(new SqliteEraVerdicts(second).get('digest'), { era: 'stateless', revision: '2026-07-28' });
-  const sessions = new SqliteUpstreamSessions(second);
+  const sessions = new SqliteUpstreamSessions(second, sealing);
   assert.deepEqual(sessions.get('memory', 'session 1'), record);
   sessions.delete('memory', 'session 1');
   assert.equal(sessions.get('memory', 'session 1'), null);
@@ -179,14 +194,16 @@ test('the event log is bounded over all sessions, oldest first, and counts what 
   const next = log.append('t', 'stream t', chunk.subarray(0, 50));
   const [event] = (await log.after('t', last))!.events;
   assert.equal(event?.eventId, next);
-  assert.equal(event?.message.buffer.byteLength, 50, 'not the chunk it was a view of');
+  chunk.fill('y');
+  log.append('t', 'stream t', chunk.subarray(0, 40));
+  assert.equal(event?.message.toString(), 'x'.repeat(50), 'neither the chunk that it was a view of, nor its place');
   await clock.advance(200);
   assert.deepEqual(
     state
       .prepare('SELECT LENGTH(message) AS n FROM events ORDER BY seq')
       .all()
       .map((row) => row['n']),
-    [900, 50],
+    [900, 50, 40],
   );
 });
 
@@ -221,7 +238,7 @@ test('damaged values are lost, and nothing else with them', async () => {
   assert.equal(await records.get('torn'), null);
   assert.deepEqual(await records.all(), [session]);
   assert.equal(new SqliteEraVerdicts(state).get('torn'), null);
-  assert.equal(new SqliteUpstreamSessions(state).get('null', ''), null);
+  assert.equal(new SqliteUpstreamSessions(state, sealing).get('null', ''), null);
   assert.deepEqual([...state.all('session').keys()], [session.id]);
   assert.equal(state.all('era').size, 0);
 });

@@ -33,6 +33,8 @@ export interface ClientConnectionsDeps {
   readonly swept: (swept: Swept) => void;
 }
 
+/** A session at a server that was used from several nodes is ended by one that has a connection on it. */
+const END_AFTER_MS = 2_000;
 /** Connections that a stateless client's calls may be spread over while questions wait for their clients. */
 const MAX_LANES = 4;
 
@@ -148,14 +150,20 @@ export class ClientConnections {
     const known = wish === 'stateful' && (eras.newest === 'stateful' || eras.both);
     const want = this.#wanted(profile, 'stateful');
     if (eras.newest !== 'stateless' || known) {
-      if (connector.resumable(this.#server, want)) return this.pool.acquire(want);
+      const opened = connector.resumable(this.#server, want) || (await connector.opened(this.#server, want));
+      if (opened) return this.pool.acquire(want);
     }
     const presented = this.#server.isolation === 'shared' ? nobody : profile;
     const connection = await this.#firstOf(presented, known ? 'stateful' : null, attempt);
     const { era } = connection;
     if (isolationOf(this.#server, era) === 'shared') {
-      const { key, tenancy } = this.#wanted(profile, era);
-      this.pool.promoteSpare(key, tenancy);
+      const shared = this.#wanted(profile, era);
+      if (!connector.joins(this.#server, shared)) this.pool.promoteSpare(shared.key, shared.tenancy);
+      else {
+        const joined = await this.pool.acquire(shared);
+        this.pool.endSpare();
+        return joined;
+      }
     }
     return connection;
   }
@@ -172,6 +180,11 @@ export class ClientConnections {
     this.#deps.connector.forget(this.#server, key);
   }
 
+  /** The server does not know the session of the connection under this key. */
+  disowned(key: string, connection: Connection): void {
+    this.#deps.connector.disowned(this.#server, key, connection);
+  }
+
   /** Waits for the client's connection; a session that ends meanwhile does not get to keep one. */
   whileWaiting<T>(client: ClientProfile, work: () => Promise<T>): Promise<T> {
     return this.#waiting.during(client.sessionId, work, (sessionId) => this.release(sessionId));
@@ -179,9 +192,27 @@ export class ClientConnections {
 
   release(sessionId: string): void {
     this.#waiting.ended(sessionId);
-    this.forgetSession(sessionId);
     this.replicas.release(sessionId);
-    for (const key of keysOfSession(sessionId)) void this.pool.release(key);
+    for (const key of keysOfSession(sessionId)) {
+      const released = this.pool.release(key);
+      if (released === null && key === sessionId && this.#mayHaveSession) this.#endLater(key);
+      else this.forgetSession(key);
+    }
+  }
+
+  /** Sessions at this server may be one client session's. */
+  get #mayHaveSession(): boolean {
+    const { eras } = this.#deps;
+    if (eras.newest === 'stateless' && !eras.both) return false;
+    return this.#server.transport.type === 'http' && isolationOf(this.#server, 'stateful') === 'session';
+  }
+
+  /** There may be a session at the server all the same; nodes that have a connection on it end it before. */
+  #endLater(key: string): void {
+    const { connector, clock, nobody } = this.#deps;
+    const end = (): void => void connector.end(this.#server, key, nobody);
+    if (connector.sharing) clock.after(END_AFTER_MS, end);
+    else end();
   }
 
   /** What serves this client, or (`spare`) nobody yet, ends at once: it is no longer this node's. */
@@ -248,7 +279,7 @@ export class ClientConnections {
   async #connect(want: Wanted, attempt: Attempt): Promise<Connection> {
     const { connector, eras } = this.#deps;
     try {
-      return await connector.connect(this.#server, want, attempt);
+      return await connector.connect(this.#server, want, attempt, () => this.pool.takeSpare(want));
     } catch (error) {
       // A live connection proves that the server speaks the era: then this is a failure like any other.
       if (want.era === 'stateful' && eras.newest === 'stateless' && this.pool.any('stateful') === null) {

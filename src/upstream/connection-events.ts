@@ -68,8 +68,9 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
-      connections.forgetSession(want.key);
-      if (connection.era === 'stateful') this.stateLost(want);
+      connections.disowned(want.key, connection);
+      // Of a session that all nodes use, whoever opens the next one tells.
+      if (connection.era === 'stateful' && connection.joined === null) this.stateLost(want);
     }
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
     else if (!this.#replaced(want, connection, error)) {
@@ -158,6 +159,19 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     const ended = connection.close(how);
     this.closed(connection, { kind: 'unreachable', error });
     void ended;
+  }
+
+  /** All nodes use another session by now, and what this one's client has built up on its own is gone. */
+  superseded(connection: Connection): void {
+    const { connections } = this.#parts;
+    const want = connections.pool.forget(connection);
+    connection.joined?.leave();
+    connection.joined = null;
+    void connection.close('remove');
+    if (want === null) return;
+    this.abandoned(connection);
+    this.ended(want.key);
+    this.stateLost(want);
   }
 
   /** What the server kept for a session is gone. */

@@ -2,6 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Era, Message } from '../model/message.ts';
+import type { UpstreamSessionRecord } from '../model/ports.ts';
 import type { Hello } from '../model/server-catalog.ts';
 import type { ConnectionStatus } from '../model/server-state.ts';
 import { notification, request } from '../protocol/compose.ts';
@@ -13,6 +14,7 @@ import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
 import { HeldLosses } from './held-losses.ts';
 import { ownId } from './identifiers.ts';
+import type { JoinedSession } from './joined-session.ts';
 import { outgoing, restoredAnswer, type ToolLookup } from './outgoing-request.ts';
 import { type Carrier, OwnRequest } from './pending.ts';
 import { PendingRequests } from './pending-requests.ts';
@@ -38,6 +40,8 @@ export interface ConnectionDeps {
   readonly tool: ToolLookup;
   /** Counts what a server sent and nobody can use, by reason: `unmatched`, `malformed`, `unasked`, `refused`. */
   readonly dropped: (reason: string) => void;
+  /** The server's own stream is listened to when that is told, and not before. */
+  readonly silent?: boolean;
 }
 
 /**
@@ -59,6 +63,8 @@ export class Connection implements Carrier, TransportReceiver {
   #level: ToldLevel | null = null;
   /** The server's session id (HTTP, stateful era); null where it gave none. */
   mcpSessionId: string | null = null;
+  /** That session is used by all nodes; null while it is this connection's alone. */
+  joined: JoinedSession | null = null;
   /** Why it ended by itself; null while it lives or was closed by us. */
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps;
@@ -128,18 +134,36 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   /** The handshake is done: from now on the connection speaks this era and takes calls. */
-  negotiated(hello: Hello, resumeSessionId?: string): void {
+  negotiated(hello: Hello): void {
+    this.#speaks(hello);
+    if (hello.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
+  }
+
+  /** It goes on with a session that was negotiated on another connection; whose requests had the ids up to this one. */
+  resumed(hello: Hello, { mcpSessionId, logLevel }: UpstreamSessionRecord, idsAfter: number): void {
+    this.mcpSessionId = mcpSessionId;
+    this.#lastId = idsAfter;
+    this.#speaks(hello, mcpSessionId);
+    if (logLevel !== undefined) this.#level?.was(logLevel);
+  }
+
+  #speaks(hello: Hello, resumeSessionId?: string): void {
+    const { era, revision } = hello;
     this.hello = hello;
-    this.#era = hello.era;
-    this.mcpSessionId = resumeSessionId ?? this.mcpSessionId;
-    const facts = { era: hello.era, revision: hello.revision };
+    this.#era = era;
+    const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
-    if (hello.era === 'stateful' && takesLevel(hello.capabilities)) {
+    if (era === 'stateful' && takesLevel(hello.capabilities)) {
       this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine);
     }
-    if (hello.era === 'stateful' && resumeSessionId === undefined) {
-      this.notify(notification('notifications/initialized', null, 'stateful'));
-    }
+  }
+
+  get lastId(): number {
+    return this.#lastId;
+  }
+
+  numberAfter(id: number): void {
+    this.#lastId = id;
   }
 
   get tenancy(): Tenancy {
@@ -294,7 +318,8 @@ export class Connection implements Carrier, TransportReceiver {
       this.#loseAll();
       this.#unsent.releaseAll();
     }
-    await this.transport.close(how);
+    const { joined } = this;
+    await this.transport.close(how === 'remove' && joined !== null ? await joined.end() : how);
   }
 
   status(key: string, wallOffset: number): ConnectionStatus {
@@ -353,6 +378,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   #loseAll(): void {
     const lost = this.#pending.takeAll();
+    this.joined?.leave();
     this.#messages.close();
     for (const pending of lost) pending.lost(this.#gone('UNKNOWN'));
     this.#pending.settle();

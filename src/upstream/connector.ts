@@ -1,13 +1,18 @@
 import type { PhaseTimes } from '../http/phase-times.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { UpstreamSessionRecord } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
-import type { Attempt } from './attempt.ts';
+import type { Hello } from '../model/server-catalog.ts';
+import { ID_BLOCK, type SessionPlace } from '../model/shared-sessions.ts';
+import { request } from '../protocol/compose.ts';
+import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
 import type { OpenTransportOptions } from './open-transport.ts';
 import type { Wanted } from './pool-slot.ts';
 import { withEpoch } from './process/epoch-variable.ts';
+import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf } from './session-key.ts';
 import type { SpokenEras } from './spoken-eras.ts';
 import { OwnedTransport } from './transport/owned-transport.ts';
@@ -21,7 +26,10 @@ const NO_SESSION = '';
 const SLOWER = 3;
 
 export interface ConnectorDeps
-  extends Pick<UpstreamSetDeps, 'clock' | 'eraVerdicts' | 'upstreamSessions' | 'openTransport' | 'ownership'> {
+  extends Pick<
+    UpstreamSetDeps,
+    'clock' | 'eraVerdicts' | 'upstreamSessions' | 'sharedSessions' | 'openTransport' | 'ownership'
+  > {
   readonly times: UpstreamTimes;
   readonly eras: SpokenEras;
   readonly phases: PhaseTimes | null;
@@ -32,6 +40,8 @@ export interface ConnectorDeps
   readonly abandoned: (connection: Connection) => void;
   /** A session of the server's that was to be resumed is gone. */
   readonly forgotten: (want: Wanted) => void;
+  /** Another node's session has the place of this connection's. */
+  readonly superseded: (connection: Connection) => void;
 }
 
 /**
@@ -41,28 +51,111 @@ export interface ConnectorDeps
  */
 export class Connector {
   readonly #deps: ConnectorDeps;
+  /** null on a lone node. */
+  readonly #joiner: SessionJoiner | null;
   #fallback: Transport['kind'] | null = null;
   /** How long the last handshake of the stateless era took. */
   #tookMs = 0;
 
   constructor(deps: ConnectorDeps) {
     this.#deps = deps;
+    const { sharedSessions: sessions, superseded } = deps;
+    this.#joiner = sessions === undefined ? null : new SessionJoiner({ sessions, superseded });
   }
 
-  /** Rejects with GatewayError, nothing left behind. */
-  async connect(server: Server, want: Wanted, attempt: Attempt): Promise<Connection> {
+  /** `spare`: takes a connection that is nobody's yet, where one fits. Rejects with GatewayError, nothing left behind. */
+  async connect(server: Server, want: Wanted, attempt: Attempt, spare: () => Connection | null): Promise<Connection> {
     const handshake = this.#handshake(server, want, attempt);
+    if (this.joins(server, want)) return this.#joined(server, want, attempt, handshake, spare);
+    const resumed = await this.#resume(server, want, handshake);
+    return resumed === null ? this.#open(server, want, handshake) : this.#again(want, resumed);
+  }
+
+  /** Sessions are those of all nodes of a cluster. */
+  get sharing(): boolean {
+    return this.#joiner !== null;
+  }
+
+  /** Whether its session is one that all nodes use. */
+  joins(server: Server, want: Wanted): boolean {
+    const { transport, temporary } = server;
+    if (this.#joiner === null || transport.type !== 'http' || this.#fallback !== null || temporary === true)
+      return false;
+    return want.tenancy.kind !== 'spare' && want.era !== 'stateless' && !this.#joiner.sessionless;
+  }
+
+  /** Whether some node has opened that session. */
+  async opened(server: Server, want: Wanted): Promise<boolean> {
+    return this.joins(server, want) && this.#joiner!.known(placeOf(server, want.key));
+  }
+
+  /** The server disowned the session of the connection under this key. */
+  disowned(server: Server, key: string, { joined }: Connection): void {
+    if (joined === null) this.forget(server, key);
+    else this.#joiner!.disowned(placeOf(server, key), joined);
+  }
+
+  /** The client's session is over, and this node has no connection of its own for it: the server may be to be told. */
+  async end(server: Server, key: string, profile: ClientProfile): Promise<void> {
+    const { transport, temporary } = server;
+    if (transport.type !== 'http' || this.#fallback !== null || temporary === true) return;
+    const record = await (this.#joiner?.end(placeOf(server, key)) ?? this.#kept(server, key));
+    if (record === null || record.mcpSessionId === NO_SESSION) return;
+    const want: Wanted = { era: 'stateful', key, tenancy: { kind: 'shared' }, profile };
+    await this.#handshake(server, want, new Attempt())
+      .discard('http', record)
+      .catch(() => {});
+  }
+
+  async #joined(
+    server: Server,
+    want: Wanted,
+    attempt: Attempt,
+    handshake: Handshake,
+    spare: () => Connection | null,
+  ): Promise<Connection> {
+    const place = placeOf(server, want.key);
+    let resumed = false;
+    const connection = await this.#joiner!.connect(place, {
+      open: async () => spare() ?? this.#settled(await this.#open(server, want, handshake)),
+      resume: async (record, idsAfter) => {
+        if (record.fingerprint !== want.profile.fingerprint) return null;
+        resumed = true;
+        return handshake.resume('http', record, idsAfter);
+      },
+      record: (opened) => recordOf(server, want, opened),
+      wanted: () => !attempt.cancelled,
+      forgotten: () => this.#deps.forgotten(want),
+    });
+    return resumed ? this.#again(want, connection) : connection;
+  }
+
+  /** Servers may refuse what comes before `notifications/initialized`, also what another node sends. */
+  async #settled(connection: Connection): Promise<Connection> {
+    if (connection.mcpSessionId === null) return connection;
+    try {
+      await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.times.probeSilenceMs);
+    } catch (error) {
+      // It has said what it has to say by now; who does not answer pings may answer calls.
+      if (!connection.ready) throw error;
+    }
+    return connection;
+  }
+
+  #again(want: Wanted, resumed: Connection): Connection {
+    const { eras } = this.#deps;
+    if (want.era === 'stateful' && eras.newest === 'stateless') eras.tookInitialize();
+    else eras.found('stateful');
+    return resumed;
+  }
+
+  async #open(server: Server, want: Wanted, handshake: Handshake): Promise<Connection> {
     const wire = this.#fallback ?? server.transport.type;
     const { clock, eras } = this.#deps;
-    const resumed = await this.#resume(server, want, handshake);
     if (want.era === 'stateful' && eras.newest === 'stateless') {
-      const connection = resumed ?? (await handshake.initialized(wire, this.#patienceMs));
+      const connection = await handshake.initialized(wire, this.#patienceMs);
       eras.tookInitialize();
       return connection;
-    }
-    if (resumed !== null) {
-      eras.found('stateful');
-      return resumed;
     }
     this.#fallback = null;
     const begunAt = clock.now();
@@ -71,6 +164,7 @@ export class Connector {
     if (kind !== server.transport.type) this.#fallback = kind;
     if (connection.era === 'stateless') this.#tookMs = clock.now() - begunAt;
     eras.found(connection.era);
+    this.#joiner?.met(connection);
     return connection;
   }
 
@@ -86,7 +180,7 @@ export class Connector {
    * or that there was a process with state, so that its loss can be told. Tells it if that is the case here.
    */
   remember(server: Server, want: Wanted, connection: Connection): void {
-    if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare') return;
+    if (connection.hello?.era !== 'stateful' || want.tenancy.kind === 'spare' || connection.joined !== null) return;
     const key = digestOfKey(want.key);
     const mcpSessionId = connection.mcpSessionId ?? NO_SESSION;
     const before = this.#deps.upstreamSessions.get(server.name, key);
@@ -98,13 +192,10 @@ export class Connector {
       return;
     }
     if (server.temporary === true) return;
-    this.#deps.upstreamSessions.put(server.name, key, {
-      identity: server.connectionDigest,
-      mcpSessionId,
-      hello: connection.hello.result.toString(),
-      revision: connection.hello.revision,
-      fingerprint: want.profile.fingerprint,
-    });
+    const again = before?.mcpSessionId === mcpSessionId && mcpSessionId !== NO_SESSION;
+    const blocks = again ? (before.blocks ?? 1) + 1 : 1;
+    const record = recordOf(server, want, connection) ?? processOf(server, want, connection.hello);
+    this.#deps.upstreamSessions.put(server.name, key, { ...record, blocks });
   }
 
   forget(server: Server, key: string): void {
@@ -123,19 +214,26 @@ export class Connector {
   /** Whether the client must have a connection that was opened for it, and not one that is nobody's yet. */
   needsOwn(server: Server, want: Wanted): boolean {
     const { ownership } = this.#deps;
-    if (this.resumable(server, want)) return true;
+    if (this.resumable(server, want) || this.joins(server, want)) return true;
     return ownership !== undefined && isOwnProcess(server) && !ownership.mayAdopt(server, want.profile);
   }
 
   async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    const resumed = record === null ? null : await handshake.resume('http', record);
+    const resumed = record === null ? null : await handshake.resume('http', record, (record.blocks ?? 1) * ID_BLOCK);
     if (resumed === null) {
       this.forget(server, want.key);
       this.#deps.forgotten(want);
     }
     return resumed;
+  }
+
+  /** What is kept of it on a lone node; it is not to be used any more. */
+  #kept(server: Server, key: string): UpstreamSessionRecord | null {
+    const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(key));
+    this.forget(server, key);
+    return record !== null && record.identity === server.connectionDigest ? record : null;
   }
 
   #transport(server: Server, { profile, tenancy }: Wanted, options: OpenTransportOptions): Transport {
@@ -152,6 +250,7 @@ export class Connector {
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
     const { clock, eraVerdicts, times, phases, owner, tool, dropped, abandoned } = this.#deps;
     const { profile, tenancy } = want;
+    const silent = this.joins(server, want);
     const connection = (kind: Transport['kind']) => {
       const transport = this.#transport(server, want, { kind, label: labelOf(tenancy), phases });
       return new Connection(transport, {
@@ -160,6 +259,7 @@ export class Connector {
         clock,
         owner,
         dropped,
+        silent,
         tool: (name) => tool(profile, name),
       });
     };
@@ -170,6 +270,28 @@ export class Connector {
       attempt,
     );
   }
+}
+
+function placeOf({ name, connectionDigest }: Server, key: string): SessionPlace {
+  return { server: name, identity: connectionDigest, key: digestOfKey(key) };
+}
+
+/** null where the server gave no session. */
+function recordOf(server: Server, want: Wanted, { hello, mcpSessionId }: Connection): UpstreamSessionRecord | null {
+  if (hello?.era !== 'stateful' || mcpSessionId === null) return null;
+  const { logLevel } = want.profile;
+  const told = want.tenancy.kind === 'session' && logLevel !== null ? { logLevel } : {};
+  return { ...processOf(server, want, hello), mcpSessionId, ...told };
+}
+
+function processOf(server: Server, want: Wanted, hello: Hello): UpstreamSessionRecord {
+  return {
+    identity: server.connectionDigest,
+    mcpSessionId: NO_SESSION,
+    hello: hello.result.toString(),
+    revision: hello.revision,
+    fingerprint: want.profile.fingerprint,
+  };
 }
 
 function isPipe(server: Server): boolean {

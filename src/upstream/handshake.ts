@@ -88,11 +88,12 @@ export class Handshake {
 
   /**
    * Goes on with a session of an earlier connection of ours; null when the server does not know it any more. Rejects
-   * with GatewayError when it cannot be asked; the session is then left as it is.
+   * with GatewayError when it cannot be asked; the session is then left as it is. `idsAfter`: earlier requests had the ids
+   * up to this one.
    */
-  async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
+  async resume(wire: Transport['kind'], record: UpstreamSessionRecord, idsAfter: number): Promise<Connection | null> {
     const connection = await this.#open(wire);
-    connection.negotiated(helloFromInitialize(result('1', record.hello, 'stateful')), record.mcpSessionId);
+    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record, idsAfter);
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.probeSilenceMs);
     } catch (cause) {
@@ -104,6 +105,14 @@ export class Handshake {
     }
     this.#attempt.undoBy(null);
     return connection;
+  }
+
+  /** Tells the server that a session of an earlier connection of ours is over. Rejects with GatewayError. */
+  async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
+    const connection = await this.#open(wire);
+    connection.transport.silence?.();
+    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record, 0);
+    await connection.close('remove');
   }
 
   /**

@@ -160,6 +160,16 @@ export class SessionPool implements Yielding {
     this.#give(spare.connection, slot);
   }
 
+  /** The spare, for whoever wants this, if it presents the same capabilities and was not kept waiting too long. */
+  takeSpare(want: Wanted): Connection | null {
+    const spare = this.#spare;
+    if (spare?.connection?.ready !== true || !mayFit(spare, want.profile, want.era)) return null;
+    this.#spare = null;
+    if (spare.connection.heldForMs <= STALE_HOLD_MS) return spare.connection;
+    void this.#life.end(spare, 'remove');
+    return null;
+  }
+
   /** The connection ended by itself: forgets it and says whose it was; null when it was not pooled. */
   forget(connection: Connection): Wanted | null {
     this.#life.room.gone(connection);
@@ -239,6 +249,7 @@ export class SessionPool implements Yielding {
 
   async closeAll(how: CloseReason): Promise<void> {
     const slots = [...this.#slots.values(), ...this.#replaced, ...(this.#spare === null ? [] : [this.#spare])];
+    for (const { connection } of slots) connection?.joined?.leaveWithServer();
     this.#slots.clear();
     this.#spare = null;
     this.#deps.quota?.leave(this);
@@ -252,20 +263,14 @@ export class SessionPool implements Yielding {
     );
   }
 
-  /** Gives the spare to the slot, if it presents the same capabilities and was not kept waiting too long. */
+  /** Gives the spare to the slot, if it fits. */
   #adopt(slot: Slot): Connection | null {
-    const spare = this.#spare;
-    if (slot.tenancy.kind === 'shared' || spare?.connection?.ready !== true) return null;
-    if (!mayFit(spare, slot.profile, slot.era)) return null;
-    this.#spare = null;
-    if (spare.connection.heldForMs > STALE_HOLD_MS) {
-      void this.#life.end(spare, 'remove');
-      return null;
-    }
-    slot.connection = spare.connection;
+    const spare = slot.tenancy.kind === 'shared' ? null : this.takeSpare(slot);
+    if (spare === null) return null;
+    slot.connection = spare;
     this.#slots.set(slot.key, slot);
-    this.#give(slot.connection, slot);
-    return slot.connection;
+    this.#give(spare, slot);
+    return spare;
   }
 
   #give(connection: Connection, slot: Slot): void {

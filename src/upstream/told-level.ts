@@ -41,6 +41,11 @@ export class ToldLevel {
     return this.#told;
   }
 
+  /** It was told on an earlier connection. */
+  was(level: string): void {
+    if (isLogLevel(level)) this.#told = level;
+  }
+
   /** Whether the call, whose client asks for a level, has to wait for the server to agree; `go` sends it then. */
   holdsBack(call: Call, go: () => void): boolean {
     if (call.method === SET_LEVEL) {

@@ -11,6 +11,7 @@ import type {
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { SharedUpstreamSessions } from '../model/shared-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { AuthChallenge } from './auth-challenge.ts';
@@ -28,6 +29,8 @@ export interface UpstreamSetDeps {
   readonly knownCatalogs: KnownCatalogs;
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
+  /** Those of HTTP servers, in a cluster. Absent: they are this node's own. */
+  readonly sharedSessions?: SharedUpstreamSessions | undefined;
   readonly openTransport: OpenTransport;
   /** Which processes this node may serve, in a cluster. Absent: all. */
   readonly ownership?: Ownership | undefined;

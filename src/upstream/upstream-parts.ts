@@ -95,6 +95,7 @@ export function assembleUpstream(
     dropped: (reason) => dropped.of(name, reason).add(),
     abandoned: (connection) => events.abandoned(connection),
     forgotten: (want) => events.stateLost(want),
+    superseded: (connection) => events.superseded(connection),
   });
   const connections = new ClientConnections(server, {
     clock,

@@ -5,6 +5,7 @@ import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import type { ClusterDeps, LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import { Sealer } from '../../src/gateway/sealer.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
@@ -239,6 +240,7 @@ export class ClusterBench {
         node: id,
         version: '0.0.0',
         key: KEY,
+        sealing: new Sealer(KEY),
         events,
         watchLoop: false,
         ...more,

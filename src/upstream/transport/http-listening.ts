@@ -33,11 +33,19 @@ export class HttpListening implements StreamOwner {
   #attempt = 0;
   #openedAt = 0;
   #wasOpen = false;
+  readonly #gap: boolean;
   #closed = false;
 
-  constructor(owner: ListeningOwner, deps: StreamDeps) {
+  /** `after`: the last event that another listener has heard; `gap`: what came since the other one is not known. */
+  constructor(owner: ListeningOwner, deps: StreamDeps, after: string | null = null, gap = false) {
     this.#owner = owner;
     this.#deps = deps;
+    this.#cursor.lastEventId = after;
+    this.#gap = gap;
+  }
+
+  get lastEventId(): string | null {
+    return this.#cursor.lastEventId;
   }
 
   open(): void {
@@ -57,7 +65,7 @@ export class HttpListening implements StreamOwner {
   opened(): void {
     this.#openedAt = this.#deps.clock.now();
     const replayed = this.#cursor.lastEventId !== null;
-    if (this.#wasOpen && !replayed) this.#owner.missed();
+    if ((this.#wasOpen || this.#gap) && !replayed) this.#owner.missed();
     this.#wasOpen = true;
   }
 
@@ -102,7 +110,7 @@ export class HttpListening implements StreamOwner {
   }
 }
 
-/** Statuses that say nothing about whether the server has such a stream. */
+/** Statuses that say nothing about whether the server has such a stream. 409: it believes that it is open elsewhere. */
 function isTransient(status: number): boolean {
-  return status === 408 || status === 429 || (status >= 500 && status !== 501);
+  return status === 408 || status === 409 || status === 429 || (status >= 500 && status !== 501);
 }

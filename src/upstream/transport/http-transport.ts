@@ -24,6 +24,7 @@ import type {
 const ACCEPT = 'application/json, text/event-stream';
 const INITIALIZED = 'notifications/initialized';
 const NONE: readonly string[] = [];
+const FROM_NOW = { after: null, gap: false };
 
 interface Waiting {
   readonly parts: readonly Buffer[];
@@ -61,6 +62,8 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   #era: 'stateful' | 'stateless' | null = null;
   #initialized = false;
   #listening: HttpListening | null = null;
+  /** Where to begin when it listens; null while it is not to. */
+  #from: { readonly after: string | null; readonly gap: boolean } | null = FROM_NOW;
   /** What waits for `notifications/initialized` to be taken; null when nothing has to wait. */
   #waiting: Waiting[] | null = null;
   #stopWaiting: (() => void) | null = null;
@@ -109,6 +112,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   negotiated(facts: NegotiatedFacts): void {
     if (this.#state !== 'open') return;
     this.#era = facts.era;
+    if (facts.silent === true) this.#from = null;
     // The header came with 2025-06-18; revisions are dates, so they compare as text.
     this.#heads.revision(facts.revision >= '2025-06-18' ? facts.revision : null);
     if (facts.era === 'stateless') {
@@ -118,6 +122,19 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
       this.#initialized = true;
     }
     this.#listen();
+  }
+
+  listen(after: string | null, gap: boolean): void {
+    this.#from = { after, gap };
+    if (this.#state === 'open') this.#listen();
+  }
+
+  silence(): string | null {
+    const listening = this.#listening;
+    this.#from = null;
+    this.#listening = null;
+    listening?.close();
+    return listening?.lastEventId ?? null;
   }
 
   stderrTail(): string {
@@ -258,9 +275,10 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   // The GET stream (`ListeningOwner`).
 
   #listen(): void {
-    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#disowned.reason !== null)
-      return;
-    this.#listening = new HttpListening(this, this.#streams);
+    if (this.#era !== 'stateful' || !this.#initialized || this.#listening !== null || this.#from === null) return;
+    if (this.#disowned.reason !== null) return;
+    const { after, gap } = this.#from;
+    this.#listening = new HttpListening(this, this.#streams, after, gap);
     this.#listening.open();
   }
 

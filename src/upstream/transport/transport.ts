@@ -36,6 +36,10 @@ export interface Transport {
   stderrTail(): string;
   /** What was nobody's connection so far is this client's from now on, or (null) everybody's. */
   adopted?(client: ClientProfile | null): void;
+  /** Listens to the server's own stream (HTTP, stateful era), also where `negotiated` said not to; as `SessionMember`. */
+  listen?(after: string | null, gap: boolean): void;
+  /** Does not listen any more. Returns the id of the last event; null for none. */
+  silence?(): string | null;
   /**
    * Ends the connection: HTTP session deleted, process stopped by the ladder. Resolves when nothing is left of it.
    * Requests in flight are reported `lost` before the call returns; from then on the receiver is never called. A second
@@ -61,6 +65,8 @@ export interface NegotiatedFacts {
   readonly revision: string;
   /** Present the server's session of an earlier process of ours instead of the one from the handshake. */
   readonly resumeSessionId?: string;
+  /** Another connection may be listening to the server's own stream: this one does when it is told to. */
+  readonly silent?: boolean | undefined;
 }
 
 export interface TransportReceiver {

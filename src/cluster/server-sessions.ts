@@ -1,0 +1,281 @@
+import type { Bus } from '../bus/bus.ts';
+import type { SharedState, StateRecord } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { UpstreamSessionRecord } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
+import {
+  ID_BLOCK,
+  type OpenedSession,
+  type SessionMember,
+  type SessionPlace,
+  type SessionTurn,
+  type SharedUpstreamSessions,
+} from '../model/shared-sessions.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Claims } from './claims.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+import {
+  openRecord,
+  readWritten,
+  sealRecord,
+  sessionKeyOf,
+  type WrittenSession,
+  writtenText,
+} from './session-record.ts';
+import { SessionStreams } from './session-streams.ts';
+import { UsedSessions } from './used-sessions.ts';
+
+const SESSIONS = 'trunkline_server_sessions';
+/** Nobody's any more: those that are in use are written once a day. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+/** What a server says of itself is in each of them. */
+const MAX_RECORD_BYTES = 512 * 1024;
+/** While another node opens it. */
+const LOOK_MS = 50;
+const MAX_LOOK_MS = 250;
+/** Two who write at once go on trying. */
+const ATTEMPTS = 8;
+const AGAIN_MS = 1_000;
+
+export interface ServerSessionsDeps {
+  readonly bus: Bus;
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly sealing: Sealing;
+  readonly claims: Claims;
+  /** This node has its lease, and is not about to leave. */
+  readonly able: () => boolean;
+  /** Whether that node is there. */
+  readonly there: (peer: string) => boolean;
+  /** Another node has this server too. */
+  readonly elsewhere: (server: string) => boolean;
+}
+
+/**
+ * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by whoever wrote first that it does,
+ * used by everybody who reads it, replaced on top of the generation that its server disowned, and ended by whoever
+ * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not.
+ */
+export class ServerSessions implements SharedUpstreamSessions {
+  /** Which node listens to each. */
+  readonly streams: SessionStreams;
+  readonly #deps: ServerSessionsDeps;
+  readonly #bucket: LazyBucket;
+  readonly #used: UsedSessions;
+  /** Which of them are being opened here, by a record that says so. */
+  readonly #turns = new Set<string>();
+  #closed = false;
+
+  constructor(deps: ServerSessionsDeps) {
+    this.#deps = deps;
+    this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
+    const connected = (): boolean => this.#connected;
+    this.#used = new UsedSessions({ ...deps, bucket: this.#bucket, connected, peer: deps.bus.peer });
+    this.streams = new SessionStreams(deps);
+  }
+
+  async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn> {
+    const { clock, bus, claims } = this.#deps;
+    const key = sessionKeyOf(place);
+    for (let lookMs = LOOK_MS; wanted(); ) {
+      let found: StateRecord | null;
+      try {
+        found = await this.#get(key);
+        const held = found === null ? null : readWritten(found);
+        const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
+        if (opened === 'again') continue;
+        if (opened !== null) return opened;
+        if (held === null || held.by === '' || held.by === bus.peer || !(await claims.lives(held.by))) {
+          const turn = await this.#begin(key, held, found, gone);
+          if (turn === null) continue;
+          return turn;
+        }
+      } catch (error) {
+        if (!(error instanceof GatewayError)) throw error;
+        void this.#settle(key);
+        return this.#alone(place, key, gone);
+      }
+      await new Promise<void>((resolve) => clock.after(lookMs, resolve));
+      lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
+    }
+    throw new GatewayError('NOT_SENT', 'nobody waits for the session any more', { server: place.server });
+  }
+
+  async known(place: SessionPlace): Promise<boolean> {
+    const key = sessionKeyOf(place);
+    const found = await this.#get(key).catch(() => null);
+    return found === null ? this.#used.get(key) !== null : readWritten(found)?.sealed !== '';
+  }
+
+  join(place: SessionPlace, member: SessionMember): () => void {
+    const key = sessionKeyOf(place);
+    const leave = this.#used.join(key, place, member);
+    const leaveStream = this.streams.join(place, key, member);
+    return () => {
+      leave();
+      leaveStream();
+    };
+  }
+
+  async end(
+    place: SessionPlace,
+    generation: string | null,
+    withServer: boolean,
+  ): Promise<UpstreamSessionRecord | null> {
+    if (withServer && this.#deps.elsewhere(place.server)) return null;
+    const key = sessionKeyOf(place);
+    const own = this.#used.get(key);
+    try {
+      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+        const found = await this.#get(key);
+        const held = found === null ? null : readWritten(found);
+        if (found === null || held === null) break;
+        if (held.by !== '' || (generation !== null && this.#generation(held, found.revision) !== generation))
+          return null;
+        if (!(await this.#bucket.delete(key, found.revision))) continue;
+        this.#used.forget(key);
+        return openRecord(this.#deps.sealing, key, held.sealed);
+      }
+    } catch (error) {
+      this.#deps.logger.debug('server_session_not_ended', { server: place.server, error: String(error) });
+    }
+    // One that no other node has heard of is this node's alone.
+    if (own === null || own.published || (generation !== null && own.generation !== generation)) return null;
+    this.#used.forget(key);
+    return own.record;
+  }
+
+  /** The store was away, and may have begun anew: what is in use here is to be there. */
+  reconnected(): void {
+    this.#used.look();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#used.close();
+    this.streams.close();
+  }
+
+  get #connected(): boolean {
+    return this.#deps.bus.status.state === 'connected';
+  }
+
+  async #get(key: string): Promise<StateRecord | null> {
+    if (!this.#connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
+    return this.#bucket.get(key);
+  }
+
+  /** The session in the record, with ids of requests for one more user; null where there is none to be had. */
+  async #open(
+    key: string,
+    held: WrittenSession,
+    { revision }: StateRecord,
+    gone: string | null,
+  ): Promise<OpenedSession | 'again' | null> {
+    if (held.by !== '' || this.#generation(held, revision) === gone) return null;
+    const record = openRecord(this.#deps.sealing, key, held.sealed);
+    if (record === null) return null;
+    const generation = this.#generation(held, revision);
+    const next: WrittenSession = { ...held, since: held.since ?? revision, blocks: held.blocks + 1 };
+    if ((await this.#bucket.update(key, writtenText(next), revision)) === null) return 'again';
+    return this.#opened(key, record, generation, held.blocks * ID_BLOCK);
+  }
+
+  /** Leave to open it, by a write on what was read; null when somebody was faster. */
+  async #begin(
+    key: string,
+    held: WrittenSession | null,
+    found: StateRecord | null,
+    gone: string | null,
+  ): Promise<SessionTurn | null> {
+    const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
+    const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, blocks: 1, sealed: '' };
+    const revision =
+      found === null
+        ? await this.#bucket.create(key, writtenText(opening))
+        : await this.#bucket.update(key, writtenText(opening), found.revision);
+    if (revision === null) return null;
+    this.#turns.add(key);
+    return {
+      kind: 'turn',
+      replaces,
+      opened: (record) => this.#publish(key, record, revision),
+      failed: () => this.#free(key, replaces, revision),
+    };
+  }
+
+  async #publish(key: string, record: UpstreamSessionRecord, revision: number): Promise<string> {
+    const generation = `${this.#bucket.incarnation}.${revision}`;
+    const sealed = sealRecord(this.#deps.sealing, key, record);
+    const written: WrittenSession = { by: '', since: revision, replaces: false, blocks: 1, sealed };
+    let published = false;
+    this.#turns.delete(key);
+    try {
+      const at = await this.#bucket.update(key, writtenText(written), revision);
+      if (at === null) throw new GatewayError('NOT_SENT', 'another node has opened the session');
+      published = true;
+    } catch (error) {
+      if (!(error instanceof GatewayError) || this.#connected) throw error;
+    }
+    this.#used.put(key, record, generation, published);
+    return generation;
+  }
+
+  /** Whoever waits may have the turn. Tried until it is known: others believe in it as long as this node lives. */
+  async #free(key: string, replaces: boolean, revision: number): Promise<void> {
+    this.#turns.delete(key);
+    try {
+      // That a session was lost is to be told by whoever opens the next one.
+      const free: WrittenSession = { by: '', since: null, replaces: true, blocks: 1, sealed: '' };
+      if (replaces) await this.#bucket.update(key, writtenText(free), revision);
+      else await this.#bucket.delete(key, revision);
+    } catch {
+      if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#free(key, replaces, revision));
+    }
+  }
+
+  /** A write may have arrived though nobody told us: nobody is to wait for what this node does not do. */
+  async #settle(key: string): Promise<void> {
+    try {
+      const found = await this.#get(key);
+      const held = found === null ? null : readWritten(found);
+      if (found === null || held?.by !== this.#deps.bus.peer || this.#turns.has(key)) return;
+      // One that was opened meanwhile is written by those who look after what is used.
+      if (this.#used.get(key) === null) await this.#free(key, held.replaces, found.revision);
+    } catch {
+      if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
+    }
+  }
+
+  /** Without the store: what this node knows, or one of its own, which is told of later. */
+  #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionTurn {
+    const own = this.#used.get(key);
+    if (own !== null && own.generation !== gone) {
+      return { kind: 'open', record: own.record, generation: own.generation, idsAfter: this.#used.idsApart() };
+    }
+    this.#deps.logger.warn('server_session_alone', { server: place.server });
+    return {
+      kind: 'turn',
+      replaces: gone !== null,
+      opened: async (record) => {
+        const generation = this.#used.ownGeneration();
+        this.#used.put(key, record, generation, false);
+        return generation;
+      },
+      failed: async () => {},
+    };
+  }
+
+  #opened(key: string, record: UpstreamSessionRecord, generation: string, idsAfter: number): OpenedSession {
+    const shared = this.#used.put(key, record, generation, true);
+    return { kind: 'open', record: shared, generation, idsAfter };
+  }
+
+  #generation({ since }: WrittenSession, revision: number): string {
+    return `${this.#bucket.incarnation}.${since ?? revision}`;
+  }
+}

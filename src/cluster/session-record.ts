@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto';
+import type { StateRecord } from '../bus/shared-state.ts';
+import type { UpstreamSessionRecord } from '../model/ports.ts';
+import type { Sealing } from '../model/sealing.ts';
+import type { SessionPlace } from '../model/shared-sessions.ts';
+
+/** What is written of an upstream session. */
+export interface WrittenSession {
+  /** The node that is opening it; empty when it is open. */
+  readonly by: string;
+  /** Revision in which it began to be opened; null: this very one. */
+  readonly since: number | null;
+  /** It takes the place of one that is lost. */
+  readonly replaces: boolean;
+  /** Blocks of request ids that were given out. */
+  readonly blocks: number;
+  /** The record, sealed; empty while there is none. */
+  readonly sealed: string;
+}
+
+/** Under which key it is written. Another definition of the server is another key: its sessions are not these. */
+export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
+  const digest = createHash('sha256').update(`${server}\n${identity}\n${key}`).digest('hex').slice(0, 40);
+  return `session.${digest}`;
+}
+
+export function writtenText(written: WrittenSession): Buffer {
+  return Buffer.from(JSON.stringify(written));
+}
+
+/** null for what cannot be read: it is as good as not there. */
+export function readWritten({ value }: StateRecord): WrittenSession | null {
+  try {
+    const { by, since, replaces, blocks, sealed } = JSON.parse(value.toString()) as WrittenSession;
+    if (typeof by !== 'string' || typeof sealed !== 'string' || typeof blocks !== 'number') return null;
+    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, blocks, sealed };
+  } catch {
+    return null;
+  }
+}
+
+export function sealRecord(sealing: Sealing, key: string, record: UpstreamSessionRecord): string {
+  return sealing.seal(`upstream ${key}`, JSON.stringify(record));
+}
+
+export function openRecord(sealing: Sealing, key: string, sealed: string): UpstreamSessionRecord | null {
+  const text = sealed === '' ? null : sealing.open(`upstream ${key}`, sealed);
+  if (text === null) return null;
+  const record = JSON.parse(text) as UpstreamSessionRecord;
+  return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
+}

@@ -1,0 +1,209 @@
+import type { Bus } from '../bus/bus.ts';
+import type { Clock } from '../model/clock.ts';
+import type { SessionMember, SessionPlace } from '../model/shared-sessions.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Claim, Claims } from './claims.ts';
+import { packFrame, unpackFrame } from './frame.ts';
+
+const SUBJECT = 'trunkline.unheard';
+const PREFIX = 'stream ';
+/** The lease of a node that is gone is over after five of them. */
+const LOOK_MS = 500;
+/** Truth is level: whoever was not told that nobody listens finds out by itself. */
+const LEVEL_MS = 60_000;
+/** In one message. */
+const MAX_TOLD = 500;
+
+export interface SessionStreamsDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly claims: Claims;
+  /** Whether this node may listen to anything: it has its lease, and is not about to leave. */
+  readonly able: () => boolean;
+  /** Whether that node is there. */
+  readonly there: (peer: string) => boolean;
+}
+
+/** A session of a server's that this node has a connection for, and who listens to it. */
+interface Entry {
+  readonly server: string;
+  readonly key: string;
+  readonly member: SessionMember;
+  listening: boolean;
+  /** The node that listens; null while that is not known. */
+  owner: string | null;
+  /** The last event that was heard here, while nobody else has listened since. */
+  after: string | null;
+  /** Somebody has listened before: what was said since then may have been heard by nobody. */
+  gap: boolean;
+  trying: boolean;
+  disarm: (() => void) | null;
+}
+
+interface Unheard {
+  readonly streams: readonly { readonly key: string; readonly after: string | null }[];
+}
+
+/**
+ * Of the nodes that use a session of a server's one listens to the server's own stream: the one that has the claim. When
+ * it leaves it tells the others how far it has heard; when it dies its claim goes with its lease.
+ */
+export class SessionStreams {
+  readonly #deps: SessionStreamsDeps;
+  readonly #entries = new Map<string, Entry>();
+  readonly #registration: { close(): void };
+  #stop: () => void;
+  #closed = false;
+
+  constructor(deps: SessionStreamsDeps) {
+    this.#deps = deps;
+    this.#registration = deps.bus.subscribe(SUBJECT, (payload, from) => {
+      if (from !== deps.bus.peer) this.#unheard(unpackFrame<Unheard>(payload).header, from);
+    });
+    this.#stop = deps.clock.after(LEVEL_MS, () => this.#level());
+  }
+
+  /** The member may be told to listen from now on. The returned function: not any more. */
+  readonly join = ({ server }: SessionPlace, key: string, member: SessionMember): (() => void) => {
+    const before = this.#entries.get(key);
+    const entry: Entry = {
+      server,
+      key: `${PREFIX}${key}`,
+      member,
+      listening: false,
+      owner: null,
+      after: null,
+      gap: before !== undefined,
+      trying: false,
+      disarm: null,
+    };
+    before?.disarm?.();
+    this.#entries.set(key, entry);
+    void this.#try(entry);
+    return () => this.#left(key, entry);
+  };
+
+  /** Somebody else has it by now, or may have. False where the claim is of another kind. */
+  lost({ key }: Claim): boolean {
+    if (!key.startsWith(PREFIX)) return false;
+    const entry = this.#entries.get(key.slice(PREFIX.length));
+    if (entry !== undefined) this.#silence(entry, true);
+    return true;
+  }
+
+  /** The lease is over, by our own clock. */
+  fenced(): void {
+    for (const entry of this.#entries.values()) this.#silence(entry, false);
+  }
+
+  /** The lease is ours again; what of it is still ours was looked after. */
+  regained(): void {
+    for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
+  }
+
+  /** A node is gone: what it listened to is listened to here once its lease is over. */
+  gone(peer: string): void {
+    for (const entry of this.#entries.values()) if (entry.owner === peer) void this.#try(entry);
+  }
+
+  /** This node is about to leave: others are to listen. */
+  drain(): void {
+    const left: { key: string; after: string | null }[] = [];
+    const released: Promise<void>[] = [];
+    for (const [key, entry] of this.#entries) {
+      if (!entry.listening) continue;
+      this.#silence(entry, false);
+      left.push({ key, after: entry.after });
+      released.push(this.#deps.claims.release(entry.server, entry.key, true));
+    }
+    void Promise.all(released).then(() => this.#tell(left));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+    this.#registration.close();
+    for (const { disarm } of this.#entries.values()) disarm?.();
+    this.#entries.clear();
+  }
+
+  #left(key: string, entry: Entry): void {
+    if (this.#entries.get(key) !== entry) return;
+    entry.disarm?.();
+    this.#entries.delete(key);
+    if (!entry.listening && !entry.trying) return;
+    const after = entry.listening ? entry.member.silence() : null;
+    entry.listening = false;
+    // In the next turn a connection of this node may have taken its place.
+    queueMicrotask(() => {
+      if (this.#closed || this.#entries.has(key)) return;
+      const released = this.#deps.claims.release(entry.server, entry.key, true);
+      void released.then(() => this.#tell([{ key, after }]));
+    });
+  }
+
+  async #try(entry: Entry): Promise<void> {
+    const { claims, able, logger, clock, there } = this.#deps;
+    if (entry.trying || entry.listening || !able() || !this.#present(entry)) return;
+    entry.trying = true;
+    entry.disarm?.();
+    entry.disarm = null;
+    try {
+      const owner = await claims.claim(entry.server, entry.key);
+      if (owner.kind === 'theirs') {
+        entry.owner = owner.peer;
+        entry.gap = true;
+        entry.member.silence();
+        if (!there(owner.peer)) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
+      } else if (!this.#present(entry)) {
+        if (!this.#entries.has(entry.key.slice(PREFIX.length))) void claims.release(entry.server, entry.key, true);
+      } else if (able()) {
+        entry.owner = null;
+        entry.listening = true;
+        entry.member.listen(entry.after, (entry.gap || !owner.claim.fresh) && entry.after === null);
+        entry.after = null;
+      }
+    } catch (error) {
+      logger.debug('stream_not_claimed', { server: entry.server, error: String(error) });
+      entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
+    } finally {
+      entry.trying = false;
+    }
+  }
+
+  #silence(entry: Entry, taken: boolean): void {
+    if (!entry.listening) return;
+    entry.listening = false;
+    const after = entry.member.silence();
+    entry.after = taken ? null : after;
+    entry.gap = true;
+    if (taken) void this.#try(entry);
+  }
+
+  /** Nobody listens to these any more. */
+  #unheard({ streams }: Unheard, from: string): void {
+    for (const { key, after } of streams) {
+      const entry = this.#entries.get(key);
+      if (entry === undefined || entry.listening || (entry.owner !== null && entry.owner !== from)) continue;
+      entry.after = after;
+      void this.#try(entry);
+    }
+  }
+
+  #level(): void {
+    this.#stop = this.#deps.clock.after(LEVEL_MS, () => this.#level());
+    for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
+  }
+
+  #tell(streams: Unheard['streams']): void {
+    for (let i = 0; i < streams.length; i += MAX_TOLD) {
+      const unheard: Unheard = { streams: streams.slice(i, i + MAX_TOLD) };
+      this.#deps.bus.publish(SUBJECT, packFrame(unheard));
+    }
+  }
+
+  #present(entry: Entry): boolean {
+    return !this.#closed && this.#entries.get(entry.key.slice(PREFIX.length)) === entry;
+  }
+}

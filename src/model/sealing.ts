@@ -1,0 +1,6 @@
+/** Keeps small texts unreadable to whoever has not the key; what was sealed for one context opens for no other. */
+export interface Sealing {
+  seal(context: string, text: string): string;
+  /** null for whatever was not sealed so. */
+  open(context: string, sealed: string): string | null;
+}

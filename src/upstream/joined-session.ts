@@ -1,0 +1,84 @@
+import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../model/shared-sessions.ts';
+import type { CloseReason, Transport } from './transport/transport.ts';
+
+/** What is needed of the connection. */
+interface Numbered {
+  readonly transport: Pick<Transport, 'listen' | 'silence'>;
+  readonly lastId: number;
+  numberAfter(id: number): void;
+}
+
+/**
+ * A connection's part in a session that all nodes use: it listens when it is told to, and whether the session ends with it
+ * is not for it to say.
+ */
+export class JoinedSession implements SessionMember {
+  generation: string;
+  readonly #place: SessionPlace;
+  readonly #sessions: SharedUpstreamSessions;
+  readonly #connection: Numbered;
+  readonly #superseded: () => void;
+  readonly #leave: () => void;
+  #withServer = false;
+  #ending: Promise<CloseReason> | null = null;
+
+  constructor(
+    place: SessionPlace,
+    generation: string,
+    sessions: SharedUpstreamSessions,
+    connection: Numbered,
+    superseded: () => void,
+  ) {
+    this.#place = place;
+    this.generation = generation;
+    this.#sessions = sessions;
+    this.#connection = connection;
+    this.#superseded = superseded;
+    this.#leave = sessions.join(place, this);
+  }
+
+  get lastId(): number {
+    return this.#connection.lastId;
+  }
+
+  numberAfter(id: number): void {
+    this.#connection.numberAfter(id);
+  }
+
+  renamed(generation: string): void {
+    this.generation = generation;
+  }
+
+  listen(after: string | null, gap: boolean): void {
+    this.#connection.transport.listen?.(after, gap);
+  }
+
+  silence(): string | null {
+    return this.#connection.transport.silence?.() ?? null;
+  }
+
+  replaced(): void {
+    this.#superseded();
+  }
+
+  /** The connection has ended, or is about to. */
+  leave(): void {
+    this.#leave();
+  }
+
+  /** The server is to go from this node; others may have it still. */
+  leaveWithServer(): void {
+    this.#withServer = true;
+  }
+
+  /** How the connection closes, that was to take the session along: as the one that tells the server, or not. */
+  end(): Promise<CloseReason> {
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #end(): Promise<CloseReason> {
+    const record = await this.#sessions.end(this.#place, this.generation, this.#withServer);
+    return record === null ? 'shutdown' : 'remove';
+  }
+}

@@ -1,0 +1,121 @@
+import { GatewayError } from '../model/gateway-error.ts';
+import type { UpstreamSessionRecord } from '../model/ports.ts';
+import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../model/shared-sessions.ts';
+import type { Connection } from './connection.ts';
+import { JoinedSession } from './joined-session.ts';
+
+/** Sessions that the server disowns one after the other. */
+const ATTEMPTS = 4;
+
+export interface SessionJoinerDeps {
+  readonly sessions: SharedUpstreamSessions;
+  /** The nodes were apart, and another one's session has this one's place: it is of no use any more. */
+  readonly superseded: (connection: Connection) => void;
+}
+
+/** How connections are made, whoever's they are. Both reject with GatewayError, nothing left behind. */
+export interface Opening {
+  /** A session that nobody has yet. */
+  readonly open: () => Promise<Connection>;
+  /** On a session that somebody has opened; null when the server does not know it. */
+  readonly resume: (record: UpstreamSessionRecord, idsAfter: number) => Promise<Connection | null>;
+  /** What others are to know of the session of a new connection; null where it has none. */
+  readonly record: (connection: Connection) => UpstreamSessionRecord | null;
+  /** Somebody still waits for the connection. */
+  readonly wanted: () => boolean;
+  /** What the server kept for an earlier session is gone. */
+  readonly forgotten: () => void;
+}
+
+/**
+ * Connects to the one session that all nodes use for a session key of a server: goes on with it where somebody has opened
+ * it, else opens it, one node at a time.
+ */
+export class SessionJoiner {
+  readonly #deps: SessionJoinerDeps;
+  /** The generation that the server disowned last, by session key, until there is another one. */
+  readonly #gone = new Map<string, string>();
+  #sessionless = false;
+
+  constructor(deps: SessionJoinerDeps) {
+    this.#deps = deps;
+  }
+
+  /** The server gave no session when it was asked last, so there is nothing to share. */
+  get sessionless(): boolean {
+    return this.#sessionless;
+  }
+
+  met(connection: Connection): void {
+    if (connection.era === 'stateful') this.#sessionless = connection.mcpSessionId === null;
+  }
+
+  known(place: SessionPlace): Promise<boolean> {
+    return this.#deps.sessions.known(place);
+  }
+
+  /** The server does not know the connection's session any more. */
+  disowned(place: SessionPlace, { generation }: JoinedSession): void {
+    this.#gone.set(place.key, generation);
+  }
+
+  async connect(place: SessionPlace, opening: Opening): Promise<Connection> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const gone = this.#gone.get(place.key) ?? null;
+      const entered = await this.#deps.sessions.enter(place, gone, opening.wanted);
+      if (entered.kind === 'turn') {
+        const connection = await this.#open(place, entered, opening);
+        if (connection === null) continue;
+        this.#gone.delete(place.key);
+        if (entered.replaces) opening.forgotten();
+        return connection;
+      }
+      const connection = await opening.resume(entered.record, entered.idsAfter);
+      if (connection === null) {
+        this.#gone.set(place.key, entered.generation);
+        continue;
+      }
+      this.#gone.delete(place.key);
+      this.#join(place, entered.generation, connection);
+      return connection;
+    }
+    const { server } = place;
+    throw new GatewayError('NOT_SENT', `${server} disowns its sessions, one after the other`, { server });
+  }
+
+  /** The client's session is over, and no connection of this node uses the server's. Null where that is others' affair. */
+  end(place: SessionPlace): Promise<UpstreamSessionRecord | null> {
+    this.#gone.delete(place.key);
+    return this.#deps.sessions.end(place, null, false);
+  }
+
+  /** null when another node has had to take over. */
+  async #open(place: SessionPlace, turn: SessionTurn, opening: Opening): Promise<Connection | null> {
+    let connection: Connection;
+    try {
+      connection = await opening.open();
+    } catch (error) {
+      await turn.failed();
+      throw error;
+    }
+    this.met(connection);
+    const record = opening.record(connection);
+    if (record === null) {
+      await turn.failed();
+      connection.transport.listen?.(null, false);
+      return connection;
+    }
+    try {
+      this.#join(place, await turn.opened(record), connection);
+      return connection;
+    } catch {
+      await connection.close('remove');
+      return null;
+    }
+  }
+
+  #join(place: SessionPlace, generation: string, connection: Connection): void {
+    const { sessions, superseded } = this.#deps;
+    connection.joined = new JoinedSession(place, generation, sessions, connection, () => superseded(connection));
+  }
+}
