@@ -70,9 +70,10 @@ class MemoryBucket implements Bucket {
   }
 
   async watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
+    watcher.onBegin?.();
     for (const { key, value, revision } of this.#records.values())
       if (subjectMatches(pattern, key)) watcher.put({ key, value, revision });
-    watcher.onReady?.();
+    watcher.onReady?.(this.incarnation);
     const watch = { pattern, watcher };
     this.#watches.add(watch);
     return { close: () => void this.#watches.delete(watch) };

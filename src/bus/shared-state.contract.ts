@@ -112,9 +112,12 @@ export function sharedStateContract(harness: StateHarness): void {
       const watch = await b.watch('node.*', {
         put: seen,
         gone: (key) => void told.push(`gone ${key}`),
-        onReady: () => void told.push('ready'),
+        onBegin: () => void told.push('begin'),
+        onReady: (incarnation) => void told.push(`ready ${incarnation === b.incarnation}`, 'ready'),
       });
       await eventually(() => told.includes('ready'));
+      assert.equal(told[0], 'begin');
+      assert.ok(told.includes('ready true'), 'it says of which making of the bucket it tells');
       assert.deepEqual(
         told
           .slice(0, told.indexOf('ready'))

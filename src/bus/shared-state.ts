@@ -36,9 +36,10 @@ export interface Bucket {
   /** Keys that match a pattern (`*`, `>`) and are not gone. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
-   * Everything there is that matches, as `put`s, then `onReady`, then changes in order; of several changes of one record
-   * in quick succession perhaps only the last. After an outage it begins anew: everything again and `onReady`, whatever went missing before that is not there any more. Records that ran out of
-   * time are not told of by every implementation: whoever needs to know, watches the time.
+   * `onBegin`, then everything there is that matches, as `put`s, then `onReady`, then changes in order; of several changes
+   * of one record in quick succession perhaps only the last. After an outage it begins anew, with `onBegin`: what is not
+   * told by `onReady` is not there any more. Records that ran out of time are not told of by every implementation: whoever
+   * needs to know, watches the time.
    */
   watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }>;
 }
@@ -54,6 +55,8 @@ export interface StateRecord {
 export interface StateWatcher {
   put(record: StateRecord): void;
   gone(key: string, revision: number): void;
-  /** Everything that there was has been told. */
-  onReady?(): void;
+  /** Everything there is comes now, for the first time or again. */
+  onBegin?(): void;
+  /** Everything that there was has been told. `incarnation`: of which making of the bucket that was. */
+  onReady?(incarnation: string): void;
 }

@@ -22,8 +22,9 @@ export class LazyBucket {
 
   /** The same, asked now. */
   async readIncarnation(): Promise<string> {
-    // A bucket notices that it was lost when it is read.
-    await this.get('incarnation');
+    // Somebody else may have made it anew: then nothing that is read of it tells.
+    this.#bucket = null;
+    await this.#with(async () => {});
     return this.incarnation;
   }
 

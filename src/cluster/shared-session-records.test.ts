@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { SharedState } from '../bus/shared-state.ts';
+import type { Bucket, SharedState } from '../bus/shared-state.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { SharedSessionRecords } from './shared-session-records.ts';
@@ -93,6 +93,87 @@ test('while the store is away nobody says of a session that it is not there', as
   const refused = assert.rejects(looked, { outcome: 'NOT_SENT', message: /cannot be read/ });
   await bench.pass(1_000);
   await refused;
+  await bench.close();
+});
+
+/** A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile. */
+function outages(bench: Bench) {
+  let store: SharedState = bench.state;
+  const begun: (() => Promise<unknown>)[] = [];
+  const state: SharedState = {
+    async bucket(name, options) {
+      const at = (): Promise<Bucket> => store.bucket(name, options);
+      return {
+        name,
+        incarnation: (await at()).incarnation,
+        get: async (key) => (await at()).get(key),
+        create: async (key, value) => (await at()).create(key, value),
+        update: async (key, value, revision) => (await at()).update(key, value, revision),
+        delete: async (key, revision) => (await at()).delete(key, revision),
+        keys: async (pattern) => (await at()).keys(pattern),
+        watch: async (pattern, watcher) => {
+          const begin = async () => {
+            // Of what changes meanwhile nothing is heard.
+            const all = { ...watcher, put: watcher.put.bind(watcher), gone: watcher.gone.bind(watcher) };
+            (await (await at()).watch(pattern, all)).close();
+          };
+          begun.push(begin);
+          await begin();
+          return { close: () => {} };
+        },
+      };
+    },
+  };
+  const again = async (): Promise<void> => {
+    for (const begin of begun) await begin();
+  };
+  const lose = (): void => {
+    const other = new MemorySharedState(bench.clock);
+    // Its buckets are later makings of their names.
+    store = {
+      bucket: async (name, options) => {
+        await other.bucket('before', options);
+        return other.bucket(name, options);
+      },
+    };
+  };
+  return { state, again, lose };
+}
+
+test('a session that was ended while a node did not hear is ended there when it hears again', async () => {
+  const bench = new Bench();
+  const { state, again } = outages(bench);
+  const b = await bench.node('b');
+  const a = await bench.node('a', state);
+  b.put(record('s1'));
+  await settled();
+  await again();
+  assert.equal((await a.all()).length, 1);
+  b.delete('s1');
+  await settled();
+  assert.equal((await a.all()).length, 1);
+  await again();
+  assert.deepEqual(await a.all(), []);
+  assert.ok(bench.heard.includes('a s1 gone'));
+  await bench.close();
+});
+
+test('fault:F28 a store that has lost everything is told of the sessions again: none of them ends', async () => {
+  const bench = new Bench();
+  const { state, again, lose } = outages(bench);
+  const a = await bench.node('a', state);
+  a.put(record('s1'));
+  await settled();
+  await again();
+  lose();
+  await again();
+  await bench.pass(100);
+  assert.deepEqual(
+    bench.heard.filter((text) => text.endsWith('gone')),
+    [],
+  );
+  const b = await bench.node('b', state);
+  assert.equal((await b.get('s1'))?.id, 's1');
   await bench.close();
 });
 

@@ -45,6 +45,8 @@ export class SharedSessionRecords implements SessionRecords {
   /** Being written now. Of one session one thing after the other, so that the newest is the last. */
   readonly #writing = new Set<string>();
   #telling = 0;
+  /** The making of the bucket that everything was told of; null before. */
+  #incarnation: string | null = null;
   #watch: { close(): void } | null = null;
   #stopRetry: (() => void) | null = null;
   #stopWatch: (() => void) | null = null;
@@ -146,7 +148,8 @@ export class SharedSessionRecords implements SessionRecords {
       const watch = await this.#bucket.watch('>', {
         put: ({ key, value }) => this.#heard(key, value),
         gone: (key) => this.#gone(key),
-        onReady: () => this.#told(),
+        onBegin: () => this.#telling++,
+        onReady: (incarnation) => this.#told(incarnation),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;
@@ -168,10 +171,21 @@ export class SharedSessionRecords implements SessionRecords {
     if (this.#known.delete(id)) this.#deps.gone(id);
   }
 
-  /** Everything was told, for the first time or again: what was not is not there any more. */
-  #told(): void {
-    for (const [id, { telling }] of [...this.#known]) if (telling < this.#telling) this.#gone(id);
-    this.#telling++;
+  /**
+   * Everything was told, for the first time or again: what was not is not there any more. Where the store has lost
+   * everything, it is told what it had: sessions end when somebody ends them.
+   */
+  #told(incarnation: string): void {
+    const lost = this.#incarnation !== null && this.#incarnation !== incarnation;
+    this.#incarnation = incarnation;
+    for (const [id, { telling, record }] of [...this.#known]) {
+      if (telling >= this.#telling) continue;
+      if (!lost) this.#gone(id);
+      else if (!this.#unwritten.has(id)) this.#unwritten.set(id, record);
+    }
+    if (!lost) return;
+    this.#deps.logger.warn('sessions_written_anew', { sessions: this.#unwritten.size });
+    this.#write();
   }
 }
 

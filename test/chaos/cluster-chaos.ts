@@ -110,6 +110,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
         absences: nodes.flatMap(({ absences }) => absences),
         attempts: history.attempts,
         writes: writer.writes,
+        ledgers: world.ledgers(),
         logs: Object.fromEntries(nodes.map(({ name, log }) => [name, log])),
       },
     };

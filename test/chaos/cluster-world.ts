@@ -6,7 +6,7 @@ import { checkLedger, type Evidence, type Violation } from '../faults/ledger/che
 import { checkOwners } from '../faults/ledger/check-owners.ts';
 import { History } from '../faults/ledger/history.ts';
 import { LedgerClient, type Route } from '../faults/ledger/ledger-client.ts';
-import { readLedger } from '../faults/ledger/ledger-entry.ts';
+import { type LedgerEntry, readLedger } from '../faults/ledger/ledger-entry.ts';
 import { LedgerHttpProcess, ledgerStdio } from '../faults/ledger/ledger-process.ts';
 import type { NodeProcess } from '../support/cluster-processes.ts';
 import { NatsServer } from '../support/nats-server.ts';
@@ -115,21 +115,25 @@ export class ClusterWorld {
     return this.#remotes.get(name)!.url;
   }
 
+  ledgers(): Readonly<Record<string, readonly LedgerEntry[]>> {
+    return Object.fromEntries(LEDGERS.map((name) => [name, readLedger(this.ledger(name))]));
+  }
+
   /** What the ledgers say of what clients were told, and of who executed what when. */
   violations(evidence: Partial<Evidence> = {}): Violation[] {
     const { timeoutMs, lateMs } = this.options;
-    const ledgers = new Map(LEDGERS.map((name) => [name, readLedger(this.ledger(name))]));
+    const ledgers = this.ledgers();
     return [
       ...checkLedger({
         attempts: this.history.attempts,
-        ledger: [...ledgers.values()].flat(),
+        ledger: LEDGERS.flatMap((name) => ledgers[name]!),
         repeatable: new Set(),
         deadlineMs: timeoutMs,
         lateMs,
         ...evidence,
       }),
-      ...checkOwners(ledgers.get('own')!, ({ session }) => `own ${session}`),
-      ...checkOwners(ledgers.get('single')!, () => 'single'),
+      ...checkOwners(ledgers['own']!, ({ session }) => `own ${session}`),
+      ...checkOwners(ledgers['single']!, () => 'single'),
     ];
   }
 

@@ -10,12 +10,13 @@ test('a seed repeats its misfortunes, another one has others', () => {
   assert.notDeepEqual(planNemesis({ seed: 2, ...OPTIONS }), plan);
 });
 
-test('every kind comes before any comes again, at every node, for longer than the run', () => {
+test('every kind comes, kills twice, before any comes again, at every node, for longer than the run', () => {
   const { nodes, services } = planNemesis({ seed: 7, ...OPTIONS });
   const kinds = new Set(nodes.map(({ kind }) => kind));
-  assert.equal(kinds.size, 8);
-  assert.equal(new Set(nodes.slice(0, 8).map(({ kind }) => kind)).size, 8);
-  assert.deepEqual([...new Set(services.slice(0, 2).map(({ kind }) => kind))].sort(), ['nats_kill', 'store_kill']);
+  assert.equal(kinds.size, 9);
+  assert.equal(new Set(nodes.slice(0, 10).map(({ kind }) => kind)).size, 9);
+  const ofServices = [...new Set(services.slice(0, 4).map(({ kind }) => kind))].sort();
+  assert.deepEqual(ofServices, ['nats_forgets', 'nats_kill', 'store_kill']);
   assert.deepEqual([...new Set(nodes.map(({ node }) => node))].sort(), [0, 1, 2]);
   const lasts = nodes.reduce((ms, { afterMs, forMs }) => ms + afterMs + forMs, 0);
   assert.ok(lasts >= OPTIONS.durationMs, `${lasts}`);

@@ -1,11 +1,14 @@
 import { Seeded } from './seeded.ts';
 
 /** What strikes one node: at most one of these goes on at any time. */
-const OF_NODES = ['kill', 'stop', 'cut', 'hold_up', 'hold_down', 'hold', 'slow', 'roll'] as const;
+const OF_NODES = ['kill', 'kill', 'stop', 'cut', 'hold_up', 'hold_down', 'hold', 'slow', 'leave'] as const;
+/** All of them are restarted in turn, where there is time for it. */
+const OF_LONG_RUNS = ['roll'] as const;
+const LONG_MS = 5 * 60_000;
 /** What strikes what all nodes need, meanwhile. */
-const OF_SERVICES = ['nats_kill', 'store_kill'] as const;
+const OF_SERVICES = ['nats_kill', 'nats_kill', 'nats_forgets', 'store_kill'] as const;
 
-export type Misfortune = (typeof OF_NODES)[number] | (typeof OF_SERVICES)[number];
+export type Misfortune = (typeof OF_NODES)[number] | (typeof OF_LONG_RUNS)[number] | (typeof OF_SERVICES)[number];
 
 /** One misfortune: what, how long after the one before is over, whom, and for how long. */
 export interface Strike {
@@ -26,7 +29,7 @@ export interface PlanOptions {
   readonly seed: number;
   readonly durationMs: number;
   readonly nodes: number;
-  /** Mean time between two misfortunes of nodes; those of what all need come at a third of that pace. */
+  /** Mean time between two misfortunes of nodes; those of what all need come at a sixth of that pace. */
   readonly everyMs: number;
   /** Longest that a node is stopped. */
   readonly stopMs: number;
@@ -41,12 +44,14 @@ const LASTS_MS: Readonly<Record<Misfortune, number>> = {
   hold_down: 6_000,
   hold: 6_000,
   slow: 5_000,
+  leave: 0,
   roll: 0,
   nats_kill: 5_000,
+  nats_forgets: 3_000,
   store_kill: 4_000,
 };
 
-/** All of a run's misfortune, from its seed alone: each kind comes once before any comes twice. */
+/** All of a run's misfortune, from its seed alone: each comes as often as it should before any comes again. */
 export function planNemesis({ seed, durationMs, nodes, everyMs, stopMs }: PlanOptions): NemesisPlan {
   const random = new Seeded(seed);
   const sequence = (kinds: readonly Misfortune[], meanMs: number): Strike[] => {
@@ -63,5 +68,6 @@ export function planNemesis({ seed, durationMs, nodes, everyMs, stopMs }: PlanOp
     }
     return strikes;
   };
-  return { nodes: sequence(OF_NODES, everyMs), services: sequence(OF_SERVICES, 3 * everyMs) };
+  const ofNodes = durationMs < LONG_MS ? OF_NODES : [...OF_NODES, ...OF_LONG_RUNS];
+  return { nodes: sequence(ofNodes, everyMs), services: sequence(OF_SERVICES, 6 * everyMs) };
 }

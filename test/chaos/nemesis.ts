@@ -58,7 +58,7 @@ export class Nemesis {
   async #strike({ kind, node, forMs }: Strike): Promise<void> {
     const { nodes, nats, database } = this.#world;
     const target = nodes[node]!;
-    const service = kind === 'nats_kill' || kind === 'store_kill';
+    const service = kind.startsWith('nats') || kind === 'store_kill';
     if (kind === 'store_kill' && database === null) return;
     const struck: Struck = {
       kind,
@@ -96,11 +96,20 @@ export class Nemesis {
         target.gate.slow(1 + (forMs % SLOWEST_MS));
         await this.#mend(target, forMs);
         break;
+      case 'leave':
+        await this.#restart(target);
+        break;
       case 'roll':
         for (const each of nodes) await this.#restart(each);
         break;
       case 'nats_kill':
         await nats.kill();
+        await sleep(forMs);
+        await nats.run();
+        break;
+      case 'nats_forgets':
+        await nats.kill();
+        nats.forget();
         await sleep(forMs);
         await nats.run();
         break;

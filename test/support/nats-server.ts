@@ -79,6 +79,11 @@ export class NatsServer implements AsyncDisposable {
     return this.#end('SIGKILL');
   }
 
+  /** While it does not run: all that it kept is gone. */
+  forget(): void {
+    rmSync(join(this.folder, 'data'), { recursive: true, force: true });
+  }
+
   async #end(signal: NodeJS.Signals): Promise<void> {
     const process = this.#process;
     this.#process = null;

@@ -68,7 +68,9 @@ export class NatsWatch {
     this.#stop();
     const round = this.#round;
     const live = (): boolean => !this.#closed && round === this.#round;
-    await this.#bucket.withStream('read', async ({ client }) => {
+    await this.#bucket.withStream('read', async ({ client, manager }) => {
+      // Whoever else made it anew: what is told now is of this making.
+      const { created } = await manager.streams.info(this.#bucket.stream);
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         deliver_policy: 'last_per_subject',
         // In a list it would need a server of 2.10.
@@ -76,11 +78,12 @@ export class NatsWatch {
         headers_only: this.#headersOnly,
       });
       let left = (await consumer.info(true)).num_pending;
+      if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
         callback: (message) => {
           if (!live()) return;
           this.#tell(message);
-          if (left > 0 && --left === 0) this.#watcher.onReady?.();
+          if (left > 0 && --left === 0) this.#watcher.onReady?.(created);
         },
       });
       if (!live()) {
@@ -88,7 +91,7 @@ export class NatsWatch {
         return;
       }
       this.#running = { consumer, messages };
-      if (left === 0) this.#watcher.onReady?.();
+      if (left === 0) this.#watcher.onReady?.(created);
     });
   }
 

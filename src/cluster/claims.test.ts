@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import type { Bucket, SharedState } from '../bus/shared-state.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { Claims } from './claims.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+import { LEASE_MS, type NodeLease } from './node-lease.ts';
+
+/** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
+class Bench {
+  readonly clock = new FakeClock();
+  #store: SharedState = new MemorySharedState(this.clock);
+
+  node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
+    // As over a connection: what is opened goes on when the store was made anew, and does not notice.
+    const state: SharedState = {
+      bucket: async (name, options) => {
+        const now = (): Promise<Bucket> => this.#store.bucket(name, options);
+        const { incarnation } = await now();
+        return {
+          name,
+          incarnation,
+          get: async (key) => (await now()).get(key),
+          create: async (key, value) => (await now()).create(key, value),
+          update: async (key, value, revision) => (await now()).update(key, value, revision),
+          delete: async (key, revision) => (await now()).delete(key, revision),
+          keys: async (pattern) => (await now()).keys(pattern),
+          watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
+        };
+      },
+    };
+    const lost: string[] = [];
+    const claims = new Claims({
+      store: new LazyBucket(state, 'claims', { ttlMs: 0 }),
+      leases: new LazyBucket(state, 'leases', { ttlMs: 0 }),
+      clock: this.clock,
+      logger: Logger.silent(),
+      node: peer,
+      peer,
+      lease: () => ({ held: true, since: 1 }) as NodeLease,
+      lost: ({ key }) => lost.push(key),
+    });
+    return { claims, lost };
+  }
+
+  async lose(): Promise<void> {
+    const other = new MemorySharedState(this.clock);
+    // Its buckets are later makings.
+    await other.bucket('before', { ttlMs: 0 });
+    this.#store = other;
+  }
+}
+
+test('fault:F28 a store that was made anew by somebody else is known for another one: what was owned is lost, under whatever revision', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.node('a'), bench.node('b')];
+  await a.claims.regained('anew');
+  const before = await a.claims.claim('own', 's1');
+  assert.equal(before.kind, 'mine');
+  await bench.lose();
+  await b.claims.regained('anew');
+  const taken = await b.claims.claim('own', 's1');
+  // The same revision in another making of the store.
+  assert.deepEqual([taken.kind, taken.kind === 'mine' && taken.claim.revision], ['mine', 1]);
+  await a.claims.regained('anew');
+  assert.deepEqual(a.lost, ['s1']);
+  assert.equal(a.claims.mine('own', 's1'), null);
+  assert.equal((await b.claims.owner('own', 's1'))?.kind, 'mine');
+});
+
+test('fault:F28 whoever knew the store before it lost everything claims nothing until every lease of that time is over', async () => {
+  const bench = new Bench();
+  const { claims } = bench.node('a');
+  await claims.regained('anew');
+  await bench.lose();
+  await claims.regained('anew');
+  let claimed = false;
+  const claiming = claims.claim('own', 's1').then(() => {
+    claimed = true;
+  });
+  await bench.clock.advance(LEASE_MS - 1);
+  await settled();
+  assert.equal(claimed, false);
+  await bench.clock.advance(1);
+  await claiming;
+  assert.equal(claimed, true);
+});
+
+test('a revision that falls says that the store was made anew before the lease does: nothing is owned under an old epoch', async () => {
+  const bench = new Bench();
+  const { claims } = bench.node('a');
+  await claims.regained('anew');
+  for (const key of ['s1', 's2']) await claims.claim('own', key);
+  await bench.lose();
+  await assert.rejects(claims.claim('own', 's3'), { outcome: 'NOT_SENT' });
+  assert.equal(claims.mine('own', 's3'), null);
+});
