@@ -7,7 +7,7 @@ import { SERVER_SCRIPTS } from '../sizes.ts';
 import { untilList } from '../until-list.ts';
 import { Child, freePort } from './child.ts';
 import type { Behind, Scene, Target } from './target.ts';
-import { launch, serversOf, TOOL_PREFIX } from './trunkline.ts';
+import { type Launched, launch, serversOf, TOOL_PREFIX } from './trunkline.ts';
 
 const SECRET = 'a secret of the benchmark, of no worth to anybody';
 const PATIENCE_MS = 30_000;
@@ -47,7 +47,7 @@ export const nodes: readonly Target[] = [
 
 interface Pair {
   readonly nats: Child;
-  readonly nodes: readonly [Child, Child];
+  readonly nodes: readonly Child[];
   readonly urls: readonly [string, string];
   users: number;
   /** One of the rows on it is done; the last one ends it. */
@@ -72,32 +72,38 @@ async function startPair(scene: Scene, behind: Behind, homes: Where['homes'], en
   const config = join(folder, 'nats.conf');
   await writeFile(config, `listen: "127.0.0.1:${port}"\njetstream { store_dir: "${join(folder, 'nats')}" }\n`);
   const nats = new Child(['nats-server', '-c', config]);
-  await nats.listening(port);
-  const servers = serversOf(scene, behind);
-  const start = async (node: string, its: object) => {
-    const own = await mkdtemp(join(folder, `${node}-`));
-    return launch(own, its, {
-      $schema: 'trunkline',
-      cluster: { nats: `nats://127.0.0.1:${port}`, node, secret: SECRET },
-    });
+  const started: Launched[] = [];
+  const end = async (): Promise<void> => {
+    ended();
+    await Promise.all(started.map(({ child }) => child.stop()));
+    await nats.stop();
+    await rm(folder, { recursive: true, force: true });
   };
-  const first = await start('a', homes === 'both' ? servers : {});
-  const second = await start('b', servers);
-  for (const { facts } of [first, second]) {
-    await untilReady(facts.mcpUrl);
-    await untilList(facts.mcpUrl, 2, PATIENCE_MS);
+  try {
+    await nats.listening(port);
+    const servers = serversOf(scene, behind);
+    for (const node of ['a', 'b']) {
+      const own = await mkdtemp(join(folder, `${node}-`));
+      const cluster = { nats: `nats://127.0.0.1:${port}`, node, secret: SECRET };
+      started.push(
+        await launch(own, homes === 'both' || node === 'b' ? servers : {}, { $schema: 'trunkline', cluster }),
+      );
+    }
+    for (const { facts } of started) {
+      await untilReady(facts.mcpUrl);
+      await untilList(facts.mcpUrl, 2, PATIENCE_MS);
+    }
+  } catch (error) {
+    await end();
+    throw error;
   }
   const pair: Pair = {
     nats,
-    nodes: [first.child, second.child],
-    urls: [first.facts.mcpUrl, second.facts.mcpUrl],
+    nodes: started.map(({ child }) => child),
+    urls: started.map(({ facts }) => facts.mcpUrl) as [string, string],
     users: 0,
     async left() {
-      if (--pair.users > 0) return;
-      ended();
-      await Promise.all(pair.nodes.map((node) => node.stop()));
-      await nats.stop();
-      await rm(folder, { recursive: true, force: true });
+      if (--pair.users === 0) await end();
     },
   };
   return pair;

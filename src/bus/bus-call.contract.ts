@@ -110,13 +110,36 @@ export function callContract(scenario: Scenario): void {
     assert.equal(reasons.get(serving)?.length, 1);
   });
 
-  scenario('a call that nobody takes in time ends: UNKNOWN if its server may have it', async (bench, a, b) => {
-    const subject = `trunkline.deaf.${b.peer}`;
+  scenario('what a peer does not serve, or serves no more, is NOT_SENT as well', async (bench, a, b) => {
+    const subject = `trunkline.passing.${b.peer}`;
+    const call = () => a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome;
+    assert.equal(failure(await call()).outcome, 'NOT_SENT');
+    const registration = b.serve(subject, (serving) => serving.answer(serving.payload));
+    await bench.settle();
+    assert.equal(result(await call()).toString(), 'x');
+    registration.close();
+    assert.equal(failure(await call()).outcome, 'NOT_SENT');
+  });
+
+  scenario('calls and answers that move at the same time share their messages', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    const messages = await bench.overhear('trunkline.call.*');
+    await bench.settle();
+    const payloads = Array.from({ length: 100 }, (_, at) => patterned(at * 20));
+    const calls = payloads.map((payload) => a.call(subject, payload, { to: b.peer, deadlineMs: DEADLINE_MS }));
+    for (const [at, { outcome }] of calls.entries()) assert.ok(result(await outcome).equals(payloads[at]!), `${at}`);
+    await bench.settle();
+    // 100,000 bytes each way, of which one message takes 64 KiB.
+    assert.equal(messages.length, 4);
+  });
+
+  scenario('a call that nobody takes in time ends: UNKNOWN if its server may have it', async (bench, a) => {
+    const deaf = '0123456789abcdef';
     const queue = 'trunkline.deaf.any';
-    await bench.overhear(subject);
+    await bench.overhear(`trunkline.call.${deaf}`);
     await bench.overhear(queue);
     await bench.settle();
-    const direct = a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS });
+    const direct = a.call('trunkline.deaf', Buffer.alloc(0), { to: deaf, deadlineMs: DEADLINE_MS });
     const any = a.call(queue, Buffer.alloc(0), { to: null, deadlineMs: DEADLINE_MS });
     await bench.settle();
     await bench.clock.advance(1_500);

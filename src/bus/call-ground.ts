@@ -1,18 +1,26 @@
 import type { Clock } from '../model/clock.ts';
-import type { Random } from '../model/random.ts';
+import type { DueQueue } from './due-queue.ts';
+import type { End } from './frames.ts';
 
 /** What both ends of a call need of the bus they are on. */
 export interface CallGround {
   readonly peer: string;
   readonly clock: Clock;
-  readonly random: Random;
   /** Bytes of payload in one message. */
   readonly chunkBytes: number;
   /** Longest payload taken. */
   readonly maxBytes: number;
   readonly connected: boolean;
-  /** Signs and publishes; dropped without a connection. */
-  transmit(subject: string, frame: Buffer, reply?: string): void;
+  /** An id that no other call has, at whatever peer. */
+  nextCall(): string;
+  /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. The number of its message. */
+  transmit(peer: string, end: End, call: string, frame: Buffer): number;
+  /** Sends a request to whoever serves its subject. */
+  offer(subject: string, call: string, frame: Buffer): void;
+  /** A call that has been begun, and that nobody has taken. */
+  readonly untaken: DueQueue<{ nobodyTookIt(): void }>;
+  /** A call that is served, and of which the caller has not heard yet. */
+  readonly quiet: DueQueue<{ accept(): void }>;
   slow(subject: string): void;
 }
 

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Channel } from './channel.ts';
-import { FRAME, PART, readAck, readData } from './frames.ts';
-import { SIGNATURE_BYTES } from './signer.ts';
+import { FRAME, FRAME_AT, PART, readAck, readData } from './frames.ts';
 
 const CHUNK = 1_000;
 
@@ -20,7 +19,7 @@ function end(): End {
   const made: { drained: number; broken: string | null } = { drained: 0, broken: null };
   const channel = new Channel(
     {
-      transmit: (frame) => sent.push(Buffer.from(frame.subarray(SIGNATURE_BYTES))),
+      transmit: (frame) => sent.push(Buffer.from(frame.subarray(FRAME_AT))),
       received: (_part, ref, payload) => got.push(`${ref}:${payload.toString()}`),
       drained: () => made.drained++,
       broken: (reason) => {

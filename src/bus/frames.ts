@@ -1,25 +1,39 @@
 import { SIGNATURE_BYTES } from './signer.ts';
 
 /** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
-export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7 } as const;
+export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
 
 /** What a data frame carries a part of. */
 export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, result: 6, failure: 7 } as const;
 export type Part = (typeof PART)[keyof typeof PART];
 
-/** The version of these frames. Whoever takes a frame of another one it cannot read, says so (`gone`). */
+/** The version of these frames. Whoever cannot read a request says so (`unserved`). */
 export const FRAMES_VERSION = 1;
 
-const HEAD = SIGNATURE_BYTES;
-const REQUEST_HEAD = 1 + 1 + 8 + 4 + 4 + 1;
+/**
+ * Frames for one peer leave several in a message, one entry each: how many bytes follow, which end of a call the frame is
+ * for, the call, the frame. Every frame has room for that, and for the signature, at its front.
+ */
+export const ENTRY_AT = SIGNATURE_BYTES;
+const ENTRY_HEAD = 4 + 1 + 8;
+/** Where the frame itself begins. */
+export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
+
+/** For which end of a call a frame is; `new`: the serving one, and it begins it. */
+export const ENDS = ['new', 'caller', 'serving'] as const;
+export type End = (typeof ENDS)[number];
+
+const REQUEST_HEAD = 1 + 1 + 4 + 4 + 1 + 1;
+/** Bytes of the subject that is called. */
+const MAX_SUBJECT = 255;
 const DATA_HEAD = 1 + 4 + 1 + 4 + 1;
 const ACK_HEAD = 1 + 4 + 1;
 
 /** What every frame costs beside its payload. */
-export const FRAME_OVERHEAD = HEAD + REQUEST_HEAD;
+export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT;
 
 export interface RequestFrame {
-  readonly call: string;
+  readonly subject: string;
   readonly deadlineMs: number;
   /** Bytes of the whole payload, of which the first are here. */
   readonly total: number;
@@ -44,37 +58,43 @@ export interface AckFrame {
   readonly resync: boolean;
 }
 
+/** Throws RangeError for a subject that is too long. */
 export function requestFrame(head: Omit<RequestFrame, 'first'>, pieces: Pieces, bytes: number): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD + REQUEST_HEAD + bytes);
-  frame[HEAD] = FRAME.request;
-  frame[HEAD + 1] = FRAMES_VERSION;
-  frame.write(head.call, HEAD + 2, 'hex');
-  frame.writeUInt32BE(head.deadlineMs, HEAD + 10);
-  frame.writeUInt32BE(head.total, HEAD + 14);
-  frame[HEAD + 18] = head.offered ? 1 : 0;
-  pieces.copy(frame, HEAD + REQUEST_HEAD, bytes);
+  const { subject, deadlineMs, total, offered } = head;
+  if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
+  const frame = Buffer.allocUnsafe(FRAME_AT + REQUEST_HEAD + subject.length + bytes);
+  frame[FRAME_AT] = FRAME.request;
+  frame[FRAME_AT + 1] = FRAMES_VERSION;
+  frame.writeUInt32BE(deadlineMs, FRAME_AT + 2);
+  frame.writeUInt32BE(total, FRAME_AT + 6);
+  frame[FRAME_AT + 10] = offered ? 1 : 0;
+  frame[FRAME_AT + 11] = subject.length;
+  frame.write(subject, FRAME_AT + REQUEST_HEAD, 'latin1');
+  pieces.copy(frame, FRAME_AT + REQUEST_HEAD + subject.length, bytes);
   return frame;
 }
 
 export function readRequest(frame: Buffer): RequestFrame | null {
   if (frame.length < REQUEST_HEAD || frame[1] !== FRAMES_VERSION) return null;
+  const firstAt = REQUEST_HEAD + frame[11]!;
+  if (frame.length < firstAt) return null;
   return {
-    call: frame.toString('hex', 2, 10),
-    deadlineMs: frame.readUInt32BE(10),
-    total: frame.readUInt32BE(14),
-    offered: frame[18] === 1,
-    first: frame.subarray(REQUEST_HEAD),
+    subject: frame.toString('latin1', REQUEST_HEAD, firstAt),
+    deadlineMs: frame.readUInt32BE(2),
+    total: frame.readUInt32BE(6),
+    offered: frame[10] === 1,
+    first: frame.subarray(firstAt),
   };
 }
 
 export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, bytes: number): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD + DATA_HEAD + bytes);
-  frame[HEAD] = FRAME.data;
-  frame.writeUInt32BE(seq, HEAD + 1);
-  frame[HEAD + 5] = part;
-  frame.writeUInt32BE(ref, HEAD + 6);
-  pieces.copy(frame, HEAD + DATA_HEAD, bytes);
-  frame[HEAD + 10] = pieces.left > 0 ? 1 : 0;
+  const frame = Buffer.allocUnsafe(FRAME_AT + DATA_HEAD + bytes);
+  frame[FRAME_AT] = FRAME.data;
+  frame.writeUInt32BE(seq, FRAME_AT + 1);
+  frame[FRAME_AT + 5] = part;
+  frame.writeUInt32BE(ref, FRAME_AT + 6);
+  pieces.copy(frame, FRAME_AT + DATA_HEAD, bytes);
+  frame[FRAME_AT + 10] = pieces.left > 0 ? 1 : 0;
   return frame;
 }
 
@@ -92,10 +112,10 @@ export function readData(frame: Buffer): DataFrame | null {
 }
 
 export function ackFrame(seq: number, resync: boolean): Buffer {
-  const frame = Buffer.allocUnsafe(HEAD + ACK_HEAD);
-  frame[HEAD] = FRAME.ack;
-  frame.writeUInt32BE(seq, HEAD + 1);
-  frame[HEAD + 5] = resync ? 1 : 0;
+  const frame = Buffer.allocUnsafe(FRAME_AT + ACK_HEAD);
+  frame[FRAME_AT] = FRAME.ack;
+  frame.writeUInt32BE(seq, FRAME_AT + 1);
+  frame[FRAME_AT + 5] = resync ? 1 : 0;
   return frame;
 }
 
@@ -103,12 +123,41 @@ export function readAck(frame: Buffer): AckFrame | null {
   return frame.length < ACK_HEAD ? null : { seq: frame.readUInt32BE(1), resync: frame[5] === 1 };
 }
 
-/** `accept`, `cancel`, `gone` and hints: a kind and its bytes. */
-export function plainFrame(kind: number, bytes: Buffer | readonly Buffer[] = EMPTY): Buffer {
+/** Fills the room at the front of a frame with the head of its entry. */
+export function writeEntry(frame: Buffer, end: End, call: string): void {
+  frame.writeUInt32BE(frame.length - ENTRY_AT - 4, ENTRY_AT);
+  frame[ENTRY_AT + 4] = ENDS.indexOf(end);
+  frame.write(call, ENTRY_AT + 5, 'hex');
+}
+
+/** Hands over each frame of a message; false where the message is not cut as it says. */
+export function readEntries(bytes: Buffer, take: (end: End, call: string, frame: Buffer) => void): boolean {
+  let at = 0;
+  while (at + ENTRY_HEAD < bytes.length) {
+    const next = at + 4 + bytes.readUInt32BE(at);
+    const end = ENDS[bytes[at + 4]!];
+    if (next > bytes.length || next <= at + ENTRY_HEAD || end === undefined) return false;
+    take(end, bytes.toString('hex', at + 5, at + ENTRY_HEAD), bytes.subarray(at + ENTRY_HEAD, next));
+    at = next;
+  }
+  return at === bytes.length;
+}
+
+/** `accept`, `cancel`, `gone`, `unserved`: a kind and its bytes. */
+export function plainFrame(kind: number, bytes: Buffer = EMPTY): Buffer {
+  return kindAndBytes(FRAME_AT, kind, bytes);
+}
+
+/** A publication, which is a message of its own and no entry in one. */
+export function hintMessage(payload: Buffer | readonly Buffer[]): Buffer {
+  return kindAndBytes(ENTRY_AT, FRAME.hint, payload);
+}
+
+function kindAndBytes(at: number, kind: number, bytes: Buffer | readonly Buffer[]): Buffer {
   const pieces = new Pieces(bytes);
-  const frame = Buffer.allocUnsafe(HEAD + 1 + pieces.left);
-  frame[HEAD] = kind;
-  pieces.copy(frame, HEAD + 1, pieces.left);
+  const frame = Buffer.allocUnsafe(at + 1 + pieces.left);
+  frame[at] = kind;
+  pieces.copy(frame, at + 1, pieces.left);
   return frame;
 }
 

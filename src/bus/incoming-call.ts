@@ -1,17 +1,32 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { BusServing, Payload } from './bus.ts';
 import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
-import { Channel } from './channel.ts';
+import { Channel, type ChannelEnds } from './channel.ts';
+import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame, type RequestFrame } from './frames.ts';
-import { callSubject } from './subjects.ts';
+import {
+  type AckFrame,
+  type DataFrame,
+  dataFrame,
+  FRAME,
+  PART,
+  type Part,
+  Pieces,
+  plainFrame,
+  type RequestFrame,
+} from './frames.ts';
 
 /** A call that is answered sooner than this costs two messages; of others the caller hears that they were taken. */
-const QUIET_MS = 20;
+export const QUIET_MS = 20;
 /** So long a caller that was offered help may think about it. */
 const OFFER_MS = 5_000;
 /** So long an answer is kept for a caller that does not acknowledge it. */
 const KEEP_MS = 30_000;
+
+interface Asked {
+  resolve(answer: Buffer): void;
+  reject(error: GatewayError): void;
+}
 
 export interface IncomingEnds {
   /** The whole request is here, and it is ours to serve. */
@@ -21,7 +36,7 @@ export interface IncomingEnds {
 }
 
 /** The serving end of a call: the request while it comes, the call while it runs, its answer until the caller has it. */
-export class IncomingCall implements BusServing {
+export class IncomingCall implements BusServing, ChannelEnds {
   readonly id: string;
   readonly subject: string;
   readonly from: string;
@@ -32,13 +47,13 @@ export class IncomingCall implements BusServing {
   onDrain: (() => void) | null = null;
   readonly #ground: CallGround;
   readonly #ends: IncomingEnds;
-  readonly #channel: Channel;
-  readonly #replyTo: string;
-  readonly #asks = new Map<number, { resolve(answer: Buffer): void; reject(error: GatewayError): void }>();
+  /** Only for what is more than one request and one short answer. */
+  #made: Channel | null = null;
+  #asks: Map<number, Asked> | null = null;
   readonly #total: number;
   #lastAsk = 0;
-  #stopTimer: () => void;
-  #stopDeadline: () => void;
+  readonly #deadline: Deadline;
+  #stopTimer: (() => void) | null = null;
   /** The caller knows who we are. */
   #acceptedIt = false;
   #needsWord: boolean;
@@ -51,39 +66,26 @@ export class IncomingCall implements BusServing {
   /** `handshake`: the caller has to say that we may begin. */
   constructor(
     ground: CallGround,
-    subject: string,
+    id: string,
     from: string,
     request: RequestFrame,
     handshake: boolean,
     ends: IncomingEnds,
   ) {
-    this.id = request.call;
-    this.subject = subject;
+    this.id = id;
+    this.subject = request.subject;
     this.from = from;
     this.deadlineMs = request.deadlineMs;
     this.payload = request.first;
     this.#ground = ground;
     this.#ends = ends;
-    this.#replyTo = callSubject(from, 'c', request.call);
     this.#total = request.total;
-    this.#channel = new Channel(
-      {
-        transmit: (frame) => ground.transmit(this.#replyTo, frame),
-        received: (part, ref, payload) => this.#received(part, ref, payload),
-        drained: () => this.onDrain?.(),
-        broken: (reason, slow) => this.#broken(reason, slow),
-      },
-      ground.chunkBytes,
-      ground.maxBytes,
-    );
-    this.#stopDeadline = ground.clock.after(Math.min(request.deadlineMs, MAX_DEADLINE_MS), () =>
-      this.cancel('the deadline ran out'),
-    );
+    this.#deadline = new Deadline(ground.clock, Math.min(request.deadlineMs, MAX_DEADLINE_MS), this);
     const whole = request.first.length >= request.total;
     if (handshake || !whole) {
-      this.#accept();
+      this.accept();
       this.#stopTimer = ground.clock.after(OFFER_MS, () => this.#notGiven());
-    } else this.#stopTimer = ground.clock.after(QUIET_MS, () => this.#accept());
+    } else ground.quiet.add(this);
     this.#needsWord = handshake;
     this.#whole = whole;
   }
@@ -99,7 +101,7 @@ export class IncomingCall implements BusServing {
 
   emit(payload: Payload): boolean {
     if (this.#answered || this.cancelled !== null) return true;
-    this.#accept();
+    this.accept();
     return this.#channel.send(PART.emit, 0, payload);
   }
 
@@ -109,9 +111,10 @@ export class IncomingCall implements BusServing {
         new GatewayError('CANCELLED', this.cancelled ?? 'the call has ended', { outcome: 'NOT_SENT' }),
       );
     }
-    this.#accept();
+    this.accept();
     const ref = ++this.#lastAsk;
     return new Promise((resolve, reject) => {
+      this.#asks ??= new Map();
       this.#asks.set(ref, { resolve, reject });
       this.#channel.send(PART.ask, ref, payload);
     });
@@ -150,30 +153,34 @@ export class IncomingCall implements BusServing {
   /** This node goes: the caller is told so, not left to wait. */
   leave(reason: string): void {
     if (this.#over) return;
-    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.gone, Buffer.from(reason)));
+    this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));
     this.cancel(reason);
   }
 
   /** The connection is back. */
   resync(): void {
     if (this.#over) return;
-    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.accept));
+    this.transmit(plainFrame(FRAME.accept));
     if (this.#acceptedIt) {
       this.#channel.acknowledge(true);
       this.#channel.repeat();
     }
     this.#acceptedIt = true;
+    this.#ground.quiet.delete(this);
     this.#channel.open();
   }
 
   tick(): void {
-    this.#channel.tick();
+    this.#deadline.tick();
+    this.#made?.tick();
   }
 
-  #accept(): void {
+  /** The caller hears that we have it. */
+  accept(): void {
     if (this.#acceptedIt || this.#over) return;
     this.#acceptedIt = true;
-    this.#ground.transmit(this.#replyTo, plainFrame(FRAME.accept));
+    this.#ground.quiet.delete(this);
+    this.transmit(plainFrame(FRAME.accept));
     this.#channel.open();
   }
 
@@ -181,19 +188,36 @@ export class IncomingCall implements BusServing {
     if (this.#began || this.#needsWord || !this.#whole || this.#over) return;
     this.#began = true;
     // An accepted call needs no timer; of the others the caller hears when they take long.
-    if (this.#acceptedIt) this.#stopTimer();
+    if (this.#acceptedIt) this.#stopTimer?.();
     this.#ends.begin(this);
   }
 
-  #received(part: Part, ref: number, payload: Buffer): void {
+  get #channel(): Channel {
+    this.#made ??= new Channel(this, this.#ground.chunkBytes, this.#ground.maxBytes);
+    return this.#made;
+  }
+
+  transmit(frame: Buffer): void {
+    this.#ground.transmit(this.from, 'caller', this.id, frame);
+  }
+
+  drained(): void {
+    this.onDrain?.();
+  }
+
+  expired(): void {
+    this.cancel('the deadline ran out');
+  }
+
+  received(part: Part, ref: number, payload: Buffer): void {
     if (part === PART.request) {
       this.payload = Buffer.concat([this.payload, payload]);
       this.#whole = this.payload.length === this.#total;
       if (this.#whole) this.#tryBegin();
       else this.fail(new GatewayError('INVALID_REQUEST', 'the request is not as long as it said'));
     } else if (part === PART.answer || part === PART.askFailure) {
-      const asked = this.#asks.get(ref);
-      this.#asks.delete(ref);
+      const asked = this.#asks?.get(ref);
+      this.#asks?.delete(ref);
       if (part === PART.answer) asked?.resolve(payload);
       else asked?.reject(readFailure(payload));
     }
@@ -202,36 +226,42 @@ export class IncomingCall implements BusServing {
   #last(part: Part, payload: Payload): void {
     if (this.#answered || this.#over) return;
     this.#failAsks('the call has ended');
-    this.#channel.send(part, 0, payload);
     this.#answered = true;
-    this.#stopTimer();
-    const short = !this.#acceptedIt && this.#channel.size === 1 && this.#ground.connected;
-    if (!short) this.#accept();
-    this.#channel.open();
-    // Whoever was not told that we took it has it in this one message, or never asks for it again.
-    if (short) this.#end();
-    else this.#stopTimer = this.#ground.clock.after(KEEP_MS, () => this.#end());
+    this.#stopTimer?.();
+    const pieces = new Pieces(payload);
+    const { chunkBytes, connected, clock } = this.#ground;
+    if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
+      // Whoever was not told that we took it has it in this one message, or never asks for it again.
+      this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
+      this.#end();
+      return;
+    }
+    this.#channel.send(part, 0, pieces);
+    this.accept();
+    this.#stopTimer = clock.after(KEEP_MS, () => this.#end());
   }
 
   #notGiven(): void {
     if (!this.#began) this.cancel('the caller did not hand it over');
   }
 
-  #broken(reason: string, slow: boolean): void {
+  broken(reason: string, slow: boolean): void {
     if (slow) this.#ground.slow(this.subject);
     this.leave(reason);
   }
 
   #failAsks(reason: string): void {
+    if (this.#asks === null) return;
     for (const { reject } of this.#asks.values()) reject(new GatewayError('CANCELLED', reason));
-    this.#asks.clear();
+    this.#asks = null;
   }
 
   #end(): void {
     if (this.#over) return;
     this.#over = true;
-    this.#stopTimer();
-    this.#stopDeadline();
+    this.#stopTimer?.();
+    this.#ground.quiet.delete(this);
+    this.#deadline.stop();
     this.#ends.ended(this);
   }
 }

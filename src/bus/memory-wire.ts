@@ -139,7 +139,7 @@ export class MemoryWire implements Wire {
 }
 
 function deliverSoon(subscription: MemorySubscription, message: WireMessage): void {
-  setImmediate(() => {
+  queueMicrotask(() => {
     if (subscription.open && subscription.wire.connected) subscription.deliver(message);
   });
 }

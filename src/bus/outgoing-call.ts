@@ -1,30 +1,32 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { BusCall, BusOutcome, CallOptions, Payload } from './bus.ts';
 import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
-import { Channel } from './channel.ts';
+import { Channel, type ChannelEnds } from './channel.ts';
+import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
 import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame, requestFrame } from './frames.ts';
-import { callSubject } from './subjects.ts';
 
 /** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
-const TAKE_MS = 1_500;
+export const TAKE_MS = 1_500;
 
 /** The caller's end of a call, until its outcome. */
-export class OutgoingCall implements BusCall {
+export class OutgoingCall implements BusCall, ChannelEnds {
   readonly id: string;
   readonly outcome: Promise<BusOutcome>;
   /** The peer it is addressed to; null: whoever comes forward. */
   readonly to: string | null;
   takenBy: string | null = null;
+  /** The message that the request left in; 0 where it was offered, or never left. */
+  bundle = 0;
   readonly #ground: CallGround;
   readonly #subject: string;
   readonly #options: CallOptions;
-  readonly #channel: Channel;
+  /** Only for what is more than one request and one short answer. */
+  #made: Channel | null = null;
   readonly #deadlineMs: number;
+  readonly #deadline: Deadline;
   readonly #ended: (call: OutgoingCall) => void;
   #settle: ((outcome: BusOutcome) => void) | null = null;
-  #stopDeadline: () => void;
-  #stopTaking: () => void;
   /** A peer that comes forward is given the call; before that none can have begun. */
   #given: boolean;
   #rest: Pieces | null = null;
@@ -33,7 +35,7 @@ export class OutgoingCall implements BusCall {
   #begun = false;
 
   constructor(ground: CallGround, subject: string, options: CallOptions, ended: (call: OutgoingCall) => void) {
-    this.id = ground.random.hex(8);
+    this.id = ground.nextCall();
     this.to = options.to;
     this.#ground = ground;
     this.#subject = subject;
@@ -43,35 +45,26 @@ export class OutgoingCall implements BusCall {
     this.outcome = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    this.#channel = new Channel(
-      {
-        transmit: (frame) => this.#transmit(frame),
-        received: (part, ref, bytes) => this.#received(part, ref, bytes),
-        drained: () => {},
-        broken: (reason, slow) => this.#broken(reason, slow),
-      },
-      ground.chunkBytes,
-      ground.maxBytes,
-    );
     this.#deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
-    this.#stopDeadline = ground.clock.after(this.#deadlineMs, () => this.#expired());
-    this.#stopTaking = ground.clock.after(TAKE_MS, () => this.#nobodyTookIt());
+    this.#deadline = new Deadline(ground.clock, this.#deadlineMs, this);
+    ground.untaken.add(this);
   }
 
   /** Sends the request, or as much of it as goes before somebody has taken it. */
   start(payload: Payload): void {
     const pieces = new Pieces(payload);
-    const { chunkBytes, maxBytes, peer, connected } = this.#ground;
+    const { chunkBytes, maxBytes, connected } = this.#ground;
     const total = pieces.left;
     if (!connected || total > maxBytes) {
       if (!connected) this.notSent('the bus is not connected');
       else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
       return;
     }
-    const head = { call: this.id, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
+    const head = { subject: this.#subject, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
     const frame = requestFrame(head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
-    this.#ground.transmit(this.#subject, frame, callSubject(peer, 'c', this.id));
+    if (this.to === null) this.#ground.offer(this.#subject, this.id, frame);
+    else this.bundle = this.#ground.transmit(this.to, 'new', this.id, frame);
   }
 
   get over(): boolean {
@@ -89,7 +82,7 @@ export class OutgoingCall implements BusCall {
   }
 
   resume(): void {
-    this.#channel.resume();
+    this.#made?.resume();
   }
 
   /** A peer has come forward, or has begun. */
@@ -100,19 +93,23 @@ export class OutgoingCall implements BusCall {
       return;
     }
     this.takenBy = by;
-    this.#stopTaking();
-    this.#channel.acknowledge(false);
+    this.#ground.untaken.delete(this);
+    const channel = this.#channel;
+    channel.acknowledge(false);
     this.#given = true;
-    if (this.#rest !== null) this.#channel.send(PART.request, 0, this.#rest);
+    if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;
     this.#restSent = true;
-    this.#channel.open();
+    channel.open();
   }
 
   data(frame: DataFrame, from: string): void {
-    // Short answers come without a word before.
     if (this.takenBy !== null && this.takenBy !== from) return;
-    this.#channel.data(frame);
+    // Short answers come without a word before.
+    const { part, seq, more } = frame;
+    const short = this.takenBy === null && this.#made === null && seq === 1 && !more;
+    if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
+    else this.#channel.data(frame);
   }
 
   ack(frame: AckFrame, from: string): void {
@@ -148,7 +145,8 @@ export class OutgoingCall implements BusCall {
   }
 
   tick(): void {
-    this.#channel.tick();
+    this.#deadline.tick();
+    this.#made?.tick();
   }
 
   /** Whether the serving side may have begun, in one word. */
@@ -161,18 +159,23 @@ export class OutgoingCall implements BusCall {
     return new GatewayError(this.#word, reason);
   }
 
-  #transmit(frame: Buffer): void {
-    if (this.takenBy !== null) this.#ground.transmit(callSubject(this.takenBy, 's', this.id), frame);
+  get #channel(): Channel {
+    this.#made ??= new Channel(this, this.#ground.chunkBytes, this.#ground.maxBytes);
+    return this.#made;
+  }
+
+  transmit(frame: Buffer): void {
+    if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this.id, frame);
   }
 
   /** Tells the serving side that nobody waits any more; to where it is not known yet, there is no way. */
   #tell(reason: string): void {
     const at = this.takenBy ?? this.to;
     if (at === null) return;
-    this.#ground.transmit(callSubject(at, 's', this.id), plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.#ground.transmit(at, 'serving', this.id, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
-  #received(part: Part, ref: number, payload: Buffer): void {
+  received(part: Part, ref: number, payload: Buffer): void {
     this.#begun = true;
     if (part === PART.emit) this.#options.onEmit?.(payload);
     else if (part === PART.ask) this.#asked(ref, payload);
@@ -197,17 +200,19 @@ export class OutgoingCall implements BusCall {
     else onAsk(payload).then(answered, failed);
   }
 
-  #expired(): void {
+  drained(): void {}
+
+  expired(): void {
     if (this.over) return;
     this.#tell('the deadline ran out');
     this.#end(new GatewayError('TIMEOUT', 'the deadline of the call ran out', { outcome: this.#word }));
   }
 
-  #nobodyTookIt(): void {
+  nobodyTookIt(): void {
     if (this.takenBy === null) this.lost(`nobody took the call within ${TAKE_MS} ms`);
   }
 
-  #broken(reason: string, slow: boolean): void {
+  broken(reason: string, slow: boolean): void {
     if (slow) this.#ground.slow(this.#subject);
     this.lost(reason);
   }
@@ -220,8 +225,8 @@ export class OutgoingCall implements BusCall {
     const settle = this.#settle;
     if (settle === null) return;
     this.#settle = null;
-    this.#stopDeadline();
-    this.#stopTaking();
+    this.#deadline.stop();
+    this.#ground.untaken.delete(this);
     this.#ended(this);
     settle(outcome);
   }

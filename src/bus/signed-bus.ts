@@ -16,13 +16,26 @@ import type {
   Subscriber,
 } from './bus.ts';
 import type { CallGround } from './call-ground.ts';
-import { FRAME, FRAME_OVERHEAD, plainFrame, readAck, readData, readRequest } from './frames.ts';
-import { IncomingCall } from './incoming-call.ts';
+import { TICK_MS } from './deadline.ts';
+import { DueQueue } from './due-queue.ts';
+import {
+  FRAME,
+  FRAME_OVERHEAD,
+  hintMessage,
+  plainFrame,
+  readAck,
+  readData,
+  readEntries,
+  readRequest,
+  writeEntry,
+} from './frames.ts';
+import { IncomingCall, QUIET_MS } from './incoming-call.ts';
 import type { KeyRing } from './key-ring.ts';
-import { OutgoingCall } from './outgoing-call.ts';
+import { Outbox } from './outbox.ts';
+import { OutgoingCall, TAKE_MS } from './outgoing-call.ts';
 import { ReplayWindow } from './replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './signer.ts';
-import { callSubject, callSubjects } from './subjects.ts';
+import { callSubject, unheardSubject } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
@@ -39,11 +52,16 @@ export interface SignedBusDeps {
 const CHUNK_BYTES = 512 * 1024;
 const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 const CONCURRENCY = 256;
-const TICK_MS = 1_000;
 /** Calls under way live through an outage of this length. Their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
 /** What is refused is counted, and told of once in this time. */
 const REFUSED_EVERY_MS = 1_000;
+
+interface Serving {
+  readonly handler: ServingHandler;
+  readonly concurrency: number;
+  readonly running: Set<IncomingCall>;
+}
 
 /** The bus on any messaging system: signatures, calls, bounded subscriptions. See `Bus`. */
 export class SignedBus implements Bus {
@@ -55,7 +73,9 @@ export class SignedBus implements Bus {
   readonly #served = new Map<string, IncomingCall>();
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
-  readonly #startedAt: number;
+  readonly #outbox: Outbox;
+  readonly #serving = new Map<string, Serving>();
+  #lastCall: number;
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
   #refused = 0;
@@ -68,23 +88,36 @@ export class SignedBus implements Bus {
     this.#deps = deps;
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
-    this.#startedAt = clock.now();
+    this.#outbox = new Outbox({
+      maxPayload: () => wire.maxPayload,
+      send: (peer, message, begins) => this.#sendBundle(peer, message, begins),
+    });
+    // Ids of calls begin alike at each peer, and at no two of them.
+    const family = random.hex(4);
+    this.#lastCall = Number.parseInt(random.hex(4), 16);
     this.#ground = {
       peer: this.peer,
       clock,
-      random,
       get chunkBytes() {
         return Math.min(CHUNK_BYTES, wire.maxPayload - FRAME_OVERHEAD);
       },
       maxBytes: deps.maxPayloadBytes ?? MAX_PAYLOAD_BYTES,
       get connected() {
-        return wire.status.state === 'connected';
+        return wire.connected;
       },
-      transmit: (subject, frame, reply) => this.#transmit(subject, frame, reply),
+      nextCall: () => {
+        this.#lastCall = (this.#lastCall + 1) >>> 0;
+        return family + this.#lastCall.toString(16).padStart(8, '0');
+      },
+      transmit: (peer, end, call, frame) => (wire.connected ? this.#outbox.add(peer, end, call, frame) : 0),
+      offer: (subject, call, frame) => this.#offer(subject, call, frame),
+      untaken: new DueQueue(clock, TAKE_MS, (call) => call.nobodyTookIt()),
+      quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
       slow: (subject) => this.#slow(subject, 1),
     };
     wire.onChange((change) => this.#changed(change));
-    wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message));
+    wire.subscribe(callSubject(this.peer), (message) => this.#onBundle(message));
+    wire.subscribe(unheardSubject(this.peer, '*', '*'), (message) => this.#unheard(message));
   }
 
   get status(): BusStatus {
@@ -98,11 +131,11 @@ export class SignedBus implements Bus {
   }
 
   publish(subject: string, payload: Payload): void {
-    const frame = plainFrame(FRAME.hint, payload);
-    if (frame.length > this.#ground.chunkBytes + FRAME_OVERHEAD) {
-      throw new GatewayError('TOO_LARGE', `a hint on ${subject} has ${frame.length} bytes`, { outcome: 'NOT_SENT' });
+    const message = hintMessage(payload);
+    if (message.length > this.#ground.chunkBytes + FRAME_OVERHEAD) {
+      throw new GatewayError('TOO_LARGE', `a hint on ${subject} has ${message.length} bytes`, { outcome: 'NOT_SENT' });
     }
-    this.#transmit(subject, frame);
+    this.#publish(subject, message);
   }
 
   subscribe(subject: string, subscriber: Subscriber, options: SubscribeOptions = {}): Registration {
@@ -131,37 +164,22 @@ export class SignedBus implements Bus {
 
   serve(subject: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
     const { concurrency = CONCURRENCY, queue } = options;
-    const running = new Set<IncomingCall>();
+    const serving: Serving = { handler, concurrency, running: new Set() };
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
-      if (signed === null || signed.frame[0] !== FRAME.request) return;
-      const request = readRequest(signed.frame);
-      if (request === null || this.#served.has(request.call)) return;
-      // A request that somebody recorded could be sent to a member of the group that has not seen it, or to a process that
-      // has just started: those are asked after. Where the subject names us, it can have been meant for nobody else.
-      const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
-      const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
-      const call = new IncomingCall(this.#ground, message.subject, signed.from, request, handshake, {
-        begin: (begun) => this.#begin(begun, handler),
-        ended: (ended) => {
-          running.delete(ended);
-          this.#served.delete(ended.id);
-        },
-      });
-      this.#served.set(call.id, call);
-      this.#tickLater();
-      if (request.total > this.#ground.maxBytes) {
-        call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
-      } else if (running.size >= concurrency) {
-        call.fail(new GatewayError('OVERLOADED', `${concurrency} calls are being served on ${subject}`));
-      } else {
-        running.add(call);
-        call.start();
-      }
+      // What comes here was offered: somebody could have recorded it, and whoever takes it asks its caller first.
+      if (signed !== null)
+        readEntries(signed.frame, (_end, id, frame) => this.#request(id, signed.from, frame, serving, true));
     };
+    if (!this.#serving.has(subject)) this.#serving.set(subject, serving);
     const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
-    return { close: () => void subscription.close() };
+    return {
+      close: () => {
+        if (this.#serving.get(subject) === serving) this.#serving.delete(subject);
+        void subscription.close();
+      },
+    };
   }
 
   call(subject: string, payload: Payload, options: CallOptions): BusCall {
@@ -192,6 +210,7 @@ export class SignedBus implements Bus {
     this.#stopOutage?.();
     for (const call of [...this.#calls.values()]) call.lost('this node leaves the bus');
     for (const serving of [...this.#served.values()]) serving.leave('the node that served the call leaves the bus');
+    this.#outbox.flush();
     await this.#deps.wire.close();
   }
 
@@ -208,17 +227,55 @@ export class SignedBus implements Bus {
     }
   }
 
-  #onFrame(message: WireMessage): void {
-    const words = message.subject.split('.');
-    const id = words[4]!;
-    if (message.noResponders) {
-      this.#calls.get(id)?.notSent('nobody serves what was called');
-      return;
-    }
+  #onBundle(message: WireMessage): void {
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
-    if (words[3] === 'c') this.#toCaller(id, signed.from, signed.frame);
-    else this.#toServing(id, signed.from, signed.frame);
+    const { from } = signed;
+    const whole = readEntries(signed.frame, (end, id, frame) => {
+      if (end === 'caller') this.#toCaller(id, from, frame);
+      else if (end === 'serving') this.#toServing(id, from, frame);
+      else this.#request(id, from, frame, null, false);
+    });
+    if (!whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
+  }
+
+  /** Nobody heard a message of ours: the calls that it was to begin have not begun. */
+  #unheard({ subject, noResponders }: WireMessage): void {
+    if (!noResponders) return;
+    const [, , , what, id] = subject.split('.');
+    const reason = 'nobody serves what was called';
+    if (what === 'offer') this.#calls.get(id!)?.notSent(reason);
+    else for (const call of [...this.#calls.values()]) if (call.bundle === Number(id)) call.notSent(reason);
+  }
+
+  /** `serving`: of the subject that it came on; null where it came for this peer alone, and to no subject's subscribers. */
+  #request(id: string, from: string, frame: Buffer, serving: Serving | null, handshake: boolean): void {
+    const request = frame[0] === FRAME.request ? readRequest(frame) : null;
+    const serves = serving ?? (request === null ? undefined : this.#serving.get(request.subject));
+    if (request === null || serves === undefined) {
+      const reason = request === null ? 'the node speaks another version' : 'nobody serves what was called';
+      if (!handshake) this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+      return;
+    }
+    if (this.#served.has(id)) return;
+    const { handler, concurrency, running } = serves;
+    const call = new IncomingCall(this.#ground, id, from, request, handshake, {
+      begin: (begun) => this.#begin(begun, handler),
+      ended: (ended) => {
+        running.delete(ended);
+        this.#served.delete(ended.id);
+      },
+    });
+    this.#served.set(id, call);
+    this.#tickLater();
+    if (request.total > this.#ground.maxBytes) {
+      call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
+    } else if (running.size >= concurrency) {
+      call.fail(new GatewayError('OVERLOADED', `${concurrency} calls are being served on ${request.subject}`));
+    } else {
+      running.add(call);
+      call.start();
+    }
   }
 
   #toCaller(id: string, from: string, frame: Buffer): void {
@@ -226,8 +283,8 @@ export class SignedBus implements Bus {
     const kind = frame[0];
     if (call === undefined) {
       // Whoever still works for it is told to stop.
-      if (kind !== FRAME.gone && kind !== FRAME.cancel)
-        this.#transmit(callSubject(from, 's', id), plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
+      if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
+        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) call.data(data, from);
@@ -235,6 +292,7 @@ export class SignedBus implements Bus {
       const ack = readAck(frame);
       if (ack !== null) call.ack(ack, from);
     } else if (kind === FRAME.accept) call.accepted(from);
+    else if (kind === FRAME.unserved && call.to === from) call.notSent(frame.toString('utf8', 1));
     else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(frame.toString('utf8', 1));
   }
 
@@ -243,7 +301,7 @@ export class SignedBus implements Bus {
     const kind = frame[0];
     if (serving === undefined || serving.from !== from) {
       if (serving === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#transmit(callSubject(from, 'c', id), plainFrame(FRAME.gone));
+        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) serving.data(data);
@@ -256,19 +314,40 @@ export class SignedBus implements Bus {
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {
     const signed = this.#signer.open(message.payload, message.subject, seen);
     if (typeof signed === 'object') return signed.frame.length > 0 ? signed : null;
-    this.#refused++;
-    const now = this.#deps.clock.now();
-    if (now - this.#refusedToldAt >= REFUSED_EVERY_MS) {
-      this.#refusedToldAt = now;
-      this.#tell({ type: 'refused', subject: message.subject, reason: signed });
-    }
+    this.#refuse(message.subject, signed);
     return null;
   }
 
-  #transmit(subject: string, frame: Buffer, reply?: string): void {
+  #refuse(subject: string, reason: string): void {
+    this.#refused++;
+    const now = this.#deps.clock.now();
+    if (now - this.#refusedToldAt < REFUSED_EVERY_MS) return;
+    this.#refusedToldAt = now;
+    this.#tell({ type: 'refused', subject, reason });
+  }
+
+  #offer(subject: string, call: string, frame: Buffer): void {
+    writeEntry(frame, 'new', call);
+    this.#publish(subject, frame, unheardSubject(this.peer, 'offer', call));
+  }
+
+  /** What is published past the outbox goes after everything that came before it. */
+  #publish(subject: string, message: Buffer, reply?: string): void {
     if (!this.#ground.connected) return;
-    this.#signer.sign(frame, subject);
-    this.#deps.wire.publish(subject, frame, reply === undefined ? {} : { reply });
+    this.#outbox.flush();
+    this.#signer.sign(message, subject);
+    this.#deps.wire.publish(subject, message, reply === undefined ? {} : { reply });
+  }
+
+  #sendBundle(peer: string, message: Buffer, begins: number | null): void {
+    if (!this.#ground.connected) return;
+    const subject = callSubject(peer);
+    this.#signer.sign(message, subject);
+    this.#deps.wire.publish(
+      subject,
+      message,
+      begins === null ? {} : { reply: unheardSubject(this.peer, 'bundle', String(begins)) },
+    );
   }
 
   #changed(change: WireChange): void {
@@ -277,6 +356,7 @@ export class SignedBus implements Bus {
       return;
     }
     if (change.type === 'disconnected') {
+      this.#outbox.clear();
       for (const call of [...this.#calls.values()]) call.disconnected();
       this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
     } else {

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 import type { ReplayWindow } from './replay-window.ts';
@@ -12,7 +12,7 @@ const MAC_AT = 25;
 const MAC_BYTES = 32;
 const VERSION = 1;
 
-/** Room that a frame leaves at its front for its signature. */
+/** Room that a message leaves at its front for its signature. */
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
 /** How much clocks of nodes may differ, and so how long a message may be replayed to somebody who has not seen it. */
 export const MAX_SKEW_MS = 60_000;
@@ -30,8 +30,9 @@ export interface Signed {
 export class Signer {
   readonly peer: string;
   readonly #clock: Clock;
-  readonly #keys: ReadonlyMap<number, Buffer>;
-  readonly #signing: Buffer;
+  /** Key objects: from plain bytes one would be made anew for every message, which costs more than its signature. */
+  readonly #keys: ReadonlyMap<number, KeyObject>;
+  readonly #signing: KeyObject;
   readonly #signingId: number;
   readonly #peer: Buffer;
   #counter = 0;
@@ -42,12 +43,12 @@ export class Signer {
     this.peer = peer;
     this.#peer = Buffer.from(peer, 'hex');
     this.#clock = clock;
-    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), key]));
-    this.#signing = keys[0]!.key;
+    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), createSecretKey(key)]));
     this.#signingId = Number.parseInt(keys[0]!.id, 16);
+    this.#signing = this.#keys.get(this.#signingId)!;
   }
 
-  /** Fills the room at the front of a frame. */
+  /** Fills the room at the front of a message. */
   sign(frame: Buffer, subject: string): void {
     frame[0] = VERSION;
     frame.writeUInt32BE(this.#signingId, KEY_AT);
@@ -76,7 +77,7 @@ export class Signer {
   }
 }
 
-function mac(key: Buffer, frame: Buffer, subject: string): Buffer {
+function mac(key: KeyObject, frame: Buffer, subject: string): Buffer {
   return createHmac('sha256', key)
     .update(`${subject}\0`)
     .update(frame.subarray(0, MAC_AT))

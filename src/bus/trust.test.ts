@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { plainFrame } from './frames.ts';
+import { hintMessage } from './frames.ts';
 import { KeyRing } from './key-ring.ts';
 import { ReplayWindow } from './replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './signer.ts';
@@ -30,7 +30,7 @@ test('keys follow from the secret and from what they are for, and do not show it
 const KNOWN_ID = '9b225883';
 
 function signed(signer: Signer, subject: string, text: string): Buffer {
-  const frame = plainFrame(7, Buffer.from(text));
+  const frame = hintMessage(Buffer.from(text));
   signer.sign(frame, subject);
   return frame;
 }

@@ -4,6 +4,8 @@
  */
 export interface Wire {
   readonly status: WireStatus;
+  /** As `status` says, for whoever asks often. */
+  readonly connected: boolean;
   /** The longest payload it takes. */
   readonly maxPayload: number;
   /** Never blocks and never throws; dropped while there is no connection. */

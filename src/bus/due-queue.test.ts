@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { Deadline } from './deadline.ts';
+import { DueQueue } from './due-queue.ts';
+
+test('each falls due in its own time, on one timer, and what was taken out does not', async () => {
+  const clock = new FakeClock();
+  const due: string[] = [];
+  const queue = new DueQueue<string>(clock, 100, (item) => due.push(item));
+  queue.add('a');
+  await clock.advance(40);
+  queue.add('b');
+  queue.add('c');
+  assert.equal(clock.pending, 1);
+  await clock.advance(59);
+  assert.deepEqual(due, []);
+  await clock.advance(1);
+  assert.deepEqual(due, ['a']);
+  queue.delete('b');
+  queue.delete('unknown');
+  await clock.advance(39);
+  assert.deepEqual(due, ['a']);
+  await clock.advance(1);
+  assert.deepEqual(due, ['a', 'c']);
+  assert.equal(clock.pending, 0);
+  queue.add('d');
+  await clock.advance(100);
+  assert.deepEqual(due, ['a', 'c', 'd']);
+});
+
+test('what comes from what fell due is not lost', async () => {
+  const clock = new FakeClock();
+  const due: number[] = [];
+  const queue = new DueQueue<number>(clock, 100, (item) => {
+    due.push(item);
+    if (item < 3) queue.add(item + 1);
+  });
+  queue.add(1);
+  await clock.advance(300);
+  assert.deepEqual(due, [1, 2, 3]);
+});
+
+test('a deadline is met to the millisecond, and has a timer only in its last second', async () => {
+  const clock = new FakeClock();
+  let expired = 0;
+  const deadline = new Deadline(clock, 3_300, { expired: () => expired++ });
+  for (let second = 0; second < 3; second++) {
+    assert.equal(clock.pending, second < 3 ? 0 : 1);
+    await clock.advance(1_000);
+    deadline.tick();
+  }
+  deadline.tick();
+  assert.equal(clock.pending, 1);
+  await clock.advance(299);
+  assert.equal(expired, 0);
+  await clock.advance(1);
+  assert.equal(expired, 1);
+  const short = new Deadline(clock, 500, { expired: () => expired++ });
+  assert.equal(clock.pending, 1);
+  short.stop();
+  const late = new Deadline(clock, 2_000, { expired: () => expired++ });
+  clock.skip(60_000);
+  late.tick();
+  await clock.advance(0);
+  assert.equal(expired, 2);
+});

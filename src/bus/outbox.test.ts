@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FRAME, plainFrame, readEntries } from './frames.ts';
+import { Outbox } from './outbox.ts';
+import { SIGNATURE_BYTES } from './signer.ts';
+
+const CALL = '00112233445566aa';
+const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
+const frame = (text: string): Buffer => plainFrame(FRAME.cancel, Buffer.from(text));
+
+interface Sent {
+  readonly peer: string;
+  readonly begins: number | null;
+  readonly entries: string[];
+}
+
+function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: Sent[] } {
+  const sent: Sent[] = [];
+  const box = new Outbox({
+    maxPayload: () => maxPayload,
+    send(peer, message, begins) {
+      const entries: string[] = [];
+      const read = readEntries(message.subarray(SIGNATURE_BYTES), (end, call, bytes) =>
+        entries.push(`${end} ${call} ${bytes.toString('latin1', 1)}`),
+      );
+      assert.ok(read);
+      sent.push({ peer, begins, entries });
+    },
+  });
+  return { box, sent };
+}
+
+test('what goes to a peer in one turn is one message, in order; a message in which a call begins has its number', async () => {
+  const { box, sent } = outbox();
+  box.add('a', 'caller', CALL, frame('one'));
+  const number = box.add('b', 'serving', CALL, frame('two'));
+  assert.equal(box.add('b', 'new', CALL, frame('three')), number);
+  assert.equal(sent.length, 0);
+  await turn();
+  assert.deepEqual(sent, [
+    { peer: 'a', begins: null, entries: [`caller ${CALL} one`] },
+    { peer: 'b', begins: number, entries: [`serving ${CALL} two`, `new ${CALL} three`] },
+  ]);
+  assert.notEqual(box.add('b', 'new', CALL, frame('four')), number);
+  await turn();
+  assert.equal(sent.length, 3);
+});
+
+test('no message is longer than may be, what is long leaves at once, behind what was there before', () => {
+  const { box, sent } = outbox();
+  const long = 'x'.repeat(70_000);
+  const half = 'y'.repeat(40_000);
+  for (const text of ['first', half, half, long, 'last']) box.add('a', 'caller', CALL, frame(text));
+  assert.deepEqual(
+    sent.map(({ entries }) => entries.map((entry) => entry.length - CALL.length - 8)),
+    [[5, 40_000], [40_000], [70_000]],
+  );
+  box.flush();
+  assert.deepEqual(sent[3]!.entries, [`caller ${CALL} last`]);
+  const narrow = outbox(200);
+  for (let at = 0; at < 4; at++) narrow.box.add('a', 'caller', CALL, frame('z'.repeat(50)));
+  narrow.box.flush();
+  assert.deepEqual(
+    narrow.sent.map(({ entries }) => entries.length),
+    [2, 2],
+  );
+});
+
+test('what waits when the connection is lost is lost with it', async () => {
+  const { box, sent } = outbox();
+  box.add('a', 'new', CALL, frame('lost'));
+  box.clear();
+  await turn();
+  assert.equal(sent.length, 0);
+});
+
+test('messages that are cut otherwise than they say are not read to their end', () => {
+  const message = Buffer.concat([entry('one'), entry('two')]);
+  const read = (bytes: Buffer): [boolean, number] => {
+    let count = 0;
+    return [readEntries(bytes, () => count++), count];
+  };
+  assert.deepEqual(read(message), [true, 2]);
+  for (let at = 1; at < message.length; at++) {
+    const [whole, count] = read(message.subarray(0, at));
+    assert.ok(whole ? at === message.length / 2 : count < 2, `cut at ${at}`);
+  }
+  const elsewhere = Buffer.from(message);
+  elsewhere[4] = 9;
+  assert.deepEqual(read(elsewhere), [false, 0]);
+});
+
+function entry(text: string): Buffer {
+  const messages: Buffer[] = [];
+  const box = new Outbox({
+    maxPayload: () => 1_000,
+    send: (_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)),
+  });
+  box.add('a', 'caller', CALL, frame(text));
+  box.flush();
+  return Buffer.from(messages[0]!);
+}
