@@ -15,6 +15,9 @@ export interface LineSink {
   overflowEnd(head: Buffer, tail: Buffer): void;
 }
 
+/** Lines of one chunk after which is asked whether it is enough for now. */
+const LINES_PER_LOOK = 16;
+
 const EDGE_BYTES = 1024;
 const LF = 0x0a;
 const CR = 0x0d;
@@ -39,16 +42,21 @@ export class LineSplitter {
     this.#sink = sink;
   }
 
-  /** The chunk is the splitter's from now on: what belongs to no line is freed at once. */
-  push(chunk: Buffer): void {
-    let at = 0;
-    while (!this.#stopped) {
+  /**
+   * The chunk is the splitter's from now on: what belongs to no line is freed at once. Where `full` says that it is enough
+   * for now, returns the place to go on from with the same chunk, which is below its length then.
+   */
+  push(chunk: Buffer, from = 0, full: () => boolean = never): number {
+    let at = from;
+    for (let lines = 1; !this.#stopped; lines++) {
       const newline = chunk.indexOf(LF, at);
       if (newline < 0) break;
       this.#finish(chunk, at, newline);
       at = newline + 1;
+      if (lines % LINES_PER_LOOK === 0 && at < chunk.length && full()) return at;
     }
     if (!this.#stopped && at < chunk.length) this.#continue(chunk.subarray(at));
+    return chunk.length;
   }
 
   /** Nothing is told any more, also not of the chunk under way. */
@@ -104,6 +112,10 @@ export class LineSplitter {
     this.#sink.overflow(head);
     if (!this.#stopped) this.#sink.skipped(held);
   }
+}
+
+function never(): boolean {
+  return false;
 }
 
 /** A copy of the last KiB of `before` followed by `part`. */

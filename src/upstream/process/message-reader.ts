@@ -67,8 +67,9 @@ export class MessageReader {
     return this.#skippedLines;
   }
 
-  push(chunk: Buffer): void {
-    this.#lines.push(chunk);
+  /** As `LineSplitter.push`. */
+  push(chunk: Buffer, from?: number, full?: () => boolean): number {
+    return this.#lines.push(chunk, from, full);
   }
 
   /** Nothing is told any more. */

@@ -12,6 +12,7 @@ import type { ContainerHost } from '../docker/container-host.ts';
 import { Frames } from '../docker/frames.ts';
 import { startFailure } from '../process/command.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
+import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { LADDER_TIMES, type LadderTimes } from '../process/stop-ladder.ts';
 import { LineTransport } from './line-transport.ts';
 import type { ClosedReason, CloseReason } from './transport.ts';
@@ -75,9 +76,18 @@ export class DockerTransport extends LineTransport {
       stderr: (chunk) => this.channel.errors(chunk),
       broken: () => this.fail('has streams that are none of a container engine'),
     });
-    stream.on('data', tty ? (chunk: Buffer) => this.channel.output(chunk) : (chunk: Buffer) => frames.push(chunk));
+    const take: Take = tty
+      ? (chunk, at, full) => this.channel.output(chunk, at, full)
+      : (chunk) => {
+          frames.push(chunk);
+          return chunk.length;
+        };
+    const reading = new SlicedReading(stream, take, () => this.#deps.clock.now());
     stream.on('error', () => {});
-    stream.once('close', () => void this.#ended());
+    stream.once('close', () => {
+      reading.flush();
+      void this.#ended();
+    });
     // The engine ends our side's reading when the container is gone; nobody else does.
     stream.once('end', () => stream.destroy());
   }

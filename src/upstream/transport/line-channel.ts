@@ -67,8 +67,9 @@ export class LineChannel {
     if (preamble !== null) this.#queue.push([preamble], 0);
   }
 
-  output(chunk: Buffer): void {
-    this.#reader.push(chunk);
+  /** As `LineSplitter.push`. */
+  output(chunk: Buffer, from?: number, full?: () => boolean): number {
+    return this.#reader.push(chunk, from, full);
   }
 
   errors(chunk: Buffer): void {

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
+import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
 import { LADDER_TIMES, type LadderTimes, StopLadder } from '../process/stop-ladder.ts';
@@ -98,7 +99,9 @@ export class StdioTransport extends LineTransport {
     const ladder = new StopLadder(child.pid, () => child.stdin.end(), this.#times.ladder);
     this.#ladder = ladder;
     this.channel.begin(child.stdin, preamble);
-    child.stdout.on('data', (chunk: Buffer) => this.channel.output(chunk));
+    const { clock = systemClock } = this.#deps;
+    const take: Take = (chunk, at, full) => this.channel.output(chunk, at, full);
+    const output = new SlicedReading(child.stdout, take, () => clock.now());
     child.stderr.on('data', (chunk: Buffer) => this.channel.errors(chunk));
     child.stdout.on('error', () => {});
     child.stderr.on('error', () => {});
@@ -108,6 +111,7 @@ export class StdioTransport extends LineTransport {
         if (this.state === 'open') this.state = 'dying';
         clearTimeout(this.#brokenInput);
         void this.#drained(child).then(() => {
+          output.flush();
           this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
           this.#end({ kind: 'exited', code, signal });
           for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();

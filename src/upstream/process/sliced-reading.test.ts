@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { LineSplitter } from './line-splitter.ts';
+import { SlicedReading } from './sliced-reading.ts';
+
+/** A stream of lines read in slices; each line takes so long. */
+function bench(lineMs: number): {
+  readonly stream: PassThrough;
+  readonly lines: string[];
+  readonly reading: SlicedReading;
+} {
+  const stream = new PassThrough({ highWaterMark: 1 << 20 });
+  const lines: string[] = [];
+  let now = 0;
+  const splitter = new LineSplitter(1 << 20, {
+    line: (bytes) => {
+      now += lineMs;
+      lines.push(bytes.toString());
+    },
+    blank: () => {},
+    overflow: () => {},
+    skipped: () => {},
+    overflowEnd: () => {},
+  });
+  const reading = new SlicedReading(
+    stream,
+    (chunk, at, full) => splitter.push(chunk, at, full),
+    () => now,
+  );
+  return { stream, lines, reading };
+}
+
+const flood = (count: number): string => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`).join('');
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test('goal:G12 fault:F12 a flood of messages in one chunk is taken in slices: others have their turns, and the order stays', async () => {
+  const { stream, lines } = bench(0.5);
+  stream.write(flood(3_000));
+  let most = 0;
+  for (let before = 0; lines.length < 3_000; before = lines.length) {
+    await turn();
+    most = Math.max(most, lines.length - before);
+  }
+  // 16 lines between two looks at the clock, of 0.5 ms each; a slice is 5 ms. Two slices may meet in what is one turn here.
+  assert.ok(most <= 2 * 16, `${most} lines in one turn`);
+  assert.deepEqual(
+    lines,
+    flood(3_000)
+      .split('\n')
+      .filter((line) => line !== ''),
+  );
+});
+
+test('goal:G12 while a slice is over, chunks wait in the stream', async () => {
+  const { stream, lines } = bench(5);
+  stream.write(flood(2_000));
+  await turn();
+  assert.ok(stream.isPaused());
+  assert.ok(lines.length < 2_000);
+  for (let i = 0; i < 10; i++) stream.write(flood(2_000));
+  for (let i = 0; i < 5; i++) await turn();
+  assert.ok(stream.readableLength > 0);
+});
+
+test('fault:F04 what was read when the stream ends is taken before the end is told', async () => {
+  const { stream, lines, reading } = bench(5);
+  stream.write(flood(2_000));
+  await turn();
+  stream.write('{"last":true}\n');
+  reading.flush();
+  assert.equal(lines.length, 2_001);
+  assert.equal(lines.at(-1), '{"last":true}');
+});
+
+test('messages that come one by one are taken as they come', async () => {
+  const { stream, lines } = bench(60);
+  for (let i = 0; i < 5; i++) {
+    stream.write(`${i}\n`);
+    await turn();
+    assert.equal(lines.length, i + 1);
+    assert.ok(!stream.isPaused());
+  }
+});
+
+test('however it is sliced, the lines are those of the whole', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.integer({ min: 1, max: 4_000 }), { minLength: 1, maxLength: 6 }),
+      fc.integer({ min: 0, max: 3 }),
+      async (counts, lineMs) => {
+        const { stream, lines } = bench(lineMs);
+        for (const count of counts) stream.write(flood(count));
+        const whole = counts.reduce((sum, count) => sum + count, 0);
+        while (lines.length < whole) await turn();
+        assert.deepEqual(`${lines.join('\n')}\n`, counts.map(flood).join(''));
+      },
+    ),
+    { numRuns: 20 },
+  );
+});

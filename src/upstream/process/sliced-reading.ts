@@ -1,0 +1,65 @@
+import type { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers';
+
+/** A smaller chunk holds so few messages that it is taken as it comes; after it the system has nothing more at once. */
+const LARGE_BYTES = 16 * 1024;
+/** What a flood may keep everything else waiting in one turn of the event loop. */
+const SLICE_MS = 5;
+
+/** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
+export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
+
+/**
+ * Reads a stream in slices. The system hands over two megabytes of a flood in one turn of the event loop, which may be
+ * tens of thousands of messages; what was not taken within the slice waits for the next turn, and the stream with it.
+ */
+export class SlicedReading {
+  readonly #stream: Readable;
+  readonly #take: Take;
+  readonly #now: () => number;
+  readonly #isFull = () => !this.#ended && this.#since !== null && this.#now() - this.#since >= SLICE_MS;
+  /** When the slice of this turn began; null while there is none. */
+  #since: number | null = null;
+  #ended = false;
+  #held: { readonly chunk: Buffer; readonly at: number } | null = null;
+
+  constructor(stream: Readable, take: Take, now: () => number) {
+    this.#stream = stream;
+    this.#take = take;
+    this.#now = now;
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#since === null && chunk.length >= LARGE_BYTES) this.#begin();
+      this.#go(chunk, 0);
+    });
+  }
+
+  /** Takes what is left of what was read, at once: the stream has ended, or nobody waits for it any longer. */
+  flush(): void {
+    this.#ended = true;
+    const held = this.#held;
+    this.#held = null;
+    if (held !== null) this.#go(held.chunk, held.at);
+    // What is read is told as if it had come.
+    while (this.#stream.read() !== null);
+  }
+
+  #begin(): void {
+    this.#since = this.#now();
+    setImmediate(() => {
+      this.#since = null;
+      const held = this.#held;
+      if (held === null) return;
+      this.#held = null;
+      this.#begin();
+      this.#go(held.chunk, held.at);
+      if (this.#held === null) this.#stream.resume();
+    });
+  }
+
+  #go(chunk: Buffer, from: number): void {
+    const at = this.#isFull() ? from : this.#take(chunk, from, this.#isFull);
+    if (at >= chunk.length) return;
+    this.#held = { chunk, at };
+    this.#stream.pause();
+  }
+}
