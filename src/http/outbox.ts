@@ -24,7 +24,9 @@ export function writeWhole(socket: Socket, head: string, parts: readonly Buffer[
 export function writePiece(socket: Socket, head: string, parts: readonly Buffer[], partsBytes: number): void {
   const total = head.length + partsBytes;
   if (total <= OUTBOX_BYTES) {
-    socket.write(gathered(Buffer.allocUnsafe(total), head, parts));
+    // What follows on something that waits will wait too: without the common memory that others' pieces come from.
+    const own = socket.writableLength > 0 ? Buffer.allocUnsafeSlow(total) : Buffer.allocUnsafe(total);
+    socket.write(gathered(own, head, parts));
     return;
   }
   socket.cork();

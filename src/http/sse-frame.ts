@@ -4,12 +4,14 @@ const DATA = Buffer.from('data: ');
 const NEXT_LINE = Buffer.from('\ndata: ');
 const END = Buffer.from('\n\n');
 /** Up to this size a frame is put together in one buffer: one copy costs less than a long list of pieces. */
-const COPY_BYTES = 16 * 1024;
+export const COPY_BYTES = 16 * 1024;
 
 /** One SSE event on the wire, in pieces. Large pieces are views of what was given, not copies. */
 export interface SseFrame {
   readonly parts: readonly Buffer[];
   readonly length: number;
+  /** Its bytes are in the streams' own memory, see `StreamMemory`. */
+  readonly inBlocks?: boolean;
 }
 
 /**

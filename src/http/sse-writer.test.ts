@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
+import { FakeClock } from '../../test/support/fake-clock.ts';
 import { until } from '../../test/support/http-client.ts';
 import { LANES, listenerRig } from '../../test/support/http-listener.ts';
 import type { SseWriter } from './sse-writer.ts';
@@ -194,21 +195,51 @@ for (const [lane, lines] of Object.entries(LANES)) {
       assert.doesNotMatch(text, /id: n0\n/);
     });
 
+    test('goal:G16 what waits for a client is in memory of the streams, which is given back however it ends', async (t) => {
+      const { open, wheel } = await rig(t, { tickMs: 20, stallMs: 60_000 });
+      const note = (i: number): Buffer[] => [Buffer.alloc(60_000, 97 + (i % 26))];
+      const clients = [await open(false), await open(false), await open(false)];
+      for (const { writer } of clients) {
+        for (let i = 0; i < 200; i++) writer.event(`${i}`, note(i), i % 2 === 0);
+      }
+      const [late, leaving, cut] = clients as [Client, Client, Client];
+      assert.ok(wheel.memory.takenBytes > MIB, `${wheel.memory.takenBytes}`);
+      leaving.socket.destroy();
+      cut.writer.cut();
+      const chunks: Buffer[] = [];
+      late.socket.on('data', (chunk) => chunks.push(chunk));
+      late.writer.end();
+      await until(() => chunks.at(-1)?.toString('latin1').endsWith('0\r\n\r\n') === true);
+      const events = [...dechunk(Buffer.concat(chunks).toString('latin1')).matchAll(/^id: (\d+)\ndata: (.*)$/gm)];
+      assert.ok(events.length >= 100 && events.length < 200);
+      assert.ok(events.every(([, id, data]) => data === String.fromCharCode(97 + (Number(id) % 26)).repeat(60_000)));
+      await until(() => wheel.open === 0 && wheel.memory.takenBytes === 0);
+      // A stream that goes on does not keep what its client has read.
+      const reading = await open();
+      reading.writer.event('0', note(0));
+      await until(() => reading.events().length > 60_000 && wheel.memory.takenBytes === 0);
+    });
+
     test('a slow but steady reader is not cut', async (t) => {
-      const { open } = await rig(t, { tickMs: 20, stallMs: 200 });
+      const clock = new FakeClock();
+      const { open } = await rig(t, { clock, tickMs: 20, stallMs: 200 });
       const client = await open(false);
       let closed = 0;
       client.writer.onClose = () => closed++;
       client.writer.event('1', [Buffer.alloc(16 * MIB, 'x')]);
       let received = 0;
-      const timer = setInterval(() => {
-        const chunk = client.socket.read() as Buffer | null;
-        received += chunk?.length ?? 0;
-      }, 2);
-      t.after(() => clearInterval(timer));
       client.socket.pause();
-      await until(() => received > 10 * MIB || closed > 0);
+      while (received < 10 * MIB) {
+        const before = client.writer.pendingBytes;
+        await until(() => {
+          received += (client.socket.read() as Buffer | null)?.length ?? 0;
+          return client.writer.pendingBytes < before;
+        });
+        await clock.advance(180);
+      }
       assert.equal(closed, 0);
+      await clock.advance(220);
+      assert.equal(closed, 1, 'one that stops is');
     });
 
     test('above the limit of all streams together the longest blocked are cut', async (t) => {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Passage } from './passage.ts';
-import { commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
+import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
 
 const HEADERS = [
@@ -21,7 +21,7 @@ const KEPT_OF_LIMIT = 7 / 8;
 const KEEP_ALIVE = commentFrame('keep-alive');
 
 interface Held {
-  readonly frame: SseFrame;
+  frame: SseFrame;
   readonly droppable: boolean;
   /** A first part of it has been written; nothing may come in between. */
   readonly begun: boolean;
@@ -49,6 +49,8 @@ export class SseWriter implements WheelStream {
   #heldBytes = 0;
   /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
   #stuckBytes = 0;
+  /** Blocks that the kernel may still read from. */
+  #lent: Buffer[] | null = null;
   #dropped = 0;
   #lastWrite = 0;
   #ending = false;
@@ -159,7 +161,45 @@ export class SseWriter implements WheelStream {
 
   #write(frame: SseFrame): void {
     this.#lastWrite = this.#wheel.tick;
-    this.#passage.write(frame.parts);
+    this.takeBack();
+    const { parts, inBlocks } = this.#inOwnMemory(frame);
+    this.#passage.write(parts);
+    if (inBlocks === true) this.#lend(parts);
+  }
+
+  /** The kernel reads from these blocks until it has everything. */
+  #lend(blocks: readonly Buffer[]): void {
+    this.#lent = this.#lent === null ? [...blocks] : [...this.#lent, ...blocks];
+    this.takeBack();
+    if (this.#closed) this.#leaveLent();
+    else if (this.#lent !== null) this.#wheel.lending(this, true);
+  }
+
+  /** Called by the wheel, where no `drain` comes because little waits. */
+  takeBack(): void {
+    if (this.#lent === null || this.#socket.destroyed) return;
+    if (this.#socket.writableLength > 0 || this.#passage.pendingBytes > 0) return;
+    this.#wheel.memory.giveBack(this.#lent);
+    this.#lent = null;
+    this.#wheel.lending(this, false);
+  }
+
+  /** What the kernel may still read from is given back when the connection is closed. */
+  #leaveLent(): void {
+    this.takeBack();
+    const lent = this.#lent;
+    this.#lent = null;
+    if (lent === null) return;
+    const { memory } = this.#wheel;
+    if (this.#socket.closed) memory.giveBack(lent);
+    else this.#socket.once('close', () => memory.giveBack(lent));
+  }
+
+  /** What may wait for the client: not for longer than it does may it keep alive what it came in. */
+  #inOwnMemory(frame: SseFrame): SseFrame {
+    // TLS keeps what it is given in its own way; and of more than a slice the rest is held back as it came anyway.
+    const copies = frame.length > COPY_BYTES && frame.length < SLICE_BYTES && !('encrypted' in this.#socket);
+    return copies && frame.inBlocks !== true ? this.#wheel.memory.copy(frame) : frame;
   }
 
   #hold(held: Held): void {
@@ -168,9 +208,9 @@ export class SseWriter implements WheelStream {
     if (this.#full) this.#wheel.blocked(this);
     this.#count(held.frame.length);
     const most = Math.min(this.#maxHeldBytes, this.#wheel.shareBytes);
-    if (this.#heldBytes <= most || this.#queue === null) return;
     // A little more than must be: the queue is not gone through anew for each of many small ones.
-    this.#dropOldest(this.#heldBytes - most * KEPT_OF_LIMIT);
+    if (this.#heldBytes > most && this.#queue !== null) this.#dropOldest(this.#heldBytes - most * KEPT_OF_LIMIT);
+    if (this.#queue?.at(-1) === held) held.frame = this.#inOwnMemory(held.frame);
   }
 
   #dropOldest(bytes: number): void {
@@ -180,12 +220,18 @@ export class SseWriter implements WheelStream {
       if (excess > 0 && held.droppable) {
         excess -= held.frame.length;
         this.#count(-held.frame.length);
+        this.#forget(held.frame);
         this.#dropped += 1;
       } else {
         kept.push(held);
       }
     }
     this.#queue = kept;
+  }
+
+  /** Never written, and never will be. */
+  #forget({ parts, inBlocks }: SseFrame): void {
+    if (inBlocks === true) this.#wheel.memory.giveBack(parts);
   }
 
   #count(delta: number): void {
@@ -240,6 +286,7 @@ export class SseWriter implements WheelStream {
     if (this.#closed) return;
     this.#wheel.flowing(this);
     this.#unstuck();
+    this.takeBack();
     const waiting = this.#queue !== null;
     if (waiting) this.#pump();
     if (waiting && this.#queue === null && !this.closed) this.onDrain?.();
@@ -261,7 +308,9 @@ export class SseWriter implements WheelStream {
     this.#closed = true;
     if (this.#heldBytes > 0) this.#count(-this.#heldBytes);
     this.#unstuck();
+    for (const { frame } of this.#queue ?? []) this.#forget(frame);
     this.#queue = null;
+    this.#leaveLent();
     this.#wheel.remove(this);
     this.#socket.removeListener('drain', onSocketDrain);
     if ((this.#socket as Carrier)[WRITER] === this) (this.#socket as Carrier)[WRITER] = undefined;

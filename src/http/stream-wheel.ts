@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../model/clock.ts';
+import { StreamMemory } from './stream-memory.ts';
 
 /** An open event stream, as the wheel sees it. */
 export interface WheelStream {
@@ -6,6 +7,8 @@ export interface WheelStream {
   keepAlive(tick: number): void;
   /** Ends the connection at once. */
   cut(): void;
+  /** Gives back memory that the kernel has taken everything from. */
+  takeBack(): void;
 }
 
 export interface StreamWheelOptions {
@@ -31,6 +34,8 @@ const MIN_SHARE_BYTES = 16 * 1024;
  * common limit of what is held back for slow readers. It turns only while there are streams.
  */
 export class StreamWheel {
+  /** Where what the streams hold back lies. */
+  readonly memory = new StreamMemory();
   readonly #clock: Clock;
   readonly #tickMs: number;
   readonly #slots: Set<WheelStream>[];
@@ -38,6 +43,8 @@ export class StreamWheel {
   readonly #maxHeldBytes: number;
   /** Stream to the tick of its last progress, longest blocked first. */
   readonly #blocked = new Map<WheelStream, number>();
+  /** Streams that wait for that, and need not be told by the socket. */
+  readonly #lending = new Set<WheelStream>();
   readonly #slotOf = new Map<WheelStream, number>();
   #tick = 0;
   #next = 0;
@@ -89,6 +96,7 @@ export class StreamWheel {
     this.#slotOf.delete(stream);
     this.#slots[slot]!.delete(stream);
     this.#blocked.delete(stream);
+    this.#lending.delete(stream);
     if (this.#slotOf.size > 0) return;
     this.#stop?.();
     this.#stop = null;
@@ -102,6 +110,12 @@ export class StreamWheel {
   /** The client took something. */
   flowing(stream: WheelStream): void {
     this.#blocked.delete(stream);
+  }
+
+  /** Is asked to take back its memory at every turn, or no longer. */
+  lending(stream: WheelStream, lends: boolean): void {
+    if (lends) this.#lending.add(stream);
+    else this.#lending.delete(stream);
   }
 
   /** Bytes held back by a stream grew or shrank. May cut streams, also the one that calls. */
@@ -119,6 +133,7 @@ export class StreamWheel {
   #turn(): void {
     this.#stop = this.#clock.after(this.#tickMs, () => this.#turn());
     this.#tick += 1;
+    for (const stream of this.#lending) stream.takeBack();
     for (const stream of this.#slots[this.#tick % this.#slots.length]!) stream.keepAlive(this.#tick);
     for (const [stream, since] of this.#blocked) {
       if (this.#tick - since >= this.#stallTicks) stream.cut();

@@ -1,12 +1,15 @@
 import type { StatementSync } from 'node:sqlite';
 import type { Clock } from '../model/clock.ts';
 import type { EventLog, LoggedEvent } from '../model/ports.ts';
+import { EventMemory, type Kept } from './event-memory.ts';
 import { eventSum } from './row-sum.ts';
 import type { LaterWrite, StateFile } from './state-file.ts';
 
 const MAX_STREAM_BYTES = 1024 * 1024;
 /** Over all sessions: streams are short-lived and many, so a bound for each is none for all (G16). */
 const MAX_BYTES = 16 * 1024 * 1024;
+/** The same for events without content, or nearly so. */
+const MAX_EVENTS = 64 * 1024;
 const MAX_AGE_MS = 5 * 60_000;
 const SWEEP_MS = 60_000;
 
@@ -21,35 +24,59 @@ interface Stream {
  * One logged message, in its stream and in the list of all entries by age; and the write of it that waits for the
  * disk. One that falls out before its turn lets go of its message and is never written.
  */
-class Entry implements LaterWrite {
+class Entry implements LaterWrite, Kept {
   readonly seq: number;
   readonly at: number;
   readonly stream: Stream;
+  readonly #memory: EventMemory;
   readonly #insert: StatementSync;
-  message: Buffer | null;
+  segment: Kept['segment'] = null;
+  slot = 0;
+  start = 0;
+  bytes = 0;
+  dropped = false;
   written: boolean;
   older: Entry | null = null;
   newer: Entry | null = null;
 
-  constructor(stream: Stream, seq: number, at: number, message: Buffer, insert: StatementSync, written: boolean) {
+  constructor(
+    stream: Stream,
+    seq: number,
+    at: number,
+    message: Buffer,
+    memory: EventMemory,
+    insert: StatementSync,
+    written: boolean,
+  ) {
     this.stream = stream;
     this.seq = seq;
     this.at = at;
-    this.message = message;
+    this.#memory = memory;
     this.#insert = insert;
     this.written = written;
+    memory.put(this, message);
   }
 
-  get bytes(): number {
-    return this.message?.length ?? 0;
+  get message(): Buffer {
+    return this.#memory.view(this);
+  }
+
+  /** It may go on waiting for the disk: nothing must be kept alive by it. */
+  drop(): void {
+    this.dropped = true;
+    this.#memory.release(this);
+    this.bytes = 0;
+    this.older = null;
+    this.newer = null;
   }
 
   run(): void {
-    if (this.message === null || this.written) return;
+    if (this.dropped || this.written) return;
     this.written = true;
     const { sessionId, name } = this.stream;
-    const sum = eventSum(sessionId, this.seq, name, this.at, this.message);
-    this.#insert.run(sessionId, this.seq, name, this.at, this.message, sum);
+    const { message } = this;
+    const sum = eventSum(sessionId, this.seq, name, this.at, message);
+    this.#insert.run(sessionId, this.seq, name, this.at, message, sum);
   }
 }
 
@@ -63,6 +90,7 @@ export class SqliteEventLog implements EventLog {
   readonly #state: StateFile;
   readonly #clock: Clock;
   readonly #maxBytes: number;
+  readonly #memory: EventMemory;
   readonly #sessions = new Map<string, Map<string, Stream>>();
   readonly #insert: StatementSync;
   readonly #trim: StatementSync;
@@ -70,6 +98,7 @@ export class SqliteEventLog implements EventLog {
   #oldest: Entry | null = null;
   #newest: Entry | null = null;
   #bytes = 0;
+  #events = 0;
   #seq: number;
   #cancelSweep: () => void;
 
@@ -77,6 +106,7 @@ export class SqliteEventLog implements EventLog {
     this.#state = state;
     this.#clock = clock;
     this.#maxBytes = maxBytes;
+    this.#memory = new EventMemory(maxBytes);
     this.#insert = state.prepare(
       'INSERT OR REPLACE INTO events (session, seq, stream, at, message, sum) VALUES (?, ?, ?, ?, ?, ?)',
     );
@@ -96,7 +126,7 @@ export class SqliteEventLog implements EventLog {
     const seq = ++this.#seq;
     const at = this.#clock.wall();
     const stream = this.#stream(sessionId, streamName);
-    this.#state.later(this.#add(stream, seq, at, alone(message), false));
+    this.#state.later(this.#add(stream, seq, at, message, false));
     this.#shorten(stream);
     this.#bound();
     return `${streamName}~${seq.toString(36)}`;
@@ -114,7 +144,7 @@ export class SqliteEventLog implements EventLog {
     if (stream === undefined || !stream.entries.some((entry) => entry.seq === seq)) return null;
     const events = stream.entries
       .filter((entry) => entry.seq > seq)
-      .map((entry) => ({ eventId: `${name}~${entry.seq.toString(36)}`, message: entry.message! }));
+      .map((entry) => ({ eventId: `${name}~${entry.seq.toString(36)}`, message: Buffer.from(entry.message) }));
     return { stream: name, events };
   }
 
@@ -146,16 +176,17 @@ export class SqliteEventLog implements EventLog {
       at: number;
       message: Uint8Array;
     }[];
-    for (const row of rows) {
-      this.#add(streamIn(streams, sessionId, row.stream), row.seq, row.at, Buffer.from(row.message), true);
+    for (const { stream, seq, at, message } of rows) {
+      const { buffer, byteOffset, byteLength } = message;
+      this.#add(streamIn(streams, sessionId, stream), seq, at, Buffer.from(buffer, byteOffset, byteLength), true);
+      this.#bound();
     }
-    this.#bound();
     return streams;
   }
 
   /** In a stream entries come in the order of their ids, so its oldest is also the first of it in the list of all. */
   #add(stream: Stream, seq: number, at: number, message: Buffer, written: boolean): Entry {
-    const entry = new Entry(stream, seq, at, message, this.#insert, written);
+    const entry = new Entry(stream, seq, at, message, this.#memory, this.#insert, written);
     entry.older = this.#newest;
     if (this.#newest === null) this.#oldest = entry;
     else this.#newest.newer = entry;
@@ -163,6 +194,7 @@ export class SqliteEventLog implements EventLog {
     stream.entries.push(entry);
     stream.bytes += message.length;
     this.#bytes += message.length;
+    this.#events++;
     return entry;
   }
 
@@ -177,11 +209,9 @@ export class SqliteEventLog implements EventLog {
       else older.newer = newer;
       if (newer === null) this.#newest = older;
       else newer.older = older;
-      // It may go on waiting for the disk: nothing must be kept alive by it.
-      entry.message = null;
-      entry.older = null;
-      entry.newer = null;
+      entry.drop();
     }
+    this.#events -= dropped.length;
     return dropped;
   }
 
@@ -201,7 +231,9 @@ export class SqliteEventLog implements EventLog {
 
   /** Keeps all streams together below the bound, at whoever's cost it is. */
   #bound(): void {
-    while (this.#bytes > this.#maxBytes && this.#oldest !== null) this.#trimmed(this.#oldest.stream, 1);
+    while ((this.#bytes > this.#maxBytes || this.#events > MAX_EVENTS) && this.#oldest !== null) {
+      this.#trimmed(this.#oldest.stream, 1);
+    }
   }
 
   #trimmed(stream: Stream, count: number): void {
@@ -223,6 +255,7 @@ export class SqliteEventLog implements EventLog {
       }
       if (streams.size === 0) this.#sessions.delete(sessionId);
     }
+    this.#memory.trim();
     this.#cancelSweep = this.#clock.after(SWEEP_MS, () => this.#sweep());
   }
 }
@@ -234,12 +267,4 @@ function streamIn(streams: Map<string, Stream>, sessionId: string, name: string)
     streams.set(name, stream);
   }
   return stream;
-}
-
-/** A message may be a small view of a large chunk, which would be kept with it: what is counted is what is held. */
-function alone(message: Buffer): Buffer {
-  if (message.buffer.byteLength <= 2 * message.length) return message;
-  const copy = Buffer.allocUnsafeSlow(message.length);
-  message.copy(copy);
-  return copy;
 }

@@ -1,0 +1,129 @@
+const SEGMENT_BYTES = 1024 * 1024;
+/** Longer messages have memory of their own, so that segments are well filled and always have room once put together. */
+const LARGE_BYTES = SEGMENT_BYTES / 8;
+const NOTHING = Buffer.alloc(0);
+
+/** A message in the memory: where it is, which changes when others make room. */
+export interface Kept {
+  segment: Segment | null;
+  slot: number;
+  start: number;
+  bytes: number;
+}
+
+/** A stretch of memory that messages are put into one after the other. */
+class Segment {
+  readonly memory: Buffer;
+  /** Made for one message. */
+  readonly single: boolean;
+  /** In the order of their bytes; null for one that was let go of. */
+  readonly kept: (Kept | null)[] = [];
+  used = 0;
+  live = 0;
+
+  constructor(bytes: number, single: boolean) {
+    this.single = single;
+    this.memory = Buffer.allocUnsafeSlow(bytes);
+  }
+
+  add(kept: Kept, message: Buffer): void {
+    kept.segment = this;
+    kept.slot = this.kept.push(kept) - 1;
+    kept.start = this.used;
+    kept.bytes = message.copy(this.memory, this.used);
+    this.used += kept.bytes;
+    this.live += kept.bytes;
+  }
+
+  /** Moves what is left together. */
+  compact(): void {
+    let used = 0;
+    let count = 0;
+    for (const kept of this.kept) {
+      if (kept === null) continue;
+      this.memory.copyWithin(used, kept.start, kept.start + kept.bytes);
+      kept.start = used;
+      kept.slot = count;
+      used += kept.bytes;
+      this.kept[count++] = kept;
+    }
+    this.kept.length = count;
+    this.used = used;
+  }
+
+  /** Gives the memory back now. Left to the collector, it would be there until it walks the whole heap. */
+  free(): void {
+    (this.memory.buffer as ArrayBuffer).transfer(0);
+  }
+}
+
+/**
+ * Memory for the messages of the event log. They are kept for minutes while others pass by in milliseconds: kept as they
+ * came, each would outlive a few collections of young memory and then stay, dropped or not, until the whole heap is gone
+ * through, which at 100 MiB/s is a hundred of them (F16). So they are copied to where nothing is left to the collector.
+ *
+ * Holds half as much again as `maxBytes`, which whoever puts messages in keeps below.
+ */
+export class EventMemory {
+  readonly #maxSegments: number;
+  readonly #segments: Segment[] = [];
+  readonly #free: Segment[] = [];
+  #current: Segment | null = null;
+
+  constructor(maxBytes: number) {
+    this.#maxSegments = 2 + Math.ceil((1.5 * maxBytes) / SEGMENT_BYTES);
+  }
+
+  put(kept: Kept, message: Buffer): void {
+    if (message.length === 0) return;
+    if (message.length > LARGE_BYTES) new Segment(message.length, true).add(kept, message);
+    else this.#withRoom(message.length).add(kept, message);
+  }
+
+  /** A view; what is there changes with the next message that is put in. */
+  view({ segment, start, bytes }: Kept): Buffer {
+    return segment === null ? NOTHING : segment.memory.subarray(start, start + bytes);
+  }
+
+  release(kept: Kept): void {
+    const { segment } = kept;
+    if (segment === null) return;
+    kept.segment = null;
+    segment.kept[kept.slot] = null;
+    segment.live -= kept.bytes;
+    if (segment.live > 0) return;
+    segment.used = 0;
+    segment.kept.length = 0;
+    if (segment.single) segment.free();
+    else if (segment !== this.#current) this.#free.push(segment);
+  }
+
+  /** Gives back what was not needed lately. */
+  trim(): void {
+    for (const segment of this.#free.splice(0)) {
+      this.#segments.splice(this.#segments.indexOf(segment), 1);
+      segment.free();
+    }
+  }
+
+  #withRoom(bytes: number): Segment {
+    const current = this.#current;
+    if (current !== null && current.used + bytes <= SEGMENT_BYTES) return current;
+    if (current !== null && current.live === 0) this.#free.push(current);
+    this.#current = this.#free.pop() ?? this.#another();
+    return this.#current;
+  }
+
+  #another(): Segment {
+    if (this.#segments.length >= this.#maxSegments) {
+      const emptiest = this.#segments.reduce((least, segment) => (segment.live < least.live ? segment : least));
+      if (emptiest.live + LARGE_BYTES <= SEGMENT_BYTES) {
+        emptiest.compact();
+        return emptiest;
+      }
+    }
+    const segment = new Segment(SEGMENT_BYTES, false);
+    this.#segments.push(segment);
+    return segment;
+  }
+}
