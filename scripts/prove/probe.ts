@@ -4,11 +4,13 @@
  */
 import { readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 export interface Probed {
   readonly heapBytes: number;
+  /** Of that, what V8 made of the program: bytecode, machine code and what belongs to it. */
+  readonly codeBytes: number;
   /** Buffers and the like, beside the heap. */
   readonly externalBytes: number;
   readonly rssBytes: number;
@@ -42,6 +44,15 @@ const looking = setInterval(() => {
   forget();
 }, 1).unref();
 
+/** What is trusted is bytecode, and what machine code needs beside it. */
+function codeBytes(): number {
+  let bytes = 0;
+  for (const { space_name, space_used_size } of getHeapSpaceStatistics()) {
+    if (/code|trusted/.test(space_name)) bytes += space_used_size;
+  }
+  return bytes;
+}
+
 process.on('SIGUSR2', () => {
   if (file === undefined) return;
   const ms = (percent: number): number => delays.percentile(percent) / 1e6;
@@ -59,6 +70,7 @@ process.on('SIGUSR2', () => {
   const probed: Probed = {
     ...measured,
     heapBytes: process.memoryUsage().heapUsed,
+    codeBytes: codeBytes(),
     externalBytes: process.memoryUsage().external,
     rssBytes: process.memoryUsage.rss(),
     timers: process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length,
