@@ -64,6 +64,18 @@ function contractOn(name: string, program: string): void {
         assert.ok(revision !== null);
         assert.notEqual(bucket.incarnation, before);
         assert.equal(await bucket.get('kept'), null);
+        // Whoever had it open and did not notice finds out by opening it again.
+        const other = await node(own);
+        try {
+          const opened = await other.state.bucket('leases', { ttlMs: 60_000 });
+          await manager.streams.delete('KV_leases');
+          await bucket.create('newer', Buffer.from('1'));
+          assert.equal(await opened.get('kept'), null);
+          const again = await other.state.bucket('leases', { ttlMs: 60_000 });
+          assert.equal(again.incarnation, bucket.incarnation);
+        } finally {
+          await other.wire.close();
+        }
       } finally {
         await wire.close();
         await own[Symbol.asyncDispose]();

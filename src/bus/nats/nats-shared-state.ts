@@ -19,20 +19,15 @@ const DUPLICATES_MS = 120_000;
  */
 export class NatsSharedState implements SharedState, StreamMaker {
   readonly deps: NatsStateDeps;
-  readonly #buckets = new Map<string, Promise<NatsBucket>>();
   #reach: Reach | null = null;
 
   constructor(deps: NatsStateDeps) {
     this.deps = deps;
   }
 
+  /** Asked of the server every time: another node may have made it anew since. */
   bucket(name: string, options: BucketOptions): Promise<Bucket> {
-    const known = this.#buckets.get(name);
-    if (known !== undefined) return known;
-    const opened = NatsBucket.open(this, name, options);
-    this.#buckets.set(name, opened);
-    opened.catch(() => this.#buckets.delete(name));
-    return opened;
+    return NatsBucket.open(this, name, options);
   }
 
   /** Rejects with GatewayError NOT_SENT when nothing can be asked. */
