@@ -10,6 +10,7 @@ import type { Principal } from '../model/principal.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
 import { cacheHints } from '../protocol/cache-hints.ts';
+import { field, stringValue } from '../protocol/fields.ts';
 import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
@@ -17,7 +18,7 @@ import type { Drift } from './drift/drift.ts';
 import type { HelloView } from './hello-view.ts';
 import type { LogLevels } from './log-levels.ts';
 import { ownAnswer } from './own-results.ts';
-import { namedParam } from './params.ts';
+import { type NamedParam, namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
 import { blocked, refuseUnapproved } from './policy/withheld.ts';
@@ -61,7 +62,9 @@ export class ServerEndpoint {
       case 'tools/call':
         return this.#callTool(exchange, server);
       case 'prompts/get':
-        return this.#getPrompt(exchange, server);
+        return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name'));
+      case 'completion/complete':
+        return this.#complete(exchange, server);
       case 'resources/read':
         return this.#read(exchange, name);
       case 'resources/subscribe':
@@ -100,7 +103,17 @@ export class ServerEndpoint {
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
 
-  async #getPrompt(exchange: Exchange, server: Server): Promise<Outcome> {
+  /** Completions for a prompt are as much the server's words as the prompt is. */
+  #complete(exchange: Exchange, server: Server): Promise<Outcome> {
+    const { bytes, bodyStart, bodyEnd } = exchange.request;
+    const ref = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'ref');
+    const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
+    if (type !== 'ref/prompt') return this.#deps.upstreams.call(server.name, exchange.request, exchange);
+    return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name', 'ref'));
+  }
+
+  /** `prompt`: which one it is about. */
+  async #ofPrompt(exchange: Exchange, server: Server, prompt: NamedParam | GatewayError): Promise<Outcome> {
     const { upstreams, servers } = this.#deps;
     const { name } = server;
     let known = upstreams.knownCatalog(name, exchange.client);
@@ -108,7 +121,7 @@ export class ServerEndpoint {
       known = await upstreams.catalog(name, exchange.client, server.timeoutMs);
       if (known === null) return failure(servers.unavailable(name));
     }
-    const refused = this.#refused(name, known, 'prompts', exchange.request);
+    const refused = this.#refused(name, known, 'prompts', prompt);
     return refused === null ? upstreams.call(name, exchange.request, exchange) : failure(refused);
   }
 
@@ -117,10 +130,9 @@ export class ServerEndpoint {
     server: string,
     known: ServerCatalog | null,
     list: 'tools' | 'prompts',
-    request: Message,
+    name: NamedParam | GatewayError,
   ): GatewayError | null {
-    if (known !== null) return known.withheld === undefined ? null : refuseNamed(known, list, request);
-    const name = namedParam(request, 'name');
+    if (known !== null) return known.withheld === undefined ? null : refuseNamed(known, list, name);
     if (name instanceof GatewayError || this.#deps.drift?.guards.isBlocked(server, list, name.value) !== true) {
       return null;
     }
@@ -150,8 +162,10 @@ export class ServerEndpoint {
     const refused = filtersAny(server.tools) ? refuseTool(server, exchange) : null;
     if (refused !== null) return Promise.resolve(failure(refused));
     const known = upstreams.knownCatalog(server.name, client);
-    const withheld = this.#refused(server.name, known, 'tools', request);
-    if (withheld !== null) return Promise.resolve(failure(withheld));
+    if (known === null || known.withheld !== undefined) {
+      const withheld = this.#refused(server.name, known, 'tools', namedParam(request, 'name'));
+      if (withheld !== null) return Promise.resolve(failure(withheld));
+    }
     if (known !== null) {
       const plain = request.era === 'stateful' && known.hello.era === 'stateful' && !offersTasks(known);
       return plain ? upstreams.call(server.name, request, exchange) : this.#callKnown(exchange, server.name, known);
@@ -172,7 +186,7 @@ export class ServerEndpoint {
       if (this.#isGuarded(server)) return failure(this.#deps.servers.unavailable(server.name));
       return upstreams.call(server.name, exchange.request, exchange);
     }
-    const withheld = refuseNamed(catalog, 'tools', exchange.request);
+    const withheld = refuseNamed(catalog, 'tools', namedParam(exchange.request, 'name'));
     if (withheld !== null) return failure(withheld);
     return this.#callKnown(exchange, server.name, catalog);
   }
@@ -197,7 +211,7 @@ export class ServerEndpoint {
     const now = await upstreams.catalog(server, exchange.client, servers.get(server)?.timeoutMs ?? 0);
     if (now === null || listIsStale(now, 'tools', clock.wall())) return failure(fault);
     // The present declaration may be one that nobody approved.
-    const withheld = this.#refused(server, now, 'tools', exchange.request);
+    const withheld = this.#refused(server, now, 'tools', namedParam(exchange.request, 'name'));
     if (withheld !== null) return failure(withheld);
     return this.#callKnown(exchange, server, now);
   }
@@ -258,8 +272,11 @@ function viewOf(catalog: ServerCatalog, wall: number, principal: Principal): Hel
   };
 }
 
-function refuseNamed(known: ServerCatalog, list: 'tools' | 'prompts', request: Message): GatewayError | null {
-  const name = namedParam(request, 'name');
+function refuseNamed(
+  known: ServerCatalog,
+  list: 'tools' | 'prompts',
+  name: NamedParam | GatewayError,
+): GatewayError | null {
   return name instanceof GatewayError ? name : refuseUnapproved(known, list, name.value);
 }
 

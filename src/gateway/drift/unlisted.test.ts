@@ -35,6 +35,27 @@ test('check:G4 warn: what the operator blocked is refused also while the server 
   assert.equal(refusedWith(await bench.outcome('tools/call', { name: 'b' })), 'answer');
 });
 
+test('check:G4 a completion for a prompt that is kept back reaches nobody, on either endpoint; others go to the server', async () => {
+  const bench = await DriftBench.of({ s: 'hold' });
+  const completing = (name: string, where: 'own' | 'all') => {
+    const params = { ref: { type: 'ref/prompt', name }, argument: { name: 'x', value: 'y' } };
+    return bench.outcome('completion/complete', params, where);
+  };
+  const early = completing('p', 'own');
+  await bench.bench.clock.advance(60_000);
+  assert.equal(refusedWith(await early), 'NOT_SENT');
+  await bench.offer('s', { prompts: ['{"name":"p"}'] });
+  await bench.offer('s', { prompts: ['{"name":"p"}', '{"name":"q"}'] });
+  assert.equal(refusedWith(await completing('q', 'own')), 'QUARANTINED');
+  assert.equal(refusedWith(await completing('s__q', 'all')), 'QUARANTINED');
+  await bench.drift.block('s', [{ list: 'prompts', key: 'p' }], 'op');
+  assert.equal(refusedWith(await completing('p', 'own')), 'QUARANTINED');
+  assert.equal(bench.bench.upstreams.calls.length, 0);
+  await bench.approve('q', 'prompts');
+  assert.equal(refusedWith(await completing('q', 'own')), 'answer');
+  assert.equal(bench.bench.upstreams.calls.length, 1);
+});
+
 test('check:G4 warn: what the operator blocked is refused also to a kind of client for which nothing was listed', async () => {
   const bench = await DriftBench.of({ s: 'warn' });
   await bench.offer('s', { tools: [tool('a')] });
