@@ -29,10 +29,14 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   if (folder !== null && !folder.held) {
     return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
   }
+  let connection: ClusterConnection | null = null;
   try {
-    return { ok: true, app: new App(await buildRooms(options, loaded, folder, await clusterOf(options, state))) };
+    connection = await clusterOf(options, state);
+    return { ok: true, app: new App(await buildRooms(options, loaded, folder, connection)) };
   } catch (error) {
     folder?.release();
+    // An open connection would keep a process that says why it does not start.
+    await connection?.close();
     const problem = truthProblem(error, options, state);
     if (problem === null) throw error;
     return { ok: false, problem };

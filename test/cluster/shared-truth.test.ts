@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callable, onCluster } from '../support/cluster-facts.ts';
-import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, NodeProcess, until } from '../support/cluster-processes.ts';
+import { freePort } from '../support/free-port.ts';
 import { PostgresServer } from '../support/postgres-server.ts';
 import { RunTimeClient } from '../support/run-time-client.ts';
 import { WireClient } from '../support/wire-client.ts';
@@ -64,4 +65,15 @@ test('a cluster without a store refuses what would be lost, says what to do, and
     const temporary = await operator.add('counter', counterServer(), '?ttlMs=600000');
     assert.equal(temporary.status, 201, temporary.text);
     await callable(a, 'counter');
+  }));
+
+test('a node whose database is away says so and ends, though it is connected to the bus', () =>
+  cluster(async (nodes) => {
+    const cluster = { store: `postgresql://trunkline@127.0.0.1:${await freePort()}/none` };
+    const { nats } = nodes;
+    await assert.rejects(NodeProcess.start('a', {}, { cluster }, { nats: nats.url }), (error: Error) => {
+      assert.match(error.message, /see that the database can be reached/);
+      assert.match(String(error.cause), /exited with 1/);
+      return true;
+    });
   }));
