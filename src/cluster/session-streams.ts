@@ -97,9 +97,9 @@ export class SessionStreams {
     for (const entry of this.#entries.values()) this.#silence(entry, false);
   }
 
-  /** The lease is ours again; what of it is still ours was looked after. */
+  /** The lease is about to count again; what it covers was looked after. */
   regained(): void {
-    for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
+    this.#deps.clock.after(0, () => this.#tryAll());
   }
 
   /** A node is gone: what it listened to is listened to here once its lease is over. */
@@ -153,6 +153,8 @@ export class SessionStreams {
       const owner = await claims.claim(entry.server, entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
+        // Whoever listens now hears what follows on that.
+        entry.after = null;
         entry.gap = true;
         entry.member.silence();
         if (!there(owner.peer)) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
@@ -193,6 +195,10 @@ export class SessionStreams {
 
   #level(): void {
     this.#stop = this.#deps.clock.after(LEVEL_MS, () => this.#level());
+    this.#tryAll();
+  }
+
+  #tryAll(): void {
     for (const entry of this.#entries.values()) if (!entry.listening) void this.#try(entry);
   }
 

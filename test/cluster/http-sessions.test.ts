@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type CountingOptions, CountingSessions } from '../fixtures/http/counting-sessions.ts';
 import { callable, onCluster } from '../support/cluster-facts.ts';
-import { ClusterProcesses, type NodeProcess } from '../support/cluster-processes.ts';
+import { ClusterProcesses, type NodeProcess, until } from '../support/cluster-processes.ts';
+import type { EventReader, Json } from '../support/raw-http.ts';
 import { WireClient } from '../support/wire-client.ts';
 
 const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
@@ -27,6 +28,28 @@ function at(node: NodeProcess, { sessionId }: WireClient): WireClient {
   client.sessionId = sessionId;
   return client;
 }
+
+/** What comes on a stream, as it comes. */
+function heard(stream: EventReader): Json[] {
+  const messages: Json[] = [];
+  const read = async (): Promise<void> => {
+    for (let message = await stream.message(); message !== null; message = await stream.message())
+      messages.push(message);
+  };
+  void read().catch(() => {});
+  return messages;
+}
+
+const logged = (messages: readonly Json[]): Json[] =>
+  messages.filter(({ method }) => method === 'notifications/message').map(({ params }) => params);
+/** What the server said. */
+const spoken = (messages: readonly Json[]): string[] =>
+  logged(messages)
+    .filter(({ logger }) => logger !== 'trunkline')
+    .map(({ data }) => data);
+/** How often the client was told that state is lost. */
+const losses = (messages: readonly Json[]): number =>
+  logged(messages).filter(({ data }) => /is lost/.test(data)).length;
 
 test('S0.18 check:C9 each request of a session goes to another node, and the HTTP server sees one session, initialised once', (t) =>
   cluster(async (nodes) => {
@@ -62,4 +85,91 @@ test('fault:F30 check:C6 check:C9 S0.19 kill -9 of the node that a session used:
     assert.equal(await there.callText('who'), before);
     assert.equal(web.initializes, initializes);
     assert.equal(web.sessions.get(before)!.deleted, 0);
+  }));
+
+test('S0.20 check:C7 fault:F22 first calls, and calls after the server forgot its sessions, at all nodes at once: one session for all', (t) =>
+  cluster(async (nodes) => {
+    const web = await server(t, { initializeMs: 100 });
+    const all = await three(nodes, web);
+    const client = await WireClient.open(all[0]!.serverUrl('web'));
+    const together = async (): Promise<number[]> => {
+      const calls = Array.from({ length: 12 }, (_, i) => at(all[i % 3]!, client).callText('count'));
+      return (await Promise.all(calls)).map(Number).sort((a, b) => a - b);
+    };
+    const twelve = Array.from({ length: 12 }, (_, i) => i + 1);
+    assert.deepEqual(await together(), twelve);
+    assert.equal(web.used.length, 1);
+    const stream = await at(all[1]!, client).listen();
+    const said = heard(stream);
+    web.forgetSessions();
+    assert.deepEqual(await together(), twelve);
+    assert.equal(web.used.length, 2);
+    await until(() => losses(said) > 0, 'the client to be told');
+    assert.equal(await at(all[2]!, client).callText('count'), '13');
+    assert.equal(losses(said), 1);
+    stream.drop();
+  }));
+
+test('check:C9 a session that ends at any node is ended at its HTTP server, once, also when the node that used it has died', (t) =>
+  cluster(async (nodes) => {
+    const web = await server(t);
+    const [a, b, c] = (await three(nodes, web)) as [NodeProcess, NodeProcess, NodeProcess];
+    const end = async (node: NodeProcess, { sessionId }: WireClient): Promise<void> => {
+      const ended = await fetch(node.serverUrl('web'), { method: 'DELETE', headers: { 'mcp-session-id': sessionId! } });
+      assert.ok(ended.ok, String(ended.status));
+    };
+    const used = await WireClient.open(a.serverUrl('web'));
+    for (const node of [a, b, c]) await at(node, used).callText('count');
+    await end(c, used);
+    await until(() => web.used[0]!.deleted > 0, 'it to be ended');
+    const left = await WireClient.open(a.serverUrl('web'));
+    await left.callText('count');
+    a.kill('SIGKILL');
+    await a.exited;
+    await end(b, left);
+    await until(() => web.used[1]!.deleted > 0, 'what nobody has a connection for to be ended');
+    assert.deepEqual(
+      web.used.map(({ deleted }) => deleted),
+      [1, 1],
+    );
+    assert.equal(web.unknown, 0);
+  }));
+
+test('check:C9 fault:F30 one node listens to a session of an HTTP server, whichever node the client listens at; another does when it drains or dies', (t) =>
+  cluster(async (nodes) => {
+    const web = await server(t, { replays: true });
+    const [a, b, c] = (await three(nodes, web)) as [NodeProcess, NodeProcess, NodeProcess];
+    const client = await WireClient.open(a.serverUrl('web'));
+    for (const node of [a, b, c]) await at(node, client).callText('count');
+    const [session] = web.used;
+    const stranger = await WireClient.open(c.serverUrl('web'));
+    await stranger.callText('count');
+    const there = await at(c, client).listen();
+    const said = heard(there);
+    const strange = heard(await stranger.listen());
+    await until(() => session!.listening === 1, 'somebody to listen');
+    const words: string[] = [];
+    const say = async (node: NodeProcess, text: string): Promise<void> => {
+      words.push(text);
+      await at(node, client).call('say', { text });
+      await until(() => spoken(said).includes(text), text);
+    };
+    await say(b, 'one');
+    await say(a, 'two');
+    // The one who listens leaves in good order: what is said meanwhile is said to the next one.
+    const listened = session!.listened;
+    a.kill('SIGTERM');
+    await say(b, 'three');
+    await say(b, 'four');
+    await a.exited;
+    await until(() => session!.listening === 1 && session!.listened > listened, 'another one to listen');
+    await say(c, 'five');
+    b.kill('SIGKILL');
+    await b.exited;
+    await until(() => session!.listening === 1, 'the last one to listen');
+    await say(c, 'six');
+    assert.deepEqual(spoken(said), words);
+    assert.deepEqual(spoken(strange), []);
+    assert.equal(session!.id, web.used[0]!.id);
+    there.drop();
   }));

@@ -83,6 +83,11 @@ export class ScriptedTransport implements Transport {
   state: 'new' | 'open' | 'ended' | 'closed' = 'new';
   closedWith: CloseReason | null = null;
   facts: NegotiatedFacts | null = null;
+  /** Whether it listens to the server's own stream, and where it was told to begin. */
+  listening = false;
+  readonly listened: { readonly after: string | null; readonly gap: boolean }[] = [];
+  /** The last event heard on that. */
+  lastEventId: string | null = null;
   readonly seen: Seen[] = [];
   readonly lines: string[] = [];
   readonly headers: (readonly string[] | null)[] = [];
@@ -126,6 +131,17 @@ export class ScriptedTransport implements Transport {
 
   negotiated(facts: NegotiatedFacts): void {
     this.facts = facts;
+    this.listening ||= facts.era === 'stateful' && facts.silent !== true;
+  }
+
+  listen(after: string | null, gap: boolean): void {
+    this.listening = true;
+    this.listened.push({ after, gap });
+  }
+
+  silence(): string | null {
+    this.listening = false;
+    return this.lastEventId;
   }
 
   stderrTail(): string {
@@ -134,6 +150,7 @@ export class ScriptedTransport implements Transport {
 
   async close(how: CloseReason): Promise<void> {
     this.closedWith ??= how;
+    this.listening = false;
     if (this.state === 'open') this.#loseAll('UNKNOWN');
     this.state = 'closed';
   }
@@ -167,6 +184,7 @@ export class ScriptedTransport implements Transport {
   ): void {
     if (this.state !== 'open') return;
     this.#loseAll(outcome);
+    this.listening = false;
     this.state = 'ended';
     this.#receiver?.closed(reason);
   }

@@ -229,11 +229,14 @@ export interface BenchOptions {
   readonly pool?: PoolSettings;
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
   readonly reachable?: UpstreamSetDeps['reachable'];
+  /** Those of a cluster, whose clock this is then as well. */
+  readonly sharedSessions?: UpstreamSetDeps['sharedSessions'];
+  readonly clock?: FakeClock;
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
 export class UpstreamBench {
-  readonly clock = new FakeClock();
+  readonly clock: FakeClock;
   readonly events = new RecordedEvents();
   readonly metrics = new Metrics();
   readonly remembered: Remembered;
@@ -241,6 +244,7 @@ export class UpstreamBench {
   readonly set: UpstreamSet;
 
   constructor(options: BenchOptions = {}) {
+    this.clock = options.clock ?? new FakeClock();
     this.remembered = options.remembered ?? new Remembered();
     this.set = new UpstreamSet({
       clock: this.clock,
@@ -251,6 +255,7 @@ export class UpstreamBench {
       knownCatalogs: this.remembered.catalogs,
       eraVerdicts: this.remembered.verdicts,
       upstreamSessions: this.remembered.sessions,
+      sharedSessions: options.sharedSessions,
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,

@@ -280,6 +280,54 @@ describe('the GET stream', LIMIT, () => {
     assert.deepEqual(bench.receiver.losses, []);
   });
 
+  test('check:C9 is opened when the transport is told to listen, where another one was; what it heard last is handed on', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const bench = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await server.stage.until(() => server.listening);
+    server.push({ jsonrpc: '2.0', method: 'n/1' });
+    await bench.receiver.until(() => bench.receiver.messages.length === 2);
+    const after = bench.transport.silence!();
+    assert.ok(after !== null);
+    await eventually(() => !server.listening);
+    server.push({ jsonrpc: '2.0', method: 'while-away' });
+    const gets = server.stage.of('GET').length;
+    const other = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => other.transport.close('interrupt'));
+    const resumeSessionId = bench.receiver.sessionIds[0]!;
+    other.transport.negotiated({ era: 'stateful', revision: '2025-11-25', resumeSessionId, silent: true });
+    assert.equal(other.transport.silence!(), null);
+    other.transport.listen!(after, false);
+    await other.receiver.until(() => other.receiver.messages.length === 1);
+    assert.equal(JSON.parse(other.receiver.messages[0]!.bytes.toString()).method, 'while-away');
+    assert.equal(server.stage.of('GET').length, gets + 1);
+    assert.equal(other.receiver.misses, 0);
+    assert.equal(bench.receiver.messages.length, 2);
+    // Where nobody knows what was heard last, something may have been missed.
+    other.transport.silence!();
+    await eventually(() => !server.listening);
+    other.transport.listen!(null, true);
+    await eventually(() => other.receiver.misses === 1);
+  });
+
+  test('that the server believes to be open elsewhere is asked for again', async (t) => {
+    const server = await StatefulServer.start();
+    t.after(() => server.stop());
+    const handle = server.handle.bind(server);
+    let refused = 0;
+    server.handle = (request) => {
+      if (request.method === 'GET' && refused++ < 2) request.res.writeHead(409).end();
+      else handle(request);
+    };
+    const bench = await openBench('http', server.url, { limits: QUICK });
+    t.after(() => bench.transport.close('interrupt'));
+    await initialize(bench, 1);
+    await server.stage.until(() => server.listening);
+    assert.equal(refused, 3);
+  });
+
   test('that ends at once, every time, is asked for at a decent pace', async (t) => {
     const server = await StatefulServer.start();
     t.after(() => server.stop());
