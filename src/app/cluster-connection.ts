@@ -1,4 +1,5 @@
 import type { Bus } from '../bus/bus.ts';
+import type { SharedLog } from '../bus/shared-log.ts';
 import type { SharedState } from '../bus/shared-state.ts';
 import type { Wire } from '../bus/wire.ts';
 
@@ -6,6 +7,8 @@ import type { Wire } from '../bus/wire.ts';
 export interface ClusterConnection {
   readonly bus: Bus;
   readonly state: SharedState;
+  /** Absent where nodes share none: then what clients were told ends with the node that told them. */
+  readonly log?: SharedLog;
   /** The operator's name for this node. */
   readonly node: string;
   /** Default: fence. */

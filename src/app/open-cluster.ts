@@ -1,8 +1,10 @@
 import { hostname } from 'node:os';
 import { KeyRing } from '../bus/key-ring.ts';
 import { loadNats } from '../bus/nats/load-nats.ts';
+import { NatsSharedLog } from '../bus/nats/nats-shared-log.ts';
 import { NatsSharedState } from '../bus/nats/nats-shared-state.ts';
 import { NatsWire } from '../bus/nats/nats-wire.ts';
+import { SealedLog } from '../bus/sealed-log.ts';
 import { SignedBus } from '../bus/signed-bus.ts';
 import type { WireChange } from '../bus/wire.ts';
 import { systemClock } from '../model/clock.ts';
@@ -32,15 +34,22 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
   if (wire.status.state !== 'connected') {
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
   }
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  const stored = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const log = new SealedLog(stored, keys, bus.peer);
   return {
     bus,
-    state: new NatsSharedState({ wire, core, jetStream, clock: systemClock }),
+    state,
+    log,
     node,
     key: key!,
     previousKeys,
     onBusLoss: settings.onBusLoss,
     wire,
-    close: () => bus.close(),
+    close() {
+      log.close();
+      return bus.close();
+    },
   };
 }
 

@@ -42,10 +42,11 @@ export function sharedSessions({ state }: ClusterConnection, deps: SharedSession
 }
 
 /** What the clients' side tells the other nodes of. */
-export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming' | 'others'> {
+export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming' | 'others' | 'copies'> {
   return {
     elsewhere: (sessionId, message) => cluster.forward(sessionId, message),
     streaming: (sessionId) => cluster.streams.opened(sessionId),
     others: cluster.clients,
+    ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),
   };
 }

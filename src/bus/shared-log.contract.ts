@@ -22,7 +22,7 @@ export function sharedLogContract(harness: LogHarness): void {
         const bench = await harness.start();
         try {
           const [a, b] = bench.nodes;
-          await eventually(async () => (await b.read('ready')).position > 0 || (a.append('ready', text('')), false));
+          await eventually(async () => a.append('ready', text('')) && (await b.read('ready')).position > 0);
           await run(a, b, `g${randomBytes(4).toString('hex')}.${randomBytes(8).toString('hex')}1`);
         } finally {
           await bench.dispose();

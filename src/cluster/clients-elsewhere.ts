@@ -1,12 +1,19 @@
 import type { Bus } from '../bus/bus.ts';
+import type { SharedLog } from '../bus/shared-log.ts';
+import type { Clock } from '../model/clock.ts';
 import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
+import type { LeftStream, Resumed } from '../model/stream-copies.ts';
 import { packFrame, unpackFrame } from './frame.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+import { LeftStreams } from './left-streams.ts';
+import { NodeEnds } from './node-ends.ts';
 import type { Nodes } from './nodes.ts';
 import { ResumedStreams } from './resumed-streams.ts';
 import { ReturnedCalls } from './returned-calls.ts';
+import { CopiesOfStreams } from './stream-copies.ts';
 
 /** The clients' side of this node, for what clients of other nodes come back to. */
 export interface OwnClients {
@@ -20,6 +27,15 @@ export interface OwnClients {
 export interface OwnBooks {
   /** The session gave a resource up, by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void;
+}
+
+export interface ClientsElsewhereDeps {
+  readonly bus: Bus;
+  readonly nodes: () => Nodes;
+  readonly leases: LazyBucket;
+  readonly clock: Clock;
+  /** What is said on streams is written down there; without it, it ends with its node. */
+  readonly log?: SharedLog | undefined;
 }
 
 interface GivenUp {
@@ -37,18 +53,25 @@ export class ClientsElsewhere {
   readonly #nodes: () => Nodes;
   readonly #calls: ReturnedCalls;
   readonly #streams: ResumedStreams;
+  readonly #left: LeftStreams | null;
+  /** Of the streams of this node; undefined where nodes share no log. */
+  readonly copies: CopiesOfStreams | undefined;
   readonly #books: { close(): void };
   #own: OwnClients | null = null;
   #ownBooks: OwnBooks | null = null;
 
-  constructor(bus: Bus, nodes: () => Nodes) {
+  constructor({ bus, nodes, leases, clock, log }: ClientsElsewhereDeps) {
     this.self = bus.peer;
     this.#bus = bus;
     this.#nodes = nodes;
+    this.#left = log === undefined ? null : new LeftStreams(log);
+    this.copies = log === undefined ? undefined : new CopiesOfStreams({ log, clock });
+    const ends = new NodeEnds({ nodes, leases, clock });
     this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
     this.#streams = new ResumedStreams({
       bus,
       others: () => [...nodes().others()].map(({ peer }) => peer),
+      gone: (peer, kind, waitMs) => ends.over(peer, kind === 'g', waitMs),
       resume: async (...stream) => (await this.#own?.resumeFor(...stream)) ?? false,
     });
     this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
@@ -78,12 +101,29 @@ export class ClientsElsewhere {
     return this.#calls.run(peer, exchange, endpoint);
   }
 
-  resume(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+  isElsewhere(eventId: string): boolean {
+    return this.#streams.isElsewhere(eventId);
+  }
+
+  resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
     return this.#streams.resume(sessionId, afterId, open);
+  }
+
+  resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    return this.#streams.resumeAnywhere(sessionId, afterId, open);
+  }
+
+  async left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null> {
+    return (await this.#left?.after(sessionId, principal, afterId)) ?? null;
+  }
+
+  async takeOver(left: LeftStream, asEventId: string): Promise<boolean> {
+    return (await this.#left?.takeOver(left, asEventId).catch(() => false)) ?? false;
   }
 
   /** Takes nothing new of other nodes. */
   close(): void {
+    this.copies?.flush();
     this.#calls.close();
     this.#streams.close();
     this.#books.close();

@@ -1,4 +1,5 @@
 import type { Bus } from '../bus/bus.ts';
+import type { SharedLog } from '../bus/shared-log.ts';
 import type { SharedState } from '../bus/shared-state.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
@@ -19,6 +20,8 @@ export interface LocalUpstreams extends Upstreams {
 export interface ClusterDeps {
   readonly bus: Bus;
   readonly state: SharedState;
+  /** Where what is said on clients' streams outlives the node; without it, it does not. */
+  readonly log?: SharedLog;
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;

@@ -138,7 +138,7 @@ export class Cluster {
       messages: () => this.#messages,
       others: () => [...this.#nodes.others()].map(({ peer }) => peer),
     });
-    this.clients = new ClientsElsewhere(bus, () => this.#nodes);
+    this.clients = new ClientsElsewhere({ bus, nodes: () => this.#nodes, leases, clock, log: deps.log });
     const relayed = new RelayedEvents({
       here: deps.events,
       users: this.#users,

@@ -1,5 +1,6 @@
 import type { Bus, BusServing } from '../bus/bus.ts';
 import type { EventSink } from '../model/event-sink.ts';
+import type { Resumed } from '../model/stream-copies.ts';
 import { packFrame, unpackFrame } from './frame.ts';
 import { SinkElsewhere, type StreamTold } from './sink-elsewhere.ts';
 
@@ -12,16 +13,20 @@ export interface ResumedStreamsDeps {
   readonly bus: Bus;
   /** The other nodes there are now. */
   readonly others: () => Iterable<string>;
+  /** Whether this node certainly says nothing more on streams of this kind; waits so long for that. Never rejects. */
+  readonly gone: (peer: string, kind: string, waitMs: number) => Promise<boolean>;
   /** A stream of this node; false where it has none such. */
   readonly resume: (sessionId: string, afterId: string, open: () => EventSink) => Promise<boolean>;
 }
 
 /** A stream may live as long as its session. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
+/** A node that was heard of a moment ago, and cannot be reached, is gone after this time, or will not be. */
+const GONE_MS = 5_000;
 /** More than this many at once are refused. */
 const MAX_STREAMS = 10_000;
 /** A stream's name: its kind, a digest of its session, the node, a number. */
-const NODE_IN_NAME = /^[a-z][0-9a-f]+\.([0-9a-f]{16})/;
+const NODE_IN_NAME = /^([a-z])[0-9a-f]+\.([0-9a-f]{16})/;
 
 /**
  * A stream stays at the node where it began, with its log and whatever still feeds it. A client that comes back for it at
@@ -37,13 +42,29 @@ export class ResumedStreams {
     this.#serving = deps.bus.serve(subject(deps.bus.peer), serve, { concurrency: MAX_STREAMS });
   }
 
-  /** False where no node has the event. `open` is called at most once. Never rejects. */
-  async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
-    const others = [...this.#deps.others()];
-    const named = NODE_IN_NAME.exec(afterId)?.[1];
-    // A node that was restarted has another name, and its log still.
-    const asked = named !== undefined && others.includes(named) ? [named] : others;
-    for (const peer of asked) if (await this.#ask(peer, { sessionId, afterId }, open)) return true;
+  isElsewhere(eventId: string): boolean {
+    const named = NODE_IN_NAME.exec(eventId)?.[2];
+    return named !== undefined && named !== this.#deps.bus.peer;
+  }
+
+  /** By way of the node that the event names. `open` is called at most once. Never rejects. */
+  async resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed> {
+    const { others, gone } = this.#deps;
+    const [, kind, named] = NODE_IN_NAME.exec(afterId) ?? [];
+    if (kind === undefined || named === undefined) return 'none';
+    for (const peer of others()) {
+      if (peer !== named || (await gone(peer, kind, 0))) continue;
+      const asked = await this.#ask(peer, { sessionId, afterId }, open);
+      if (asked !== 'unreached') return asked;
+    }
+    return (await gone(named, kind, GONE_MS)) ? 'gone' : 'none';
+  }
+
+  /** By way of any node: one that was restarted has another name, and its log still. */
+  async resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
+    for (const peer of [...this.#deps.others()]) {
+      if ((await this.#ask(peer, { sessionId, afterId }, open)) === 'served') return true;
+    }
     return false;
   }
 
@@ -53,7 +74,7 @@ export class ResumedStreams {
   }
 
   /** Resolves as soon as it is known whether the node has it. */
-  #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<boolean> {
+  #ask(peer: string, header: ResumeHeader, open: () => EventSink): Promise<'served' | 'none' | 'unreached'> {
     return new Promise((resolve) => {
       let sink: EventSink | null = null;
       const call = this.#deps.bus.call(subject(peer), packFrame(header), {
@@ -64,7 +85,7 @@ export class ResumedStreams {
           if (sink === null) {
             sink = open();
             sink.onClose = () => call.cancel('the client has gone');
-            resolve(true);
+            resolve('served');
           }
           if (told.kind === 'retry') sink.retry(told.ms);
           if (told.kind !== 'event' || sink.event(told.id, pieces, told.droppable) || sink.closed) return;
@@ -72,9 +93,9 @@ export class ResumedStreams {
           call.pause();
         },
       });
-      void call.outcome.then(() => {
+      void call.outcome.then(({ kind }) => {
         sink?.end();
-        resolve(sink !== null);
+        resolve(kind === 'result' ? 'none' : 'unreached');
       });
     });
   }

@@ -11,6 +11,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
 import { mayUse, type Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
+import type { StreamCopies } from '../model/stream-copies.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { AgeQueue } from './age-queue.ts';
 import type { ClientExchange } from './client-exchange.ts';
@@ -55,6 +56,8 @@ export interface DownstreamDeps {
   readonly streaming?: (sessionId: string) => void;
   /** The other nodes, where there are some. */
   readonly others?: OtherNodes;
+  /** Where they find what was said on the streams of this one. */
+  readonly copies?: StreamCopies;
   /** The same sessions at other nodes, where there are some. */
   readonly elsewhere?: SessionRelay;
 }
@@ -73,6 +76,7 @@ export class Downstream implements ClientStreams {
   readonly endpoints: Endpoints;
   readonly #deps: DownstreamDeps;
   readonly #prefix: string;
+  readonly #copies: Pick<DownstreamDeps, 'copies'>;
   readonly #fingerprints = new Fingerprints();
   readonly #intake: SessionIntake;
   readonly #lot: ParkingLot;
@@ -89,6 +93,7 @@ export class Downstream implements ClientStreams {
     const fingerprints = this.#fingerprints;
     const draining = (): boolean => this.#draining;
     const firstListWaitMs = (): number => state().firstListWaitMs;
+    this.#copies = deps.copies === undefined ? {} : { copies: deps.copies };
     this.#prefix = deps.others?.self ?? random.hex(3);
     this.endpoints = new Endpoints(state);
     this.sessions = new SessionTable({
@@ -133,6 +138,7 @@ export class Downstream implements ClientStreams {
       draining,
       ...(deps.streaming === undefined ? {} : { streaming: deps.streaming }),
       ...others,
+      ...this.#copies,
     });
     this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
@@ -271,7 +277,9 @@ export class Downstream implements ClientStreams {
     for (const front of this.#pipes) front.drain('the gateway is stopping');
     for (const session of this.sessions.values()) {
       // One-wire sessions have their answers still to come on that wire.
-      if (session.lasting) session.channel?.close();
+      if (!session.lasting) continue;
+      if (session.channel instanceof StandaloneStreams) session.channel.hangUp();
+      else session.channel?.close();
     }
   }
 
@@ -293,6 +301,7 @@ export class Downstream implements ClientStreams {
       clock: this.#deps.clock,
       events: this.#deps.events,
       prefix: this.#prefix,
+      ...this.#copies,
     });
   }
 }

@@ -1,6 +1,7 @@
 import type { EventSink } from '../model/event-sink.ts';
 import type { Flow } from '../model/exchange.ts';
 import type { EventLog } from '../model/ports.ts';
+import type { OwedAnswer, StreamCopy } from '../model/stream-copies.ts';
 import { oneLine } from '../protocol/splice.ts';
 import { WaitingFlows } from './waiting-flows.ts';
 
@@ -14,6 +15,7 @@ export class LoggedStream {
   readonly name: string;
   readonly #sessionId: string;
   readonly #events: EventLog;
+  readonly #copy: StreamCopy | null;
   #sink: EventSink | null = null;
   /** The last event logged, and the last one written to some connection. Null for none in this process. */
   #lastId: string | null = null;
@@ -22,10 +24,12 @@ export class LoggedStream {
   #attempt = 0;
   #ended = false;
 
-  constructor(sessionId: string, name: string, events: EventLog) {
+  /** `copy`: what other nodes find when this one is gone. */
+  constructor(sessionId: string, name: string, events: EventLog, copy: StreamCopy | null = null) {
     this.#sessionId = sessionId;
     this.name = name;
     this.#events = events;
+    this.#copy = copy;
   }
 
   get open(): boolean {
@@ -44,11 +48,17 @@ export class LoggedStream {
 
   /** An event without content, whose id the client can come back with before anything else has happened. */
   prime(retryMs?: number): void {
-    this.#lastId = this.#events.append(this.#sessionId, this.name, NOTHING);
-    this.#seenId = this.#lastId;
+    const id = this.mark();
     if (!this.open) return;
     if (retryMs !== undefined) this.#sink!.retry(retryMs);
-    this.#sink!.event(this.#lastId, [NOTHING]);
+    this.#sink!.event(id, [NOTHING]);
+  }
+
+  /** The same, told to nobody yet: its id. */
+  mark(): string {
+    const id = this.#log(NOTHING, null);
+    this.#seenId = id;
+    return id;
   }
 
   /** Says when to come back after a break; clients of older revisions take an event without data amiss, but not this. */
@@ -56,14 +66,17 @@ export class LoggedStream {
     if (this.open) this.#sink!.retry(retryMs);
   }
 
-  /** `droppable`: the client may miss it when it does not keep up with the stream. `flow` waits until it does. */
-  send(message: Buffer, droppable = false, flow: Flow | null = null): void {
+  /**
+   * `droppable`: the client may miss it when it does not keep up with the stream. `flow` waits until it does. `answers`: the
+   * request whose answer it is.
+   */
+  send(message: Buffer, droppable = false, flow: Flow | null = null, answers: OwedAnswer | null = null): void {
     if (this.#ended) return;
     const line = oneLine(message);
-    this.#lastId = this.#events.append(this.#sessionId, this.name, line);
+    const id = this.#log(line, answers);
     if (!this.open) return;
-    const keepsUp = this.#sink!.event(this.#lastId, [line], droppable);
-    this.#seenId = this.#lastId;
+    const keepsUp = this.#sink!.event(id, [line], droppable);
+    this.#seenId = id;
     if (keepsUp || flow === null || !this.open) return;
     this.#waiting ??= new WaitingFlows();
     this.#waiting.wait(flow, this.#sink!);
@@ -97,8 +110,21 @@ export class LoggedStream {
   /** Nothing more will come. What was logged can still be replayed. */
   end(): void {
     this.#ended = true;
+    this.#copy?.end();
+    this.hangUp();
+  }
+
+  /** Ends the connection. What comes from now on waits in the log. */
+  hangUp(): void {
     this.#sink?.end();
     this.#waiting?.release();
+  }
+
+  #log(line: Buffer, answers: OwedAnswer | null): string {
+    const id = this.#events.append(this.#sessionId, this.name, line);
+    this.#lastId = id;
+    this.#copy?.add(id, line, answers);
+    return id;
   }
 }
 

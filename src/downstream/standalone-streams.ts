@@ -3,6 +3,7 @@ import type { EventSink } from '../model/event-sink.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { EventLog } from '../model/ports.ts';
+import type { StreamCopies } from '../model/stream-copies.ts';
 import { notificationFor } from './answer-parts.ts';
 import { askClient, callOffAsk } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
@@ -13,6 +14,8 @@ export interface StandaloneDeps {
   readonly events: EventLog;
   /** New with every process: part of the ids of asks and of the names of streams. */
   readonly prefix: string;
+  /** Where there are other nodes. */
+  readonly copies?: StreamCopies;
 }
 
 /** GET streams one session may hold open; a further one ends the oldest. */
@@ -51,7 +54,7 @@ export class StandaloneStreams implements SessionChannel {
       else void waiting.resume(sink, missed);
       return;
     }
-    this.#begin(this.#add(this.#session.nextStream(this.#deps.prefix, 'g')), sink);
+    this.#begin(this.#next(), sink);
   }
 
   /** A stream for a client that goes on after an event of the stream of this name. */
@@ -62,6 +65,13 @@ export class StandaloneStreams implements SessionChannel {
       stream = this.#add(name);
     }
     return stream.resume(sink, afterId);
+  }
+
+  /** A stream that is to go on where one of a node that is gone has ended, after the event whose id it returns. */
+  successor(): { readonly stream: LoggedStream; readonly startId: string } {
+    this.#dropDead();
+    const stream = this.#next();
+    return { stream, startId: stream.mark() };
   }
 
   deliver(notification: Message, server?: string): void {
@@ -89,11 +99,16 @@ export class StandaloneStreams implements SessionChannel {
     for (const stream of this.#streams) stream.end();
   }
 
+  /** Ends the connections. What is said from now on waits in the log for whoever comes back. */
+  hangUp(): void {
+    for (const stream of this.#streams) stream.hangUp();
+  }
+
   #send(message: Buffer, droppable = false): void {
     let stream = this.#streams.findLast((candidate) => candidate.open) ?? this.#streams.at(-1);
     if (stream === undefined) {
       if (this.#deps.clock.wall() - this.#session.createdAt > FIRST_STREAM_MS) return;
-      stream = this.#add(this.#session.nextStream(this.#deps.prefix, 'g'));
+      stream = this.#next();
       // The mark before the first message, from which the first connection will go on.
       stream.prime();
     }
@@ -103,9 +118,18 @@ export class StandaloneStreams implements SessionChannel {
   /** A further stream; the oldest makes room for it. */
   #add(name: string): LoggedStream {
     if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
-    const stream = new LoggedStream(this.#session.id, name, this.#deps.events);
+    const { id: sessionId, client } = this.#session;
+    const { events, copies, prefix } = this.#deps;
+    // What began in an earlier process is not found under the name of this one.
+    const own = name.startsWith(this.#session.streamHead('g') + prefix);
+    const about = { name, sessionId, principal: client.principal.id, owed: () => [] };
+    const stream = new LoggedStream(sessionId, name, events, own ? (copies?.begin(about) ?? null) : null);
     this.#streams.push(stream);
     return stream;
+  }
+
+  #next(): LoggedStream {
+    return this.#add(this.#session.nextStream(this.#deps.prefix, 'g'));
   }
 
   /** Clients of older revisions read an event without data as a broken message. */
@@ -118,6 +142,10 @@ export class StandaloneStreams implements SessionChannel {
   /** Broken streams are kept for their clients to come back only while they are the last, where messages wait. */
   #dropDead(): void {
     const last = this.#streams.at(-1);
-    this.#streams = this.#streams.filter((stream) => stream.open || stream === last);
+    this.#streams = this.#streams.filter((stream) => {
+      const kept = stream.open || stream === last;
+      if (!kept) stream.end();
+      return kept;
+    });
   }
 }

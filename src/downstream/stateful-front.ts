@@ -4,17 +4,16 @@ import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import type { LoggedEvent } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import type { Revision } from '../model/revision.ts';
 import { rejectScan, type StatefulInbound } from '../protocol/classify.ts';
 import { failureAnswer } from '../protocol/compose.ts';
 import { readBatch } from './batch.ts';
 import type { ClientSession } from './client-session.ts';
+import { Comebacks } from './comebacks.ts';
 import type { Core } from './core.ts';
 import { initializeAnswer } from './hello-answer.ts';
 import { readInitialize } from './initialize.ts';
-import { replay } from './logged-stream.ts';
 import type { OtherNodes } from './other-nodes.ts';
 import { sendError, sendMessage } from './send.ts';
 import { MAX_IN_FLIGHT, type SessionIntake } from './session-intake.ts';
@@ -46,9 +45,11 @@ const RETRY_SOON = ['retry-after', '10'];
 /** Streamable HTTP with sessions: 2025-03-26, 2025-06-18 and 2025-11-25. */
 export class StatefulFront {
   readonly #deps: StatefulFrontDeps;
+  readonly #comebacks: Comebacks;
 
   constructor(deps: StatefulFrontDeps) {
     this.#deps = deps;
+    this.#comebacks = new Comebacks({ ...deps, standalone: (session) => this.#standalone(session) });
   }
 
   /** A single message of a POST. A promise only where something has to be waited for. */
@@ -118,7 +119,7 @@ export class StatefulFront {
     if (session === null) return;
     if (this.#deps.draining()) return sendError(context, 503, -32600, 'The gateway is stopping', '', RETRY_SOON);
     if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
-    return this.#resume(context, session, lastEventId);
+    return this.#comebacks.resume(context, session, lastEventId);
   }
 
   /** A DELETE: the client is done with its session. */
@@ -252,47 +253,9 @@ export class StatefulFront {
   }
 
   /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */
-  async resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
-    const session = this.#deps.sessions.get(sessionId);
-    if (session !== undefined) return this.#resumeHere(session, lastEventId, open);
-    const found = await this.#deps.events.after(sessionId, lastEventId).catch(() => null);
-    return found !== null && replayed(found.events, lastEventId, open);
+  resumeFor(sessionId: string, lastEventId: string, open: () => EventSink): Promise<boolean> {
+    return this.#comebacks.resumeFor(sessionId, lastEventId, open);
   }
-
-  async #resume(context: RequestContext, session: ClientSession, lastEventId: string): Promise<void> {
-    const open = (): EventSink => context.openSse();
-    if (await this.#resumeHere(session, lastEventId, open)) return;
-    if ((await this.#deps.others?.resume(session.id, lastEventId, open)) === true) return;
-    if (lastEventId.startsWith(session.streamHead('g'))) {
-      // An event that has left the log was seen by the client: it misses nothing we still have.
-      this.#standalone(session).connect(open());
-    } else sendError(context, 400, -32600, 'Nothing can be replayed after this event');
-  }
-
-  /**
-   * Replays what the client missed on the stream the event is of, and on that one alone (resumability). False where this
-   * node has nothing after the event; then `open` was not called.
-   */
-  async #resumeHere(session: ClientSession, lastEventId: string, open: () => EventSink): Promise<boolean> {
-    for (const { stream } of session.replies?.values() ?? []) {
-      if (stream === null || !isOf(lastEventId, stream.name)) continue;
-      await stream.resume(open(), lastEventId);
-      return true;
-    }
-    const found = await this.#deps.events.after(session.id, lastEventId);
-    if (found === null) return false;
-    if (!lastEventId.startsWith(session.streamHead('g'))) return replayed(found.events, lastEventId, open);
-    await this.#standalone(session).resume(found.stream, open(), lastEventId);
-    return true;
-  }
-}
-
-function replayed(events: readonly LoggedEvent[], lastEventId: string, open: () => EventSink): boolean {
-  if (events.length === 0) return false;
-  const sink = open();
-  replay(sink, events, lastEventId);
-  sink.end();
-  return true;
 }
 
 /** There are as many sessions as there may be, or nobody can tell at the moment whether there is this one. */
@@ -300,9 +263,4 @@ function sendFull(context: RequestContext, error: GatewayError, id: string): voi
   const seconds = String(Math.ceil((error.data.retryAfterMs ?? 1_000) / 1_000));
   const status = error.outcome === 'NOT_SENT' ? 503 : 429;
   sendMessage(context, status, failureAnswer(id, error, 'stateful'), ['retry-after', seconds]);
-}
-
-/** Whether the event is of the stream. Event ids begin with the stream's name, whatever follows. */
-function isOf(eventId: string, stream: string): boolean {
-  return eventId.startsWith(stream) && !/^[0-9a-z.]/.test(eventId.slice(stream.length));
 }

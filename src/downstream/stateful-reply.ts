@@ -4,6 +4,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { EventLog } from '../model/ports.ts';
+import type { OwedAnswer, StreamCopies } from '../model/stream-copies.ts';
 import type { Ageing, AgeQueue } from './age-queue.ts';
 import { answerParts, isPassedOn, notificationFor } from './answer-parts.ts';
 import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
@@ -17,6 +18,8 @@ export interface StatefulReplyDeps extends AskDeps {
   readonly events: EventLog;
   /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
   readonly patience: AgeQueue;
+  /** Where there are other nodes. */
+  readonly copies?: StreamCopies;
 }
 
 /**
@@ -95,7 +98,8 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     this.#leave(exchange);
     const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
     if (this.#stream !== null) {
-      this.#stream.send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+      const { id, method } = exchange.request;
+      this.#stream.send(parts.length === 1 ? parts[0]! : Buffer.concat(parts), false, null, { id, method });
       if (this.#outstanding === 0) this.#end();
     } else if (this.#gathered !== null) {
       this.#gathered.push(Buffer.concat(parts));
@@ -138,11 +142,11 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
   #open(): LoggedStream | null {
     if (this.#stream !== null || this.#context === null || !this.#takesStream) return this.#stream;
     this.#deps.patience.leave(this);
-    const stream = new LoggedStream(
-      this.#session.id,
-      this.#session.nextStream(this.#deps.prefix, 'p'),
-      this.#deps.events,
-    );
+    const { id: sessionId, client } = this.#session;
+    const name = this.#session.nextStream(this.#deps.prefix, 'p');
+    const { events, copies } = this.#deps;
+    const about = { name, sessionId, principal: client.principal.id, owed: () => this.#owed() };
+    const stream = new LoggedStream(sessionId, name, events, copies?.begin(about) ?? null);
     stream.connect(this.#context.openSse());
     this.#context = null;
     this.#stream = stream;
@@ -153,6 +157,12 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     else stream.retryAfter(RETRY_MS);
     for (const answer of this.#gathered ?? []) stream.send(answer);
     return stream;
+  }
+
+  /** The requests that have not been answered yet. */
+  #owed(): readonly OwedAnswer[] {
+    const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
+    return open.map(({ request: { id, method } }) => ({ id, method }));
   }
 
   #end(): void {

@@ -1,0 +1,44 @@
+import type { Clock } from '../model/clock.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+import { leaseKey } from './node-lease.ts';
+import type { Nodes } from './nodes.ts';
+
+export interface NodeEndsDeps {
+  readonly nodes: () => Nodes;
+  readonly leases: LazyBucket;
+  readonly clock: Clock;
+}
+
+const PAUSE_MS = 100;
+
+/** Whether nodes have ended: they are not heard of any more, and their lease is over. */
+export class NodeEnds {
+  readonly #deps: NodeEndsDeps;
+
+  constructor(deps: NodeEndsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Waits at most so long for that. `orDraining`: one that is about to leave counts. Never rejects. */
+  async over(peer: string, orDraining: boolean, waitMs: number): Promise<boolean> {
+    const { clock } = this.#deps;
+    const end = clock.now() + waitMs;
+    for (;;) {
+      if (await this.#isOver(peer, orDraining)) return true;
+      if (clock.now() >= end) return false;
+      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+    }
+  }
+
+  async #isOver(peer: string, orDraining: boolean): Promise<boolean> {
+    const { nodes, leases } = this.#deps;
+    const node = nodes().get(peer);
+    if (node !== null) return orDraining && node.state === 'draining';
+    try {
+      return (await leases.get(leaseKey(peer))) === null;
+    } catch {
+      // A store that cannot be read says nothing of anybody.
+      return false;
+    }
+  }
+}

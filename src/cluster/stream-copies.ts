@@ -1,0 +1,159 @@
+import type { SharedLog } from '../bus/shared-log.ts';
+import type { Clock } from '../model/clock.ts';
+import type { CopiedStream, OwedAnswer, StreamCopies, StreamCopy } from '../model/stream-copies.ts';
+import { packFrame } from './frame.ts';
+
+/** What is said within this time is written down together; a node that dies takes that much with it. */
+const BATCH_MS = 10;
+/** A larger event is left out, and said to be. */
+export const MAX_EVENT_BYTES = 512 * 1024;
+/** More than this waits for nobody. */
+const MAX_BATCH_BYTES = 256 * 1024;
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+const MAX_EVENTS = 512;
+/** For everything in an entry that is no event. */
+const ROOM_BYTES = 64 * 1024;
+
+/** One event in an entry. Its message is the next piece, where it was not left out. */
+export interface CopiedEvent {
+  /** The number in its id, and that of the one before on the same stream (0: not known). */
+  readonly seq: number;
+  readonly prev: number;
+  /** Not there because of its size. */
+  readonly left?: true;
+  readonly answers?: OwedAnswer;
+}
+
+/** Each entry says everything about its stream, so that it does not matter which of them fell out. */
+export interface CopiedEvents {
+  readonly kind: 'events';
+  readonly sessionId: string;
+  readonly principal: string;
+  /** What is still to be answered after these events. */
+  readonly owed: readonly OwedAnswer[];
+  readonly events: readonly CopiedEvent[];
+}
+
+/** Another node goes on with the stream, after this event of one of its own. Nothing behind this counts. */
+export interface CopyEnds {
+  readonly kind: 'next';
+  readonly sessionId: string;
+  readonly principal: string;
+  readonly eventId: string;
+}
+
+export interface StreamCopiesDeps {
+  readonly log: SharedLog;
+  readonly clock: Clock;
+}
+
+/**
+ * Writes down what is said on the streams of this node's clients, for the other nodes to read when it is gone. Nothing is
+ * waited for: what the log does not take is missing there, and found missing by the numbers.
+ */
+export class CopiesOfStreams implements StreamCopies {
+  readonly #deps: StreamCopiesDeps;
+  readonly #waiting = new Set<Copy>();
+  #bytes = 0;
+  #armed = false;
+
+  constructor(deps: StreamCopiesDeps) {
+    this.#deps = deps;
+  }
+
+  begin(stream: CopiedStream): StreamCopy {
+    return new Copy(this, stream);
+  }
+
+  /** The longest message that is kept. */
+  get most(): number {
+    return Math.min(MAX_EVENT_BYTES, this.#deps.log.maxEntryBytes - ROOM_BYTES);
+  }
+
+  wait(copy: Copy, bytes: number): void {
+    this.#bytes += bytes;
+    this.#waiting.add(copy);
+    if (copy.bytes >= MAX_BATCH_BYTES || copy.count >= MAX_EVENTS) this.#write(copy);
+    else if (this.#bytes >= MAX_WAITING_BYTES) this.flush();
+    else if (!this.#armed) {
+      this.#armed = true;
+      this.#deps.clock.after(BATCH_MS, () => {
+        this.#armed = false;
+        this.flush();
+      });
+    }
+  }
+
+  /** Everything that waits. */
+  flush(): void {
+    for (const copy of this.#waiting) this.#write(copy);
+  }
+
+  #write(copy: Copy): void {
+    this.#waiting.delete(copy);
+    this.#bytes -= copy.bytes;
+    this.#deps.log.append(copy.name, Buffer.concat(copy.take()));
+  }
+}
+
+class Copy implements StreamCopy {
+  bytes = 0;
+  readonly #copies: CopiesOfStreams;
+  readonly #stream: CopiedStream;
+  #events: CopiedEvent[] = [];
+  #messages: Buffer[] = [];
+  #prev = 0;
+
+  constructor(copies: CopiesOfStreams, stream: CopiedStream) {
+    this.#copies = copies;
+    this.#stream = stream;
+  }
+
+  get name(): string {
+    return this.#stream.name;
+  }
+
+  get count(): number {
+    return this.#events.length;
+  }
+
+  add(eventId: string, message: Buffer, answers: OwedAnswer | null): void {
+    const seq = numberOf(eventId);
+    const most = this.#copies.most;
+    const left = message.length > most;
+    const bytes = left ? 0 : message.length;
+    // Together they might be more than one entry takes.
+    if (this.bytes > 0 && this.bytes + bytes > most) this.#copies.flush();
+    this.#events.push({
+      seq,
+      prev: this.#prev,
+      ...(left ? { left } : {}),
+      ...(answers === null ? {} : { answers }),
+    });
+    // Memory that is lent goes back when the client has the message.
+    if (!left) this.#messages.push(Buffer.from(message));
+    this.#prev = seq;
+    this.bytes += bytes;
+    this.#copies.wait(this, bytes);
+  }
+
+  end(): void {
+    this.#copies.wait(this, 0);
+  }
+
+  /** What is to be written down. */
+  take(): Buffer[] {
+    const { sessionId, principal, owed } = this.#stream;
+    const header: CopiedEvents = { kind: 'events', sessionId, principal, owed: owed(), events: this.#events };
+    const frame = packFrame(header, this.#messages);
+    this.#events = [];
+    this.#messages = [];
+    this.bytes = 0;
+    return frame;
+  }
+}
+
+/** The number in an event's id, by which the events of a stream are in order. */
+export function numberOf(eventId: string): number {
+  return Number.parseInt(eventId.slice(eventId.lastIndexOf('~') + 1), 36);
+}

@@ -1,0 +1,74 @@
+import type { EventSink } from './event-sink.ts';
+
+/** A request that a stream is to answer and has not. */
+export interface OwedAnswer {
+  /** As its client wrote it. */
+  readonly id: string;
+  readonly method: string;
+}
+
+export interface CopiedStream {
+  readonly name: string;
+  readonly sessionId: string;
+  /** `Principal.id` of the session's owner. */
+  readonly principal: string;
+  /** At this moment; asked whenever something is written down. Nothing for a stream of the session's own. */
+  readonly owed: () => readonly OwedAnswer[];
+}
+
+/** The copy of one stream. Nothing here blocks or throws; nobody waits for it on the way to the client. */
+export interface StreamCopy {
+  /** An event that was logged here. `answers`: the request whose answer it is. */
+  add(eventId: string, message: Buffer, answers: OwedAnswer | null): void;
+  /** Nothing more will come. */
+  end(): void;
+}
+
+/** Keeps what is said on the streams of this node where the other nodes find it when this one is gone. */
+export interface StreamCopies {
+  begin(stream: CopiedStream): StreamCopy;
+}
+
+/** An event of a node that is gone. */
+export interface LeftEvent {
+  /** Null where several were lost. */
+  readonly eventId: string | null;
+  /** Null where it is not there any more, or never was because of its size. */
+  readonly message: Buffer | null;
+  /** The request whose answer it was, where that is not there. */
+  readonly answers: OwedAnswer | null;
+}
+
+/** What a node that is gone had said on a stream. */
+export interface LeftStream {
+  readonly name: string;
+  readonly sessionId: string;
+  readonly principal: string;
+  /** After the one that was asked for, in order. */
+  readonly events: readonly LeftEvent[];
+  readonly owed: readonly OwedAnswer[];
+  /** The event of another stream after which it goes on; null while nobody has taken it over. */
+  readonly next: string | null;
+  /** Of what was read, for `takeOver`. */
+  readonly position: number;
+}
+
+/** `gone`: the node that had it is, or says nothing more on it. `none`: nobody has the event. */
+export type Resumed = 'served' | 'gone' | 'none';
+
+/** Streams of other nodes, for clients that come to this one with one of their events. */
+export interface StreamsElsewhere {
+  /** Whether the event is of a stream that began at another node, or in an earlier process of this one. */
+  isElsewhere(eventId: string): boolean;
+  /**
+   * Goes on with the stream by way of its node. `open` is called at most once, before anything else. Resolves with `gone`
+   * only when that is certain. Never rejects.
+   */
+  resume(sessionId: string, afterId: string, open: () => EventSink): Promise<Resumed>;
+  /** The same by way of any node that has the event in its log. */
+  resumeAnywhere(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
+  /** What a node that is gone has left for this session and caller; null where nothing is known. Never rejects. */
+  left(sessionId: string, principal: string, afterId: string): Promise<LeftStream | null>;
+  /** It goes on after this event, of a stream of this node; false where another node was first. Never rejects. */
+  takeOver(left: LeftStream, asEventId: string): Promise<boolean>;
+}

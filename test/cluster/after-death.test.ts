@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { callable, onCluster, wordOf } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { LeftLog } from '../support/left-log.ts';
+import type { Event, EventReader, Json } from '../support/raw-http.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+interface Stage {
+  readonly nodes: ClusterProcesses;
+  readonly log: LeftLog;
+  /** The server runs here. */
+  readonly a: NodeProcess;
+  /** Clients begin here, and it dies. */
+  readonly b: NodeProcess;
+}
+
+/** Two nodes, of which the second, without servers of its own, is to die. */
+const stage = (run: (stage: Stage) => Promise<void>): Promise<void> =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      await using log = await LeftLog.open(nodes.nats);
+      const a = await nodes.node('a', { counter: counterServer() });
+      const b = await nodes.node('b', {});
+      await callable(b, 'counter');
+      await run({ nodes, log, a, b });
+    },
+  );
+
+/** The same session by way of this node. */
+function at(node: NodeProcess, { sessionId }: WireClient): WireClient {
+  const client = new WireClient(node.serverUrl('counter'), 'stateful');
+  client.sessionId = sessionId;
+  return client;
+}
+
+async function die(node: NodeProcess): Promise<void> {
+  node.kill('SIGKILL');
+  await node.exited;
+}
+
+/** A call that answers when its file is there, begun: its stream, and the first event of that. */
+async function begun(node: NodeProcess, file: string, more: object = {}) {
+  const client = await WireClient.open(node.serverUrl('counter'));
+  const params = { name: 'wait', arguments: { file, ...more }, _meta: { progressToken: 'p' } };
+  const stream = (await client.post({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })) as EventReader;
+  const first = await said(stream);
+  assert.equal(JSON.parse(first.data).params.progress, 1);
+  return { client, stream, first };
+}
+
+/** The next event that has a message. */
+async function said(stream: EventReader): Promise<Event> {
+  for (;;) {
+    const event = await stream.next();
+    assert.ok(event !== null, 'the stream has ended');
+    if (event.data !== '') return event;
+  }
+}
+
+const messages = async (stream: EventReader): Promise<Json[]> =>
+  (await stream.rest()).filter(({ data }) => data !== '').map(({ data }) => JSON.parse(data));
+const dataOf = ({ data }: Event): Json => JSON.parse(data).params.data;
+
+test('check:C9 check:H7 fault:F30 a client whose node died comes back for its answer to another one: UNKNOWN, under its id', () =>
+  stage(async ({ nodes, log, a, b }) => {
+    const { client, stream, first } = await begun(b, join(nodes.folder, 'never'));
+    await until(async () => (await log.after(client.sessionId!, first.id!))?.owed.length === 1, 'the call to be known');
+    await die(b);
+    assert.equal(await stream.next(), null);
+    // As often as it asks.
+    for (let time = 0; time < 2; time++) {
+      const [answer, ...more] = await messages(await at(a, client).listen(first.id!));
+      assert.equal(answer.id, 7);
+      assert.equal(wordOf(answer), 'UNKNOWN');
+      assert.deepEqual(more, []);
+    }
+    const stranger = await WireClient.open(a.serverUrl('counter'));
+    assert.equal((await stranger.listen(first.id!)).status, 400);
+    assert.equal((await at(a, client).listen(first.id!.replace(/^p.{8}/, 'p00000000'))).status, 400);
+    assert.equal((await at(a, client).listen(first.id!.replace('~', '1~'))).status, 400);
+    // And the session goes on.
+    assert.equal(await at(a, client).callText('count'), '1');
+  }));
+
+test('check:C9 fault:F30 an answer that was there before its node died is replayed by another one, once and in order', () =>
+  stage(async ({ nodes, log, a, b }) => {
+    const file = join(nodes.folder, 'go');
+    const { client, stream, first } = await begun(b, file);
+    stream.drop();
+    writeFileSync(file, '');
+    await until(async () => {
+      const left = await log.after(client.sessionId!, first.id!);
+      return left?.events.length === 2 && left.owed.length === 0;
+    }, 'the answer to be written down');
+    await die(b);
+    const rest = await at(a, client).listen(first.id!);
+    const progress = await said(rest);
+    assert.equal(JSON.parse(progress.data).params.progress, 2);
+    const answer = await said(rest);
+    assert.equal(JSON.parse(answer.data).result.content[0].text, 'waited');
+    assert.equal(JSON.parse(answer.data).id, 7);
+    assert.equal(await rest.next(), null);
+    assert.deepEqual(await (await at(a, client).listen(progress.id!)).rest(), [answer]);
+    assert.equal((await at(a, client).listen(answer.id!)).status, 400);
+  }));
+
+test("check:C9 S0.18 a session's own stream goes on at another node when its node has died, and again at a third", () =>
+  stage(async ({ nodes, log, a, b }) => {
+    const c = await nodes.node('c', { counter: counterServer() });
+    const client = await WireClient.open(b.serverUrl('counter'));
+    const stream = await client.listen();
+    await client.callText('log', { data: 1 });
+    const first = await said(stream);
+    stream.drop();
+    await client.callText('log', { data: 2 });
+    await client.callText('log', { data: 3 });
+    const id = client.sessionId!;
+    await until(async () => (await log.after(id, first.id!))?.events.length === 2, 'what was said to be written down');
+    await die(b);
+    const second = await at(a, client).listen(first.id!);
+    const heard = [await said(second), await said(second)];
+    assert.deepEqual(heard.map(dataOf), [2, 3]);
+    // What comes from now on comes here, wherever it is called.
+    await at(c, client).callText('log', { data: 4 });
+    const fourth = await said(second);
+    assert.equal(dataOf(fourth), 4);
+    second.drop();
+    await at(a, client).callText('log', { data: 5 });
+    // Back with an id of the dead node, at the one that goes on with the stream and at another: whatever followed it.
+    for (const node of [a, c]) {
+      const again = await at(node, client).listen(heard[0]!.id!);
+      const events = [await said(again), await said(again), await said(again)];
+      assert.deepEqual(events.map(dataOf), [3, 4, 5]);
+      assert.deepEqual(events.slice(0, 2), [heard[1], fourth]);
+      again.drop();
+    }
+    await until(async () => (await log.after(id, fourth.id!))?.events.length === 1, 'the rest to be written down');
+    await die(a);
+    const third = await at(c, client).listen(heard[0]!.id!);
+    for (const data of [3, 4, 5]) assert.equal(dataOf(await said(third)), data);
+    const stranger = await WireClient.open(c.serverUrl('counter'));
+    const own = await stranger.listen(fourth.id!);
+    assert.equal(own.status, 400);
+    third.drop();
+  }));
+
+test('check:C9 check:H5 what was too large to be kept is told of where it is missing', () =>
+  stage(async ({ nodes, log, a, b }) => {
+    const file = join(nodes.folder, 'go');
+    const { client, stream, first } = await begun(b, file, { bytes: 600_000 });
+    stream.drop();
+    const own = await client.listen();
+    await client.callText('log', { data: 1 });
+    const seen = await said(own);
+    own.drop();
+    await client.callText('log', { data: 'x'.repeat(600_000) });
+    await client.callText('log', { data: 3 });
+    writeFileSync(file, '');
+    await until(async () => {
+      const answered = await log.after(client.sessionId!, first.id!);
+      return answered?.events.length === 2 && (await log.after(client.sessionId!, seen.id!))?.events.length === 2;
+    }, 'everything to be written down');
+    await die(b);
+    const [progress, answer, ...more] = await messages(await at(a, client).listen(first.id!));
+    assert.equal(progress.params.progress, 2);
+    assert.equal(wordOf(answer), 'UNKNOWN');
+    assert.equal(answer.id, 7);
+    assert.match(answer.error.message, /too large/);
+    assert.deepEqual(more, []);
+    const rest = await at(a, client).listen(seen.id!);
+    const gap = await said(rest);
+    assert.equal(gap.id, null);
+    assert.equal(JSON.parse(gap.data).params.logger, 'trunkline');
+    assert.match(dataOf(gap), /lost with the node/);
+    assert.equal(dataOf(await said(rest)), 3);
+    rest.drop();
+  }));
+
+test("check:H7 fault:F33 a session's own stream goes on elsewhere while its node still drains", () =>
+  stage(async ({ nodes, a, b }) => {
+    const { client, stream, first } = await begun(b, join(nodes.folder, 'go'));
+    const own = await client.listen();
+    await client.callText('log', { data: 1 });
+    const seen = await said(own);
+    b.kill('SIGTERM');
+    assert.equal(await own.next(), null);
+    const there = await at(a, client).listen(seen.id!);
+    await at(a, client).callText('log', { data: 2 });
+    assert.equal(dataOf(await said(there)), 2);
+    // The call goes on where it is, and what is left of it comes by way of either.
+    stream.drop();
+    const rest = await at(a, client).listen(first.id!);
+    writeFileSync(join(nodes.folder, 'go'), '');
+    const [progress, answer] = await messages(rest);
+    assert.equal(progress.params.progress, 2);
+    assert.equal(answer.result.content[0].text, 'waited');
+    assert.equal(await b.exited, 0);
+    there.drop();
+  }));

@@ -1,0 +1,45 @@
+import { hash } from 'node:crypto';
+import { KeyRing } from '../../src/bus/key-ring.ts';
+import { loadNats } from '../../src/bus/nats/load-nats.ts';
+import { NatsSharedLog } from '../../src/bus/nats/nats-shared-log.ts';
+import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
+import { NatsWire } from '../../src/bus/nats/nats-wire.ts';
+import { SealedLog } from '../../src/bus/sealed-log.ts';
+import { LeftStreams } from '../../src/cluster/left-streams.ts';
+import { systemClock } from '../../src/model/clock.ts';
+import { ANONYMOUS } from '../../src/model/principal.ts';
+import type { LeftStream } from '../../src/model/stream-copies.ts';
+import { SECRET } from './cluster-bench.ts';
+import type { NatsServer } from './nats-server.ts';
+
+/** What the nodes of a cluster have written down of their streams, as another node would read it. */
+export class LeftLog implements AsyncDisposable {
+  readonly #wire: NatsWire;
+  readonly #log: SealedLog;
+
+  private constructor(wire: NatsWire, log: SealedLog) {
+    this.#wire = wire;
+    this.#log = log;
+  }
+
+  static async open({ url }: NatsServer): Promise<LeftLog> {
+    const { core, jetStream } = await loadNats();
+    const clock = systemClock;
+    const wire = new NatsWire(core, { servers: [url], name: 'test', credentials: null, tls: null }, clock);
+    await wire.firstAttempt;
+    const state = new NatsSharedState({ wire, core, jetStream, clock });
+    const stored = new NatsSharedLog({ wire, clock, reach: () => state.reach() });
+    return new LeftLog(wire, new SealedLog(stored, new KeyRing([SECRET]), '00000000000000e5'));
+  }
+
+  /** Null while nothing is there for this session. */
+  after(mcpSessionId: string, eventId: string): Promise<LeftStream | null> {
+    const sessionId = hash('sha256', mcpSessionId).slice(0, 32);
+    return new LeftStreams(this.#log).after(sessionId, ANONYMOUS.id, eventId);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#log.close();
+    await this.#wire.close();
+  }
+}
