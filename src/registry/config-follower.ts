@@ -1,3 +1,4 @@
+import { FilesAnswer } from '../config/files-answer.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
 import type { ConfigProblem } from '../config/problem.ts';
 import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/watch-config.ts';
@@ -37,6 +38,9 @@ export class ConfigFollower {
   readonly #options: LoadOptions;
   readonly #onReload: (reload: Reload) => void;
   readonly #watch: ConfigWatch;
+  readonly #answers = new FilesAnswer();
+  /** What the last reading depended on. */
+  #watched: readonly string[];
   readonly #overlay: (state: DesiredState) => DesiredState;
   /** As the files say, without the overlay. */
   #base: DesiredState;
@@ -49,6 +53,7 @@ export class ConfigFollower {
     this.#options = options;
     this.#overlay = overlay ?? ((state) => state);
     this.#base = initial.state;
+    this.#watched = initial.watched;
     this.#registry = registry;
     this.#onReload = onReload;
     this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
@@ -74,6 +79,15 @@ export class ConfigFollower {
     return this.#again;
   }
 
+  /**
+   * The same without any sign that the files are there: not before they have answered, since to read them would stop
+   * everything until they do. May take for ever.
+   */
+  async reread(): Promise<Reload> {
+    await this.#answers.answered(this.#watched);
+    return this.reload();
+  }
+
   /** The overlay has changed: puts it over what the files said last. */
   overlaid(): void {
     if (!this.#closed) this.#registry.replace(this.#overlay(this.#base));
@@ -92,6 +106,7 @@ export class ConfigFollower {
   async #read(): Promise<Reload> {
     const result = await loadConfig(this.#options);
     if (this.#closed) return { kind: 'unchanged', warnings: [], secrets: [] };
+    this.#watched = result.watched;
     this.#watch.follow(result.watched);
     const { secrets, warnings } = result;
     if (!result.ok) {

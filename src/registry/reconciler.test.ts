@@ -12,12 +12,14 @@ function rig() {
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
   const reads: string[] = [];
   const failing = new Map<string, Error>();
+  const hanging = new Map<string, Promise<void>>();
   const wrong: string[] = [];
   let repairs = 0;
   const source = (name: 'files' | 'store') => ({
     name,
     async read() {
       reads.push(name);
+      await hanging.get(name);
       const error = failing.get(name);
       if (error !== undefined) throw error;
     },
@@ -37,7 +39,7 @@ function rig() {
       .exposition()
       .split('\n')
       .find((line) => line.startsWith(name));
-  return { clock, lines, reads, failing, wrong, reconciler, metric, repairs: () => repairs };
+  return { clock, lines, reads, failing, hanging, wrong, reconciler, metric, repairs: () => repairs };
 }
 
 test('check:A8 every 30 s all that is desired is read and compared with what runs', async () => {
@@ -70,6 +72,29 @@ test('check:A8 a reading that fails is an alarm in status, metric and log, once 
   assert.deepEqual(reconciler.alarms, []);
   assert.match(metric('trunkline_desired_state_unread{source="store"}') ?? '', / 0$/);
   assert.equal(lines.filter((line) => line.includes('desired_state_read_again')).length, 1);
+});
+
+test('check:A8 a place that does not answer is an alarm after 10 s, asked no second time meanwhile, and holds up nothing else', async () => {
+  const { clock, hanging, lines, reads, reconciler, metric, repairs } = rig();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hanging.set('files', promise);
+  reconciler.start();
+  await clock.advance(30_000);
+  assert.deepEqual([reads, repairs(), reconciler.alarms], [['files'], 0, []]);
+  await clock.advance(10_000);
+  const alarm = 'what should run could not be read from the files: no answer within 10 s';
+  assert.deepEqual([reads, repairs(), reconciler.alarms], [['files', 'store'], 1, [alarm]]);
+  assert.match(metric('trunkline_desired_state_unread{source="files"}') ?? '', / 1$/);
+  await clock.advance(80_000);
+  assert.deepEqual([reads, repairs()], [['files', 'store', 'store', 'store'], 3]);
+  assert.equal(lines.filter((line) => line.includes('desired_state_unread')).length, 1);
+  hanging.clear();
+  resolve();
+  await clock.advance(0);
+  assert.deepEqual(reconciler.alarms, []);
+  await clock.advance(40_000);
+  assert.deepEqual(reads.slice(-2), ['files', 'store']);
+  reconciler.close();
 });
 
 test('what ran otherwise than desired is put right, counted and told', async () => {

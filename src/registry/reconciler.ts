@@ -20,16 +20,21 @@ export interface ReconcilerDeps {
 
 /** A lost event costs so much time and nothing else. */
 const EVERY_MS = 30_000;
+/** A place that has not answered for so long does not answer: a network file system that is gone, a database behind a dead link. */
+const READ_MS = 10_000;
 
 /**
  * Truth is level, events are hints: every 30 s what is desired is read anew, from everywhere, and compared with what
- * runs, whatever anybody was told or missed. A reading that fails changes nothing, and is an alarm until one succeeds.
+ * runs, whatever anybody was told or missed. A reading that fails, or that does not come to an end, changes nothing and is
+ * an alarm until one succeeds; one that goes on is not begun a second time, and holds up neither the others nor repairs.
  */
 export class Reconciler {
   readonly #deps: ReconcilerDeps;
   readonly #alarms = new Map<string, string>();
   readonly #unread: (source: string) => Series;
   readonly #repaired: Series;
+  /** Readings under way, by source. */
+  readonly #readings = new Map<string, Promise<void>>();
   #cancel: () => void = () => {};
   #running: Promise<void> | null = null;
   #closed = false;
@@ -82,14 +87,7 @@ export class Reconciler {
 
   async #run(): Promise<void> {
     const { sources, logger } = this.#deps;
-    for (const source of sources) {
-      try {
-        await source.read();
-        this.#read(source.name);
-      } catch (error) {
-        this.#failed(source.name, error);
-      }
-    }
+    for (const source of sources) await this.#within(this.#reading(source), source.name);
     if (this.#closed) return;
     try {
       const repaired = this.#deps.repair();
@@ -99,6 +97,33 @@ export class Reconciler {
     } catch (error) {
       logger.error('repair_failed', { error });
     }
+  }
+
+  /** Never rejects; resolves when the reading has come to its end, whenever that is. */
+  #reading(source: DesiredSource): Promise<void> {
+    let reading = this.#readings.get(source.name);
+    if (reading !== undefined) return reading;
+    reading = source
+      .read()
+      .then(
+        () => this.#read(source.name),
+        (error: unknown) => this.#failed(source.name, error),
+      )
+      .finally(() => this.#readings.delete(source.name));
+    this.#readings.set(source.name, reading);
+    return reading;
+  }
+
+  async #within(reading: Promise<void>, source: string): Promise<void> {
+    let disarm = () => {};
+    const late = new Promise<void>((resolve) => {
+      disarm = this.#deps.clock.after(READ_MS, () => {
+        this.#failed(source, new Error(`no answer within ${READ_MS / 1_000} s`));
+        resolve();
+      });
+    });
+    await Promise.race([reading, late]);
+    disarm();
   }
 
   #failed(source: string, error: unknown): void {
