@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterBench, type PlayedNode } from '../../test/support/cluster-bench.ts';
-import { ScriptedServer, type ScriptedTransport, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  type Params,
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulServer,
+} from '../../test/support/scripted-server.ts';
 import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
 
 const WEB = httpServerOf('web');
@@ -19,7 +25,7 @@ class Web extends ScriptedServer {
     const { initialize, ...rest } = statefulServer();
     Object.assign(this.handlers, {
       ...rest,
-      initialize: (params: object, link: ScriptedTransport, id: number) => {
+      initialize: (params: Params, link: ScriptedTransport, id: number) => {
         if (this.hangs) return SILENCE;
         const session = `upstream-${++this.#made}`;
         this.counts.set(session, 0);
@@ -27,15 +33,15 @@ class Web extends ScriptedServer {
         const hello = initialize!(params, link, id) as { capabilities: object };
         return { ...hello, capabilities: { ...hello.capabilities, logging: {} } };
       },
-      ping: (_params: object, link: ScriptedTransport) => (this.#known(link) === null ? SILENCE : {}),
-      'tools/call': (_params: object, link: ScriptedTransport) => {
+      ping: (_params: Params, link: ScriptedTransport) => (this.#known(link) === null ? SILENCE : {}),
+      'tools/call': (_params: Params, link: ScriptedTransport) => {
         const session = this.#known(link);
         if (session === null) return SILENCE;
         const count = (this.counts.get(session) ?? 0) + 1;
         this.counts.set(session, count);
         return { content: [{ type: 'text', text: `${session} ${count}` }] };
       },
-      'logging/setLevel': ({ level }: { level?: string }) => {
+      'logging/setLevel': ({ level }: Params) => {
         this.levels.push(String(level));
         return {};
       },
