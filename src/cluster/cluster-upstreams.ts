@@ -239,6 +239,7 @@ export class ClusterUpstreams implements Upstreams {
 
   async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const { clock } = this.#deps;
+    exchange.begunAt ??= clock.now();
     const end = clock.now() + PLACE_MS;
     let why = '';
     for (;;) {
@@ -305,7 +306,7 @@ export class ClusterUpstreams implements Upstreams {
     request: Message,
     exchange: Exchange,
   ): Promise<Served> {
-    const { bus, catalogs, random } = this.#deps;
+    const { bus, clock, catalogs, random } = this.#deps;
     const { name } = place.server;
     let home: ForeignHome | null;
     let epoch: string | null = null;
@@ -324,7 +325,8 @@ export class ClusterUpstreams implements Upstreams {
       if (home === null) return elsewhere('no node that has it can be reached');
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
-    const tried = await callRemotely(bus, home.node, name, request, exchange, epoch);
+    const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
+    const tried = await callRemotely(bus, home.node, name, request, exchange, epoch, waitedMs);
     if (tried.kind === 'elsewhere') {
       if (key !== null) this.#homes.forget(name, key);
       return tried;

@@ -26,6 +26,8 @@ export interface CallHeader extends ExchangeHeader {
   readonly nodeEpoch: string;
   /** Of the claim on what the call needs, as the caller knows it; null where it needs none. */
   readonly epoch: string | null;
+  /** How long the client has waited already; part of the deadline. Absent from nodes of an earlier version. */
+  readonly waitedMs?: number;
 }
 
 /** How the other node answers: with the server's answer, or that it is not the one to ask. */
@@ -97,8 +99,9 @@ export async function callRemotely(
   request: Message,
   exchange: Exchange,
   epoch: string | null,
+  waitedMs = 0,
 ): Promise<RemoteOutcome> {
-  const header: CallHeader = { ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch };
+  const header: CallHeader = { ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs };
   const { cancelled } = exchange;
   if (cancelled !== null) return ended(calledOff(cancelled, server));
   const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange);

@@ -67,7 +67,7 @@ export class ServedCalls {
   }
 
   async #serve(serving: BusServing): Promise<void> {
-    const { nodeEpoch, run, used, connection } = this.#deps;
+    const { clock, nodeEpoch, run, used, connection } = this.#deps;
     const { header, pieces } = unpackFrame<CallHeader>(serving.payload);
     // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
     if (header.nodeEpoch !== nodeEpoch()) {
@@ -75,7 +75,8 @@ export class ServedCalls {
       return;
     }
     const exchange = new ServedExchange(serving, header, messageOf(header.request, pieces[0]!));
-    const { server } = header;
+    const { server, waitedMs = 0 } = header;
+    exchange.begunAt = clock.now() - waitedMs;
     used(server, exchange.client, serving.from);
     this.#load++;
     try {

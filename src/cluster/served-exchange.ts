@@ -16,6 +16,7 @@ export class ServedExchange implements Exchange {
   readonly paramHeaders: Readonly<Record<string, string>> | null;
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
+  begunAt?: number;
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;

@@ -78,12 +78,17 @@ export class Call implements Pending {
     this.method = request.method;
     this.#timing = timing;
     this.#clock = clock;
-    this.startedAt = clock.now();
+    const now = clock.now();
+    this.startedAt = exchange.begunAt ?? now;
     this.#heardAt = this.startedAt;
     this.outcome = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    if (timing.timeoutMs > 0) this.#disarm = clock.after(timing.timeoutMs, () => this.#expire());
+    const { timeoutMs } = timing;
+    if (timeoutMs > 0) {
+      const leftMs = Math.max(0, this.startedAt + timeoutMs - now);
+      this.#disarm = clock.after(leftMs, () => this.#expire());
+    }
     exchange.onCancel = (reason) => this.#cancel(reason);
   }
 
