@@ -158,6 +158,24 @@ test('a session that was ended while a node did not hear is ended there when it 
   await bench.close();
 });
 
+test('fault:F28 after an outage others have a moment to write what they know: until then no session is said not to be there', async () => {
+  const bench = new Bench();
+  const { state, again } = outages(bench);
+  const [a, b] = [await bench.node('a', state), await bench.node('b')];
+  await again();
+  const refused = assert.rejects(a.get('s1'), { outcome: 'NOT_SENT' });
+  await bench.pass(1_000);
+  await refused;
+  b.put(record('s1'));
+  await settled();
+  assert.equal((await a.get('s1'))?.id, 's1');
+  await bench.pass(3_000);
+  const none = a.get('none');
+  await bench.pass(1_000);
+  assert.equal(await none, null);
+  await bench.close();
+});
+
 test('fault:F28 a store that has lost everything is told of the sessions again: none of them ends', async () => {
   const bench = new Bench();
   const { state, again, lose } = outages(bench);

@@ -10,6 +10,8 @@ const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 /** A store that does not answer for so long is not asked again. */
 const READS_MS = 1_500;
 const AGAIN_MS = 1_000;
+/** After an outage every node needs a moment to write what it could not. */
+const SETTLES_MS = 3_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
@@ -45,6 +47,8 @@ export class SharedSessionRecords implements SessionRecords {
   /** Being written now. Of one session one thing after the other, so that the newest is the last. */
   readonly #writing = new Set<string>();
   #telling = 0;
+  /** Until then others may not have written all that they know. */
+  #settlesAt = Number.NEGATIVE_INFINITY;
   /** The making of the bucket that everything was told of; null before. */
   #incarnation: string | null = null;
   #watch: { close(): void } | null = null;
@@ -58,7 +62,10 @@ export class SharedSessionRecords implements SessionRecords {
     void this.#follow();
   }
 
-  /** Rejects with GatewayError NOT_SENT where nobody here knows it and the store cannot be asked: it may well be there. */
+  /**
+   * Rejects with GatewayError NOT_SENT where nobody here knows it and the store cannot be asked, or could not be written to
+   * until a moment ago: it may well be there.
+   */
   async get(id: string): Promise<SessionRecord | null> {
     let away: unknown = null;
     const end = this.#deps.clock.now() + READS_MS;
@@ -78,7 +85,7 @@ export class SharedSessionRecords implements SessionRecords {
         if (this.#deps.clock.now() >= end) break;
       }
     }
-    if (away === null) return null;
+    if (away === null && this.#deps.clock.now() >= this.#settlesAt) return null;
     const text = 'the sessions of the cluster cannot be read at the moment';
     throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
   }
@@ -176,15 +183,16 @@ export class SharedSessionRecords implements SessionRecords {
    * everything, it is told what it had: sessions end when somebody ends them.
    */
   #told(incarnation: string): void {
-    const lost = this.#incarnation !== null && this.#incarnation !== incarnation;
+    const again = this.#incarnation !== null;
+    const lost = again && this.#incarnation !== incarnation;
     this.#incarnation = incarnation;
+    if (again) this.#settlesAt = this.#deps.clock.now() + SETTLES_MS;
     for (const [id, { telling, record }] of [...this.#known]) {
       if (telling >= this.#telling) continue;
       if (!lost) this.#gone(id);
       else if (!this.#unwritten.has(id)) this.#unwritten.set(id, record);
     }
-    if (!lost) return;
-    this.#deps.logger.warn('sessions_written_anew', { sessions: this.#unwritten.size });
+    if (lost) this.#deps.logger.warn('sessions_written_anew', { sessions: this.#unwritten.size });
     this.#write();
   }
 }
