@@ -117,7 +117,7 @@ export class Connector {
     const place = placeOf(server, want.key);
     let resumed = false;
     const connection = await this.#joiner!.connect(place, {
-      open: async () => spare() ?? this.#settled(await this.#open(server, want, handshake)),
+      open: async (replaces) => (replaces ? null : spare()) ?? this.#settled(await this.#open(server, want, handshake)),
       resume: async (record, idsAfter) => {
         if (record.fingerprint !== want.profile.fingerprint) return null;
         resumed = true;

@@ -15,8 +15,8 @@ export interface SessionJoinerDeps {
 
 /** How connections are made, whoever's they are. Both reject with GatewayError, nothing left behind. */
 export interface Opening {
-  /** A session that nobody has yet. */
-  readonly open: () => Promise<Connection>;
+  /** A session that nobody has yet; `replaces`: in the place of one that its server has forgotten, as it may have others. */
+  readonly open: (replaces: boolean) => Promise<Connection>;
   /** On a session that somebody has opened; null when the server does not know it. */
   readonly resume: (record: UpstreamSessionRecord, idsAfter: number) => Promise<Connection | null>;
   /** What others are to know of the session of a new connection; null where it has none. */
@@ -93,7 +93,7 @@ export class SessionJoiner {
   async #open(place: SessionPlace, turn: SessionTurn, opening: Opening): Promise<Connection | null> {
     let connection: Connection;
     try {
-      connection = await opening.open();
+      connection = await opening.open(turn.replaces);
     } catch (error) {
       await turn.failed();
       throw error;
