@@ -17,6 +17,7 @@ import { registerProbes } from './probes.ts';
 import { openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import type { PublicSubjects } from './public-subjects/public-subjects.ts';
 import type { Rooms } from './rooms.ts';
+import { followHints } from './truth-hints.ts';
 import { productVersion } from './version.ts';
 
 /** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */
@@ -192,7 +193,10 @@ export class App {
       this.#public = openPublicSubjects(this.rooms);
     }
     this.#reconciler.start();
-    this.#truthFollower?.start();
+    if (this.#truthFollower !== null) {
+      this.#truthFollower.start();
+      followHints(this.rooms, () => this.#truthFollower?.hint());
+    }
     downstream.sessions.clean().catch((error: unknown) => logger.warn('sessions_not_cleaned', { error }));
   }
 
@@ -208,6 +212,11 @@ export class App {
       desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };
+  }
+
+  /** Why this gateway takes nothing new any more; null while it does. */
+  get stopping(): string | null {
+    return this.#stopping;
   }
 
   readiness(): Readiness {

@@ -46,11 +46,16 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
 /** One-off commands look at a configuration; they do not become nodes. */
 async function clusterOf(options: AppOptions, { cluster }: DesiredState): Promise<ClusterConnection | null> {
   if (options.cluster !== undefined) return options.cluster;
-  return cluster === null || options.state === 'none' ? null : openCluster(cluster, options.logger);
+  const joins = keepsState(options) || options.joins === true;
+  return cluster === null || !joins ? null : openCluster(cluster, options.logger);
+}
+
+function keepsState({ state }: AppOptions): boolean {
+  return state === 'data' || state === 'instance';
 }
 
 function takeFolder(options: AppOptions, state: DesiredState): DataFolder | null {
-  if (options.state === 'none') return null;
+  if (!keepsState(options)) return null;
   const dataDir = state.dataDir ?? defaultDataDir(options.load.env);
   if (options.state === 'data') {
     const folder = new DataFolder(dataDir);

@@ -6,6 +6,7 @@ import type { Truth } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppOptions } from './app-options.ts';
 import { truthPath } from './truth-path.ts';
+import { UntouchedTruth } from './untouched-truth.ts';
 
 const SCHEMA = 'trunkline';
 
@@ -22,20 +23,37 @@ export interface OpenedTruth {
  * share. A cluster without one refuses such changes: made on one node, they would be lost with it. Throws TruthUnusable.
  */
 export function openTruth(
-  options: Pick<AppOptions, 'state' | 'load'>,
+  options: Pick<AppOptions, 'state' | 'load' | 'joins'>,
   state: DesiredState,
   clock: Clock,
   logger: Logger,
 ): OpenedTruth {
   const { cluster } = state;
-  const alone = cluster === null || options.state === 'none';
+  const looks = options.state === 'look';
+  const alone = cluster === null || (options.state === 'none' && options.joins !== true);
   if (!alone && cluster.store !== null) {
     const truth = new PostgresTruth({ url: cluster.store.reveal(), schema: SCHEMA, clock });
-    return { truth, shared: true, refusal: null };
+    return looks ? looking(truth) : { truth, shared: true, refusal: null };
   }
   const truth = new SqliteTruth({ path: truthPath(options, state), clock, logger });
+  if (looks) return looking(truth);
+  if (options.state === 'none') warnOfForgotten(state, logger);
   return { truth, shared: false, refusal: alone ? null : NO_STORE };
 }
+
+function looking(truth: Truth): OpenedTruth {
+  return { truth: new UntouchedTruth(truth), shared: false, refusal: ONLY_LOOKS };
+}
+
+/** Whoever wants to be asked before a changed definition is offered has to be told that a restart forgets what was approved. */
+function warnOfForgotten({ servers }: DesiredState, logger: Logger): void {
+  const guarded = [...servers.values()].filter(({ drift }) => drift === 'hold' || drift === 'block');
+  if (guarded.length === 0) return;
+  const reason = 'without a data folder each start trusts what servers offer then; name a dataDir';
+  logger.warn('pins_not_kept', { servers: guarded.map(({ name }) => name), reason });
+}
+
+const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
 
 const NO_STORE =
   'the nodes of this cluster share no store, so the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session';

@@ -40,6 +40,7 @@ import { Operator } from './operator.ts';
 import { sealingOf } from './sealing-of.ts';
 import { acrossNodes, sharedSessions } from './shared-sessions.ts';
 import { stateEverywhere } from './state-everywhere.ts';
+import { ToldTruth } from './told-truth.ts';
 import { transports } from './transports.ts';
 import { productVersion } from './version.ts';
 
@@ -98,7 +99,7 @@ export async function buildRooms(
 
   // First of all: damaged, it stops the start, and nothing else was begun.
   const opened = openTruth(options, loaded.state, clock, logger);
-  const { truth } = opened;
+  const truth = opened.shared && connection !== null ? new ToldTruth(opened.truth, connection.bus) : opened.truth;
   const env = options.load.env;
   const runTime = new RunTimeServers({
     stored: new StoredServers(truth),

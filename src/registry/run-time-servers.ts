@@ -51,7 +51,7 @@ export interface Provenance {
   readonly sessionId: string | null;
 }
 
-const MAX_STORED = 1_000;
+const MAX_STORED = 2_000;
 const MAX_TEMPORARY = 100;
 const MAX_SUSPENDED = 2_000;
 const MAX_TEXT_BYTES = 64 * 1024;

@@ -34,3 +34,41 @@ test('what another node wrote is read within 2 s, once, and again where that fai
   assert.match(follower.problem ?? '', /closed/);
   follower.close();
 });
+
+test('S0.17 check:H6 a hint is followed at once, many of them once, and one that comes during a look after it', async () => {
+  const clock = new FakeClock();
+  const logger = Logger.silent();
+  const truth = new SqliteTruth({ path: ':memory:', clock, logger });
+  const revisions: number[] = [];
+  let duringLook = (): void => {};
+  const changed = async (): Promise<void> => {
+    duringLook();
+    revisions.push((await truth.read([])).revision);
+  };
+  const follower = new TruthFollower({ truth, clock, logger, changed });
+  const write = (key: string) => truth.apply([{ kind: 'put', collection: 'c', key, value: '1' }]);
+  follower.start();
+  await write('a');
+  for (let i = 0; i < 1_000; i++) follower.hint();
+  await clock.advance(100);
+  assert.deepEqual(revisions, [1]);
+  await write('b');
+  duringLook = () => {
+    duringLook = () => {};
+    void write('c');
+    follower.hint();
+  };
+  follower.hint();
+  await clock.advance(100);
+  await clock.advance(100);
+  assert.equal(revisions.at(-1), 3);
+  // Late and repeated hints tell nothing new, and the look of every two seconds goes on.
+  follower.hint();
+  await clock.advance(100);
+  assert.equal(revisions.at(-1), 3);
+  await write('d');
+  await clock.advance(2_000);
+  assert.equal(revisions.at(-1), 4);
+  follower.close();
+  await truth.close();
+});

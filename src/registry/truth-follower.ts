@@ -4,6 +4,8 @@ import type { Logger } from '../telemetry/logger.ts';
 
 /** Within 3 s every node has what one of them wrote, whatever hint was lost. */
 const EVERY_MS = 2_000;
+/** Looks for the sake of hints are no closer than this: anybody may send those. */
+const APART_MS = 100;
 
 export interface TruthFollowerDeps {
   readonly truth: Truth;
@@ -13,12 +15,17 @@ export interface TruthFollowerDeps {
   readonly changed: () => Promise<void>;
 }
 
-/** Looks every two seconds whether another node has written to the truth that they share. */
+/**
+ * Looks every two seconds whether another node has written to the truth that they share, and at once when somebody says
+ * so. Revisions only grow, so that it does not matter in which order, or how often, that is said.
+ */
 export class TruthFollower {
   readonly #deps: TruthFollowerDeps;
   #revision = -1;
   #problem: string | null = null;
   #cancel: () => void = () => {};
+  #looking = false;
+  #hinted = false;
   #closed = false;
 
   constructor(deps: TruthFollowerDeps) {
@@ -31,7 +38,14 @@ export class TruthFollower {
   }
 
   start(): void {
-    this.#later();
+    this.#later(EVERY_MS);
+  }
+
+  /** Somebody says that there is something new; a hint. */
+  hint(): void {
+    if (this.#hinted) return;
+    this.#hinted = true;
+    if (!this.#looking) this.#later(APART_MS);
   }
 
   close(): void {
@@ -39,9 +53,17 @@ export class TruthFollower {
     this.#cancel();
   }
 
-  #later(): void {
-    if (!this.#closed)
-      this.#cancel = this.#deps.clock.after(EVERY_MS, () => void this.#look().then(() => this.#later()));
+  #later(ms: number): void {
+    this.#cancel();
+    if (!this.#closed) this.#cancel = this.#deps.clock.after(ms, () => void this.#lookAndGoOn());
+  }
+
+  async #lookAndGoOn(): Promise<void> {
+    this.#looking = true;
+    this.#hinted = false;
+    await this.#look();
+    this.#looking = false;
+    this.#later(this.#hinted ? APART_MS : EVERY_MS);
   }
 
   async #look(): Promise<void> {

@@ -81,6 +81,10 @@ export class EmbeddedGateway implements Gateway {
     return this.#deps.servers.statuses();
   }
 
+  activeServers(): readonly string[] {
+    return this.#deps.servers.active();
+  }
+
   server(name: string): GatewayServerStatus | null {
     return this.#deps.servers.status(name);
   }
@@ -162,8 +166,16 @@ export class EmbeddedGateway implements Gateway {
     return this.#deps.servers.register(name, definition);
   }
 
+  startServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
+    return this.#deps.servers.start(name, definition);
+  }
+
   unregisterServer(name: string): Promise<boolean> {
     return this.#deps.servers.unregister(name);
+  }
+
+  async unregisterServers(): Promise<void> {
+    await this.#deps.servers.unregisterAll();
   }
 
   capabilities(name: string): Capabilities | null {

@@ -84,6 +84,8 @@ export interface Gateway extends AsyncDisposable {
 
   /** All servers, sorted by name; failed ones with the reason (S2.26). */
   servers(): readonly GatewayServerStatus[];
+  /** Names of the servers that are to run here, sorted (S0.16). */
+  activeServers(): readonly string[];
   server(name: string): GatewayServerStatus | null;
   /** What the server said it can do when it was met last; null before that. A copy. */
   capabilities(name: string): Capabilities | null;
@@ -131,10 +133,20 @@ export interface Gateway extends AsyncDisposable {
    */
   registerServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
   /**
-   * Takes a server away, a configured one too (S2.27): calls in flight finish, then it is stopped and gone. Its tools
-   * are gone at once. False when there is none of that name.
+   * The same, but a server of that name, a configured one too, is replaced (S0.13): the new one is started, takes over,
+   * and the one before finishes its calls. There is no moment without one; the same definition changes nothing.
+   */
+  startServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
+  /**
+   * Takes a server away, a configured one too (S2.27): calls in flight finish, then it is stopped and gone (S0.14). Its
+   * tools are gone at once. False when there is none of that name.
    */
   unregisterServer(name: string): Promise<boolean>;
+  /**
+   * The same with all of them at once (S0.15): calls in flight finish, or are cancelled after half a minute. Resolves
+   * when no process is left; `close` does it too.
+   */
+  unregisterServers(): Promise<void>;
   /**
    * Sets the deadline of a server's calls in seconds (S4.14); 0 or less: 60 s. Holds from the next call on, outlives
    * readings of the configuration, and may be said before the server is registered. A tool's own deadline goes before.

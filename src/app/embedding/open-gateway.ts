@@ -13,6 +13,9 @@ import { Overlay } from './overlay.ts';
 import { ServerWatch } from './server-watch.ts';
 import { Servers } from './servers.ts';
 
+/** Without its cluster a node serves what it may, and goes on trying. */
+const JOIN_MS = 3_000;
+
 /** As `createGateway`, as the class with everything that this room itself needs. */
 export async function openGateway(options: GatewayOptions): Promise<EmbeddedGateway> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
@@ -24,6 +27,7 @@ export async function openGateway(options: GatewayOptions): Promise<EmbeddedGate
     load: loadOptions(options, defined),
     logger: log.logger,
     state: options.dataDir === undefined ? 'none' : 'data',
+    joins: true,
     follow: options.follow ?? false,
     memoryServers,
     overlay: overlay.over,
@@ -41,6 +45,7 @@ export async function openGateway(options: GatewayOptions): Promise<EmbeddedGate
     throw error;
   }
   app.startServers();
+  await app.rooms.cluster?.joined(JOIN_MS);
   return new EmbeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
 }
 

@@ -83,13 +83,48 @@ export class Servers {
     if (servers.size > 0) await app.overlaid();
   }
 
+  /** Those that are to run, sorted. */
+  active(): readonly string[] {
+    return [...this.#deps.app.state.servers.values()]
+      .filter(({ enabled }) => enabled)
+      .map(({ name }) => name)
+      .sort();
+  }
+
   async register(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
-    const { app, overlay } = this.#deps;
     this.refuseClosed();
     this.#refuseTaken(name);
     const server = await this.#read(name, definition);
     // While the definition was read, somebody else may have taken the name.
     this.#refuseTaken(name);
+    return this.#put(name, server);
+  }
+
+  /** As `register`; one of that name is replaced. */
+  async start(name: string, definition: ServerDefinition): Promise<GatewayServerStatus> {
+    this.refuseClosed();
+    this.#refuseTaken(name, true);
+    const server = await this.#read(name, definition);
+    this.#refuseTaken(name, true);
+    const { app, overlay } = this.#deps;
+    const before = app.state.servers.get(name);
+    // Taken away later, the configured one does not come back.
+    if (before !== undefined && !overlay.servers.has(name)) overlay.hidden.add(name);
+    const status = await this.#put(name, server);
+    if (before?.transport.type === 'memory') this.#deps.memoryServers.delete(before.transport.key);
+    return status;
+  }
+
+  unregister(name: string): Promise<boolean> {
+    return this.#takeAway([name]);
+  }
+
+  async unregisterAll(): Promise<void> {
+    await this.#takeAway([...this.#deps.app.state.servers.keys()]);
+  }
+
+  async #put(name: string, server: Server): Promise<GatewayServerStatus> {
+    const { app, overlay } = this.#deps;
     overlay.servers.set(name, server);
     await app.overlaid();
     await this.settled([name], REGISTER_MS);
@@ -98,13 +133,14 @@ export class Servers {
     return status;
   }
 
-  async unregister(name: string): Promise<boolean> {
+  /** False when there was none of them. */
+  async #takeAway(names: readonly string[]): Promise<boolean> {
     const { app, overlay, memoryServers } = this.#deps;
-    const server = app.state.servers.get(name);
-    if (server === undefined) return false;
-    if (!overlay.servers.delete(name)) overlay.hidden.add(name);
+    const servers = names.map((name) => app.state.servers.get(name)).filter((server) => server !== undefined);
+    if (servers.length === 0) return false;
+    for (const { name } of servers) if (!overlay.servers.delete(name)) overlay.hidden.add(name);
     await app.overlaid();
-    if (server.transport.type === 'memory') memoryServers.delete(server.transport.key);
+    for (const { transport } of servers) if (transport.type === 'memory') memoryServers.delete(transport.key);
     return true;
   }
 
@@ -130,8 +166,8 @@ export class Servers {
 
   /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
   refuseClosed(): void {
-    const { ready, reason } = this.#deps.app.readiness();
-    if (!ready) throw new GatewayError('INVALID_REQUEST', `the gateway takes nothing new: ${reason}`);
+    const { stopping } = this.#deps.app;
+    if (stopping !== null) throw new GatewayError('INVALID_REQUEST', `the gateway takes nothing new: ${stopping}`);
   }
 
   async #read(name: string, definition: ServerDefinition): Promise<Server> {
@@ -157,9 +193,9 @@ export class Servers {
     return server;
   }
 
-  #refuseTaken(name: string): void {
+  #refuseTaken(name: string, mayReplace = false): void {
     for (const taken of this.#deps.app.state.servers.keys()) {
-      if (fold(taken) !== fold(name)) continue;
+      if (fold(taken) !== fold(name) || (mayReplace && taken === name)) continue;
       const how = taken === name ? 'is registered already' : `would be confused with ${taken}`;
       throw new GatewayError('INVALID_PARAMS', `the server ${name} ${how}`, { server: name });
     }

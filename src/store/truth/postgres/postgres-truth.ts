@@ -40,13 +40,14 @@ export class PostgresTruth implements Truth {
     return this.#run(async (connection) => {
       await connection.query('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
       const { revision } = await readWhole(connection, '');
-      const { rows } = await connection.query<Row>(
-        `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) ORDER BY key`,
-        [[...collections]],
-      );
-      await connection.query('COMMIT');
       const records = new Map(collections.map((collection) => [collection, new Map<string, TruthRecord>()]));
-      for (const row of rows) records.get(row['collection']!)!.set(row['key']!, record(row));
+      for (let after: readonly [string, string] | null = ['', '']; after !== null; ) {
+        const rows: readonly Row[] = await readPage(connection, collections, after);
+        for (const row of rows) records.get(row['collection']!)!.set(row['key']!, record(row));
+        const last = rows.length < LIST_LIMIT ? undefined : rows.at(-1);
+        after = last === undefined ? null : [last['collection']!, last['key']!];
+      }
+      await connection.query('COMMIT');
       return { revision, records };
     });
   }
@@ -173,6 +174,19 @@ async function change(
   committing(`${row!['id']} ${whole.revision}`);
   await connection.query('COMMIT');
   return { ok: true, revision: whole.revision };
+}
+
+/** By collection and key, as the transaction sees them: pages are of one instant. */
+async function readPage(
+  connection: ClientBase,
+  collections: readonly string[],
+  [collection, key]: readonly [string, string],
+): Promise<readonly Row[]> {
+  const { rows } = await connection.query<Row>(
+    `SELECT ${COLUMNS} FROM records WHERE collection = ANY($1::text[]) AND (collection, key) > ($2, $3) ORDER BY collection, key LIMIT $4`,
+    [[...collections], collection, key, LIST_LIMIT],
+  );
+  return rows;
 }
 
 async function readWhole(connection: ClientBase, lock: '' | 'FOR UPDATE'): Promise<Whole> {

@@ -1,0 +1,38 @@
+import type { Wire } from '../../bus/wire.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
+
+const MAX_BYTES = 1024 * 1024;
+/** What cannot be read is told of so often at the most. */
+const TOLD_EVERY_MS = 1_000;
+
+/**
+ * Hears of servers that were added or removed, on whichever node or by whichever program (S0.17). Anybody at NATS may say
+ * so, in any order and more than once: nothing of it is believed, it only makes this node look at the store at once. What
+ * cannot be read is reported and skipped. Ends with the wire.
+ */
+export function watchEvents(wire: Wire, logger: Logger, look: () => void): void {
+  let told = Number.NEGATIVE_INFINITY;
+  const heard = (subject: string, payload: Buffer): void => {
+    const reason = unreadable(payload);
+    if (reason === null) look();
+    else if (performance.now() - told >= TOLD_EVERY_MS) {
+      told = performance.now();
+      logger.warn('server_event_unreadable', { subject, reason });
+    }
+  };
+  for (const subject of [SUBJECT_CREATED, SUBJECT_DELETED]) {
+    wire.subscribe(subject, ({ payload }) => heard(subject, payload));
+  }
+}
+
+/** Why an event is none; null for one that names a server. */
+function unreadable(payload: Buffer): string | null {
+  if (payload.length > MAX_BYTES) return `it has ${payload.length} bytes`;
+  try {
+    const event = JSON.parse(payload.toString()) as { readonly name?: unknown } | null;
+    return typeof event?.name === 'string' && event.name !== '' ? null : 'it names no server';
+  } catch {
+    return 'it is no JSON';
+  }
+}
