@@ -44,7 +44,7 @@ export async function accessGateway(input: CommandInput): Promise<GatewayAccess>
   const running = await findRunning(input);
   if (running !== null) return new RemoteAccess(new ControlClient(running), running.instance.mcpUrl);
   const logger = processLogger({ level: flags.logLevel ?? 'error', json: flags.json === true, write: terminal.err });
-  const opened = await openApp({ load: loadOptions(input), logger, state: 'none', follow: false });
+  const opened = await openApp({ load: loadOptions(input), logger, state: 'look', follow: false });
   if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
   return new OwnAccess(opened.app);
 }
