@@ -15,19 +15,21 @@ export function addDriftCommands({ command, input: inputOf, done }: CommandParts
   /** Flags before the name of a command count as well as flags behind it. */
   const input = (flags: GatewayFlags) => inputOf({ ...drift.opts<GatewayFlags>(), ...flags });
 
-  command('approve', 'approve definitions as they are now', drift)
+  command('approve', 'approve definitions that were seen: by their code, or as they are shown and confirmed', drift)
     .addOption(new Option('--all', 'everything of this server that waits'))
     .addOption(new Option('--seen <code>', 'only if what waits is what `drift` showed with this code'))
+    .addOption(new Option('--unseen', 'whatever is there by then, without being asked').conflicts('seen'))
     .argument('<server>', 'the server')
     .argument('[name...]', 'names of tools, prompts or templates; "instructions"; list/name where one is in two lists')
     .action(
       async (
         server: string,
         names: string[],
-        flags: GatewayFlags & { readonly all?: boolean; readonly seen?: string },
+        flags: GatewayFlags & { readonly all?: boolean; readonly seen?: string; readonly unseen?: boolean },
       ) => {
         const { approve } = await import('./drift.ts');
-        done(await approve({ ...input(flags), server, names, all: flags.all === true, seen: flags.seen }));
+        const { all = false, seen, unseen = false } = flags;
+        done(await approve({ ...input(flags), server, names, all, seen, unseen }));
       },
     );
 

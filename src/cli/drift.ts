@@ -19,6 +19,8 @@ export interface DecisionInput extends CommandInput {
   readonly all: boolean;
   /** The code of what was shown, to decide about that and nothing later. */
   readonly seen?: string | undefined;
+  /** Whatever is there by then. */
+  readonly unseen?: boolean;
 }
 
 /** `trunkline drift [server]`: what servers offer against what was approved of them. */
@@ -32,9 +34,12 @@ export async function drift(input: DriftInput): Promise<ExitCode> {
   return check && shown.some(({ waiting }) => waiting.length > 0) ? EXIT.drift : EXIT.ok;
 }
 
-/** `trunkline drift approve <server> [name…]`: exactly what is printed, or nothing if the server changes it meanwhile. */
+/**
+ * `trunkline drift approve <server> [name…]`: what was seen before, by its code, or is shown now to a person who says yes;
+ * nothing if the server changes it meanwhile.
+ */
 export async function approve(input: DecisionInput): Promise<ExitCode> {
-  const { server, names, all, seen } = input;
+  const { server, names, all, seen, unseen = false } = input;
   if (all === names.length > 0) throw new CommandError(EXIT.usage, 'say which: names of definitions, or --all');
   const client = await runningClient(input);
   const { waiting } = oneOf(await reportsOf(client), server);
@@ -44,8 +49,21 @@ export async function approve(input: DecisionInput): Promise<ExitCode> {
   }
   const chosen = all ? waiting : names.flatMap((name) => namedIn(waiting, name));
   if (chosen.length === 0) throw new CommandError(EXIT.usage, `nothing of ${server} waits for approval`);
+  if (seen === undefined && !unseen) await beSeen(input, chosen);
   const definitions = chosen.map(({ list, key, digest }) => ({ list, key, digest }));
   return decide(input, client, 'approve', definitions, chosen);
+}
+
+/** Whoever approves what is there by then approves what a server put there a moment ago. */
+async function beSeen({ terminal, flags, server }: DecisionInput, chosen: readonly WaitingDefinition[]): Promise<void> {
+  const how = `trunkline drift ${server} shows it, with the code for --seen; --unseen approves whatever is there`;
+  if (terminal.ask === null || flags.json === true) {
+    throw new CommandError(EXIT.usage, `nothing was approved, since nobody has seen it: ${how}`);
+  }
+  for (const one of chosen) terminal.err(`${waitingText(one).join('\n')}\n`);
+  const description = `approve ${chosen.length === 1 ? 'this definition' : `these ${chosen.length} definitions`} of ${server}?`;
+  const answer = await terminal.ask({ id: 'yes or no', description, password: false });
+  if (!/^y(es)?$/i.test(answer?.trim() ?? '')) throw new CommandError(EXIT.usage, 'nothing was approved');
 }
 
 /** `trunkline drift block <server> <name…>`: also of what nobody has changed. */
@@ -103,7 +121,8 @@ async function decide(
     terminal.out(`${answer}\n`);
     return EXIT.ok;
   }
-  for (const one of chosen) terminal.out(`${waitingText(one).join('\n')}\n`);
+  for (const one of chosen)
+    terminal.out(`${waitingText(one).join('\n')}\n    approved: ${one.digest ?? 'that it is gone'}\n`);
   const left = (JSON.parse(answer) as DriftReport).waiting.length;
   const done = decision === 'approve' ? 'approved' : 'blocked';
   terminal.out(`${definitions.length} ${done} of ${server}; ${left} waiting\n`);
