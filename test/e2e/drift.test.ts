@@ -3,6 +3,7 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
+import { runProgram } from '../../src/cli/program.ts';
 import { HintingServer } from '../fixtures/http/hinting.ts';
 import type { Json } from '../support/raw-http.ts';
 import { trunkline } from '../support/run-trunkline.ts';
@@ -233,8 +234,41 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
     assert.match(history.out, /blocked tools\/unheard by operator/);
     assert.match(history.out, /approved tools\/b by operator/);
     assert.equal(JSON.parse((await run('history', 'rug', '--json', '-n', '2')).out).events.length, 2);
-    assert.equal((await run('approve', 'rug', '--all')).code, 0);
+    const blind = await run('approve', 'rug', '--all');
+    assert.deepEqual([blind.code, /nobody has seen it/.test(blind.err)], [1, true], blind.err);
+    await reported(gateway, waitsFor('a', 'unheard'));
+    const known = (await drift(gateway)).waiting.find(({ key }: Json) => key === 'a').digest;
+    const all = await run('approve', 'rug', '--all', '--unseen');
+    assert.deepEqual([all.code, all.out.includes(`approved: ${known}`)], [0, true], all.out + all.err);
     await reported(gateway, ({ waiting }) => waiting.every(({ key }: Json) => key === 'unheard'));
+
+    // Somebody sits there, is shown what it is, and asked.
+    server.offer([tool('a', 'does\u202e a \u001b[31mdifferently'), tool('b', 'a third'), tool('n')]);
+    await reported(gateway, ({ waiting }) => JSON.stringify(waiting).includes('third'));
+    const person = async (answer: string) => {
+      let shown = '';
+      const tell = (text: string) => {
+        shown += text;
+      };
+      const terminal = { out: tell, err: tell, env: process.env, cwd: gateway.folder, version: '0' };
+      const ask = async ({ description }: { readonly description: string }) => {
+        assert.match(shown, /third/);
+        shown += description;
+        return answer;
+      };
+      return {
+        code: await runProgram(['drift', 'approve', 'rug', 'b', '--data-dir', data], { ...terminal, ask }),
+        shown,
+      };
+    };
+    const no = await person('no');
+    assert.deepEqual(
+      [no.code, /approve this definition of rug\?[\s\S]*nothing was approved/.test(no.shown)],
+      [1, true],
+      no.shown,
+    );
+    const yes = await person('yes');
+    assert.deepEqual([yes.code, /1 approved of rug/.test(yes.shown)], [0, true], yes.shown);
 
     for (const [words, says] of [
       [['nobody'], /there is no server "nobody"/],
