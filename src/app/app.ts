@@ -296,7 +296,7 @@ export class App {
   /** Throws where they cannot be put in force; what was in force stays then. */
   async #readFiles(): Promise<void> {
     if (!this.rooms.options.follow) return;
-    const reload = await this.#follower.reload();
+    const reload = await this.#follower.reread();
     if (reload.kind !== 'refused') return;
     throw new Error(reload.problems.map(({ code, message }) => `${code} ${message}`).join('; '));
   }
