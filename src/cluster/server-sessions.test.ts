@@ -9,6 +9,8 @@ import {
   statefulServer,
 } from '../../test/support/scripted-server.ts';
 import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import type { SharedState } from '../bus/shared-state.ts';
 
 const WEB = httpServerOf('web');
 
@@ -336,3 +338,27 @@ test('nobody who reads the store of the cluster learns the id of a session', () 
     assert.ok(value.length > 100);
     assert.ok(!value.includes('upstream-1'));
   }));
+
+test('fault:F28 a store that has lost everything is told of the sessions that are in use, and they go on', async () => {
+  const bench = new Bench();
+  let present: SharedState = bench.cluster.state;
+  const state: SharedState = { bucket: (name, options) => present.bucket(name, options) };
+  const nodes = [await bench.node('a', { state }), await bench.node('b', { state })] as const;
+  const [a, b] = nodes;
+  for (const node of nodes) await bench.call(node);
+  const anew = new MemorySharedState(bench.cluster.clock);
+  // Another making of each bucket.
+  await anew.bucket('before', { ttlMs: 0 });
+  for (const name of ['trunkline_leases', 'trunkline_claims', 'trunkline_server_sessions', 'more'])
+    await anew.bucket(name, { ttlMs: 0 });
+  present = anew;
+  await bench.cluster.pass(70_000);
+  const late = await bench.node('c', { state });
+  for (const node of [a, b, late]) assert.match(await bench.call(node), /^upstream-1 /);
+  assert.equal(bench.web.initializes, 1);
+  a.upstreams.set.releaseSession('one');
+  b.upstreams.set.releaseSession('one');
+  await bench.cluster.pass(3_000);
+  assert.deepEqual(bench.web.deleted, ['upstream-1']);
+  await bench.dispose([a, b, late]);
+});

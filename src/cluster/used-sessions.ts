@@ -5,7 +5,7 @@ import type { Sealing } from '../model/sealing.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../model/shared-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
-import { readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
+import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 
 /** What is in use is looked after so often, and written so often, that the store does not forget it. */
 const LOOK_MS = 30_000;
@@ -49,6 +49,8 @@ export class UsedSessions {
   /** What each server says of itself is the same for all its sessions, nearly always: kept once. */
   readonly #hellos = new Map<string, string>();
   #alone = 0;
+  /** Of the bucket, when all of them were last known to be in it. */
+  #incarnation = '';
   #stop: () => void;
   #looking = false;
   #closed = false;
@@ -68,6 +70,7 @@ export class UsedSessions {
     if (hello !== record.hello) this.#hellos.set(record.identity, record.hello);
     const kept = hello === record.hello ? { ...record, hello } : record;
     const before = this.#kept.get(key);
+    if (this.#incarnation === '') this.#incarnation = this.#deps.bucket.incarnation;
     this.#kept.set(key, {
       record: kept,
       generation,
@@ -124,11 +127,12 @@ export class UsedSessions {
   async #lookAt(keys: readonly string[]): Promise<void> {
     const { logger, bucket } = this.#deps;
     try {
-      const { incarnation } = bucket;
-      const lost = incarnation !== '' && (await bucket.readIncarnation()) !== incarnation;
+      const incarnation = await bucket.readIncarnation();
+      const lost = this.#incarnation !== '' && incarnation !== this.#incarnation;
       for (let i = 0; i < keys.length; i += MAX_WRITES) {
         await Promise.all(keys.slice(i, i + MAX_WRITES).map((key) => this.#lookAfter(key, lost)));
       }
+      this.#incarnation = incarnation;
     } catch (error) {
       logger.debug('server_sessions_not_kept', { error: String(error) });
     }
@@ -154,7 +158,7 @@ export class UsedSessions {
     } else if (held.by === peer || (held.by === '' && held.sealed === '')) {
       // Nobody has another one.
       await this.#write(key, kept, found.revision, AFTER_LOSS);
-    } else if (held.by === '' && !kept.published) this.#replaced(key, kept);
+    } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
   /** On top of the revision, where there is one. False when somebody else has written meanwhile. */
@@ -174,6 +178,16 @@ export class UsedSessions {
     kept.published = true;
     kept.writtenAt = clock.now();
     return true;
+  }
+
+  /** The record is of another generation: another node has written the same session anew, or has opened another one. */
+  #another(key: string, kept: Kept, held: WrittenSession, revision: number, lost: boolean): void {
+    const record = openRecord(this.#deps.sealing, key, held.sealed);
+    if (record?.mcpSessionId === kept.record.mcpSessionId) {
+      kept.generation = `${this.#deps.bucket.incarnation}.${held.since ?? revision}`;
+      kept.published = true;
+      kept.member?.renamed(kept.generation);
+    } else if (lost || !kept.published) this.#replaced(key, kept);
   }
 
   /** While the nodes were apart another one opened the session too; that one is everybody's by now. */
