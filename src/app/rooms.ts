@@ -146,8 +146,16 @@ export async function buildRooms(
     random,
     taskRecords: new SqliteTaskRecords(stateFile),
     maxTimeoutMs: () => registry.state.maxTimeoutMs,
-    onSessionEnded: (sessionId) => runTime.sessionEnded(sessionId),
-    ...(connection === null ? {} : { givenUp: (...what) => cluster?.clients.givenUp(...what) }),
+    onSessionEnded(sessionId) {
+      runTime.sessionEnded(sessionId);
+      cluster?.clients.sessionEnded(sessionId);
+    },
+    ...(connection === null
+      ? {}
+      : {
+          givenUp: (...what) => cluster?.clients.givenUp(...what),
+          subscribed: (...what) => cluster?.clients.subscribed(...what),
+        }),
   });
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall());

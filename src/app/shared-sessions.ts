@@ -45,7 +45,7 @@ export function sharedSessions({ state }: ClusterConnection, deps: SharedSession
 export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming' | 'others' | 'copies'> {
   return {
     elsewhere: (sessionId, message) => cluster.forward(sessionId, message),
-    streaming: (sessionId) => cluster.streams.opened(sessionId),
+    streaming: (sessionId) => cluster.clients.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),
   };

@@ -1,11 +1,14 @@
 import type { Bus } from '../bus/bus.ts';
 import type { SharedLog } from '../bus/shared-log.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { EventSink } from '../model/event-sink.ts';
 import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { LeftStream, Resumed } from '../model/stream-copies.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { packFrame, unpackFrame } from './frame.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 import { LeftStreams } from './left-streams.ts';
@@ -13,12 +16,16 @@ import { NodeEnds } from './node-ends.ts';
 import type { Nodes } from './nodes.ts';
 import { ResumedStreams } from './resumed-streams.ts';
 import { ReturnedCalls } from './returned-calls.ts';
+import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 import { CopiesOfStreams } from './stream-copies.ts';
 
 /** The clients' side of this node, for what clients of other nodes come back to. */
 export interface OwnClients {
   /** A call that waits here goes on with what its client brought to another node. Never rejects. */
   returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome>;
+  listening(sessionId: string): boolean;
+  /** Null where the session is not at hand. */
+  clientOf(sessionId: string): ClientProfile | null;
   /** A stream that began here; false where there is none such. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
@@ -27,12 +34,20 @@ export interface OwnClients {
 export interface OwnBooks {
   /** The session gave a resource up, by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void;
+  /** What another node had in its books. Never rejects. */
+  subscribeAgain(client: ClientProfile, resource: Resource): Promise<SubscribedAgain>;
+  /** Tells the session that what it calls so may be another by now. */
+  mayHaveChanged(sessionId: string, exposed: string): void;
 }
+
+type Resource = Omit<SharedSubscription, 'sessionId'>;
 
 export interface ClientsElsewhereDeps {
   readonly bus: Bus;
   readonly nodes: () => Nodes;
   readonly leases: LazyBucket;
+  readonly state: SharedState;
+  readonly logger: Logger;
   readonly clock: Clock;
   /** What is said on streams is written down there; without it, it ends with its node. */
   readonly log?: SharedLog | undefined;
@@ -57,10 +72,11 @@ export class ClientsElsewhere {
   /** Of the streams of this node; undefined where nodes share no log. */
   readonly copies: CopiesOfStreams | undefined;
   readonly #books: { close(): void };
+  readonly #subscriptions: SharedSubscriptions;
   #own: OwnClients | null = null;
   #ownBooks: OwnBooks | null = null;
 
-  constructor({ bus, nodes, leases, clock, log }: ClientsElsewhereDeps) {
+  constructor({ bus, nodes, leases, state, clock, logger, log }: ClientsElsewhereDeps) {
     this.self = bus.peer;
     this.#bus = bus;
     this.#nodes = nodes;
@@ -73,6 +89,17 @@ export class ClientsElsewhere {
       others: () => [...nodes().others()].map(({ peer }) => peer),
       gone: (peer, kind, waitMs) => ends.over(peer, kind === 'g', waitMs),
       resume: async (...stream) => (await this.#own?.resumeFor(...stream)) ?? false,
+    });
+    this.#subscriptions = new SharedSubscriptions({
+      state,
+      clock,
+      logger,
+      self: bus.peer,
+      there: (peer) => nodes().get(peer) !== null,
+      listening: (sessionId) => this.#own?.listening(sessionId) === true,
+      again: (subscription) => this.#again(subscription),
+      hint: ({ sessionId, exposed }) => this.#ownBooks?.mayHaveChanged(sessionId, exposed),
+      drop: ({ sessionId, server, uri }) => this.#ownBooks?.givenUp(sessionId, server, uri),
     });
     this.#books = bus.subscribe(GIVEN_UP, (payload, from) => {
       if (from === bus.peer) return;
@@ -90,7 +117,28 @@ export class ClientsElsewhere {
   /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
   givenUp(sessionId: string, server: string, uri: string): void {
     const told: GivenUp = { sessionId, server, uri };
+    this.#subscriptions.givenUp(told);
     this.#bus.publish(GIVEN_UP, packFrame(told));
+  }
+
+  /** A session has subscribed to a resource here. */
+  subscribed(sessionId: string, { server, uri, exposed }: Resource): void {
+    this.#subscriptions.made({ sessionId, server, uri, exposed });
+  }
+
+  /** The session has ended, here or at another node. */
+  sessionEnded(sessionId: string): void {
+    this.#subscriptions.ended(sessionId);
+  }
+
+  /** A client opens a stream of its session here. `moved`: another node had it until now. */
+  opened(sessionId: string, moved: boolean): void {
+    void this.#subscriptions.opened(sessionId, moved);
+  }
+
+  /** A node is gone. */
+  gone(peer: string): void {
+    this.#subscriptions.gone(peer);
   }
 
   has(peer: string): boolean {
@@ -124,9 +172,16 @@ export class ClientsElsewhere {
   /** Takes nothing new of other nodes. */
   close(): void {
     this.copies?.flush();
+    this.#subscriptions.close();
     this.#calls.close();
     this.#streams.close();
     this.#books.close();
+  }
+
+  #again(subscription: SharedSubscription): Promise<SubscribedAgain> {
+    const client = this.#own?.clientOf(subscription.sessionId) ?? null;
+    if (client === null || this.#ownBooks === null) return Promise.resolve('later');
+    return this.#ownBooks.subscribeAgain(client, subscription);
   }
 
   #returned(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {

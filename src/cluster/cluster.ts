@@ -115,6 +115,7 @@ export class Cluster {
       lost: ({ peer }) => {
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
+        this.clients.gone(peer);
         this.#router.gone(peer);
         this.#singletons.look();
         this.sessions.streams.gone(peer);
@@ -138,7 +139,7 @@ export class Cluster {
       messages: () => this.#messages,
       others: () => [...this.#nodes.others()].map(({ peer }) => peer),
     });
-    this.clients = new ClientsElsewhere({ bus, nodes: () => this.#nodes, leases, clock, log: deps.log });
+    this.clients = new ClientsElsewhere({ ...deps, nodes: () => this.#nodes, leases });
     const relayed = new RelayedEvents({
       here: deps.events,
       users: this.#users,

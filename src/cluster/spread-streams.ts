@@ -28,6 +28,8 @@ const MAX_TOLD = 1_000;
 export class SpreadStreams implements ClientStreams {
   readonly #deps: SpreadStreamsDeps;
   readonly #at = new Recent<string>(MAX_SESSIONS);
+  /** Those whose node is gone. */
+  readonly #lost = new Recent<true>(MAX_SESSIONS);
   /** The nodes that know which streams are open here. */
   readonly #told = new Set<string>();
   #own: OwnStreams | null = null;
@@ -41,11 +43,14 @@ export class SpreadStreams implements ClientStreams {
     this.#own = own;
   }
 
-  /** A client has opened a stream of its session here. */
-  opened(sessionId: string): void {
+  /** A client opens a stream of its session here. Whether another node had it until now, as far as is known. */
+  opened(sessionId: string): boolean {
     const { messages, others } = this.#deps;
+    const moved = this.#at.peek(sessionId) !== undefined || this.#lost.peek(sessionId) !== undefined;
     this.#at.delete(sessionId);
+    this.#lost.delete(sessionId);
     for (const peer of others()) messages().tell(peer, { kind: 'streams', sessionIds: [sessionId] });
+    return moved;
   }
 
   /** Nodes have come or gone: who has come hears which streams are open here. */
@@ -67,9 +72,11 @@ export class SpreadStreams implements ClientStreams {
 
   openedAt(sessionId: string, peer: string): void {
     this.#at.set(sessionId, peer);
+    this.#lost.delete(sessionId);
   }
 
   gone(peer: string): void {
+    for (const [sessionId, at] of this.#at.entries()) if (at === peer) this.#lost.set(sessionId, true);
     this.#at.deleteWhere((at) => at === peer);
   }
 

@@ -1,6 +1,7 @@
 import { StateSealer } from '../gateway/state-sealer.ts';
 import type { RequestContext } from '../http/request-context.ts';
 import type { RouteTable } from '../http/route-table.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { EventSink } from '../model/event-sink.ts';
@@ -216,6 +217,11 @@ export class Downstream implements ClientStreams {
     this.#pipes.add(front);
     void front.closed.then(() => this.#pipes.delete(front));
     return front;
+  }
+
+  /** Who the session's client is, where the session is at hand. */
+  clientOf(sessionId: string): ClientProfile | null {
+    return this.sessions.get(sessionId)?.client ?? null;
   }
 
   /** Whether the session's client holds a stream open here. */

@@ -21,7 +21,9 @@ import { InputStates } from './input-states.ts';
 import { OperationMeter } from './operation-meter.ts';
 import { assemble, type GatewayDeps, type Parts } from './parts.ts';
 import { refuseAccess } from './policy/access.ts';
+import type { Watched } from './resource-watches.ts';
 import { StateSealer } from './state-sealer.ts';
+import { updateOf } from './subscriptions.ts';
 
 export type { GatewayDeps } from './parts.ts';
 
@@ -41,6 +43,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   readonly #meter: OperationMeter | null;
   readonly #log: ExchangeLog;
   #parts!: Parts;
+  #streams!: ClientStreams;
 
   constructor(deps: GatewayDeps) {
     this.#deps = deps;
@@ -62,6 +65,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams): void {
     const { clock, key } = this.#deps;
+    this.#streams = streams;
     const bound = new BoundUpstreams(
       upstreams,
       new InputStates(new StateSealer({ key, clock, random: systemRandom }), clock),
@@ -124,6 +128,16 @@ export class Gateway implements Exchanges, UpstreamEvents {
   /** A session gave this resource up by way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
     this.#parts.subscriptions.givenUp(sessionId, server, uri);
+  }
+
+  /** What a node that is gone had subscribed to for a session that is here now. Never rejects. */
+  subscribeAgain(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
+    return this.#parts.subscriptions.again(client, resource).catch(() => 'later');
+  }
+
+  /** Tells the session that what it calls so may be another by now. */
+  mayHaveChanged(sessionId: string, exposed: string): void {
+    this.#streams.deliver(sessionId, updateOf(exposed));
   }
 
   /** The client's session has ended: what was its own upstream is released. */

@@ -18,7 +18,7 @@ import { ListenMirror } from './listen-mirror.ts';
 import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
 import { LogLevels } from './log-levels.ts';
-import { ResourceWatches } from './resource-watches.ts';
+import { ResourceWatches, type Watched } from './resource-watches.ts';
 import { Sealer } from './sealer.ts';
 import { SeenSessions } from './seen-sessions.ts';
 import { ServerEndpoint } from './server-endpoint.ts';
@@ -49,6 +49,8 @@ export interface GatewayDeps {
   readonly onSessionEnded?: (sessionId: string) => void;
   /** A session gave a resource up that another node may have in its books. Without it there is none. */
   readonly givenUp?: (sessionId: string, server: string, uri: string) => void;
+  /** A session has subscribed to a resource, which other nodes are to know. */
+  readonly subscribed?: (sessionId: string, resource: Watched) => void;
   /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
   readonly maxTimeoutMs?: () => number;
 }
@@ -91,7 +93,15 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
   const watches = new ResourceWatches(upstreams, clock);
   const missed = (server: string) => cache.outdated(server, null);
   const feeds = new Feeds({ upstreams, clock, missed });
-  const subscriptions = new Subscriptions({ upstreams, streams, sessions, watches, feeds, givenUp: deps.givenUp });
+  const subscriptions = new Subscriptions({
+    upstreams,
+    streams,
+    sessions,
+    watches,
+    feeds,
+    givenUp: deps.givenUp,
+    subscribed: deps.subscribed,
+  });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({
     upstreams,

@@ -5,10 +5,12 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, Upstreams } from '../model/ports.ts';
 import { mayUse } from '../model/principal.ts';
+import { notification, request } from '../protocol/compose.ts';
 import { notificationToStateful } from '../protocol/stateful/to-stateful.ts';
 import { exposedUpdate } from './exposed-update.ts';
 import type { Subscriber } from './feed.ts';
 import type { Feeds } from './feeds.ts';
+import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SeenSessions } from './seen-sessions.ts';
@@ -27,6 +29,8 @@ export interface SubscriptionsDeps {
   readonly feeds: Feeds;
   /** A session gives a resource up that another node may have in its books. */
   readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
+  /** A session has subscribed to a resource; others are told, should this node end. */
+  readonly subscribed?: ((sessionId: string, resource: Watched) => void) | undefined;
 }
 
 /** One session's part in the watches of stateful servers. */
@@ -61,18 +65,18 @@ export class Subscriptions {
   }
 
   /** Passes a `resources/subscribe` or `resources/unsubscribe` on (with the server's URI in it) and keeps the books. */
-  async run(resource: Watched, request: Message, exchange: Exchange): Promise<Outcome> {
+  async run(resource: Watched, asked: Message, exchange: Exchange): Promise<Outcome> {
     const { upstreams, watches } = this.#deps;
     const { server, uri } = resource;
     const { client } = exchange;
-    const pass = (): Promise<Outcome> => upstreams.call(server, request, exchange);
+    const pass = (): Promise<Outcome> => upstreams.call(server, asked, exchange);
     if (client.sessionId === null) return pass();
     const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
     // Whose session has ended meanwhile has nothing that could be given up again.
     if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
     const stateless = known?.hello.era === 'stateless';
     const name = `${server}\0${uri}`;
-    if (request.method === 'resources/unsubscribe') {
+    if (asked.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
       const leave = session?.leave.get(name);
       session?.leave.delete(name);
@@ -85,7 +89,42 @@ export class Subscriptions {
       leave?.();
       return ownAnswer('stateful', '');
     }
-    const session = this.#session(client, client.sessionId);
+    const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
+    if (isAgreed(outcome)) this.#deps.subscribed?.(client.sessionId, resource);
+    return outcome;
+  }
+
+  /**
+   * What another node had in its books is in those of this one from now on. Resolves with whether the server has agreed; then
+   * the session has been told of an update, as nobody knows what it missed.
+   */
+  async again(client: ClientProfile, resource: Watched): Promise<'agreed' | 'refused' | 'later'> {
+    const { upstreams, streams } = this.#deps;
+    const { server, uri, exposed } = resource;
+    const { sessionId } = client;
+    if (sessionId === null || !mayUse(client.principal, server)) return 'refused';
+    const known = upstreams.knownCatalog(server, client) ?? (await upstreams.catalog(server, client, CATALOG_WAIT_MS));
+    const message = request('resources/subscribe', '0', JSON.stringify({ uri }), 'stateful');
+    const exchange = new OwnExchange(`again:${server}`, message, client);
+    const pass = (): Promise<Outcome> => upstreams.call(server, message, exchange);
+    const outcome = await this.#subscribe(client, sessionId, resource, known?.hello.era === 'stateless', pass);
+    if (outcome.kind === 'failure') return 'later';
+    if (!isAgreed(outcome)) return 'refused';
+    streams.deliver(sessionId, updateOf(exposed));
+    return 'agreed';
+  }
+
+  async #subscribe(
+    client: ClientProfile,
+    sessionId: string,
+    resource: Watched,
+    stateless: boolean,
+    pass: () => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const { watches } = this.#deps;
+    const { server, uri } = resource;
+    const name = `${server}\0${uri}`;
+    const session = this.#session(client, sessionId);
     const further = session.leave.has(name) ? 0 : 1;
     if (further > 0 && session.leave.size + session.asking >= MAX_RESOURCES) {
       return failure(new GatewayError('OVERLOADED', `No more than ${MAX_RESOURCES} resources may be subscribed to`));
@@ -94,7 +133,7 @@ export class Subscriptions {
     session.asking += further;
     try {
       const outcome = await watches.watch(session.watcher, resource, pass);
-      if (outcome.kind === 'answer' && outcome.message.kind === 'result') {
+      if (isAgreed(outcome)) {
         this.#keep(session, name, () => watches.leave(session.watcher, resource));
       }
       return outcome;
@@ -171,6 +210,15 @@ export class Subscriptions {
     session.watcher.client = client;
     return session;
   }
+}
+
+/** What the client is told of a resource that may be another by now. */
+export function updateOf(exposed: string): Message {
+  return notification('notifications/resources/updated', JSON.stringify({ uri: exposed }), 'stateful');
+}
+
+function isAgreed(outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && outcome.message.kind === 'result';
 }
 
 function calledOff(server: string, reason: string): GatewayError {

@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
+
+const SESSION = 'f'.repeat(32);
+const resource = (uri = 'counter://value'): SharedSubscription => ({
+  sessionId: SESSION,
+  server: 'counter',
+  uri,
+  exposed: `counter+${uri}`,
+});
+
+/** Nodes that share what is subscribed to, each with a client that listens there or not. */
+class Bench {
+  readonly clock = new FakeClock();
+  readonly state = new MemorySharedState(this.clock);
+  readonly there = new Set<string>();
+  readonly listening = new Set<string>();
+  readonly told: string[] = [];
+  answers: SubscribedAgain[] = [];
+
+  async node(self: string): Promise<SharedSubscriptions> {
+    this.there.add(self);
+    const subscriptions = new SharedSubscriptions({
+      state: this.state,
+      clock: this.clock,
+      logger: Logger.silent(),
+      self,
+      there: (peer) => this.there.has(peer),
+      listening: () => this.listening.has(self),
+      again: async ({ uri }) => {
+        this.told.push(`${self} again ${uri}`);
+        return this.answers.shift() ?? 'agreed';
+      },
+      hint: ({ exposed }) => void this.told.push(`${self} hint ${exposed}`),
+      drop: ({ uri }) => void this.told.push(`${self} drop ${uri}`),
+    });
+    await this.pass(0);
+    return subscriptions;
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed <= ms; passed += 50) {
+      await this.clock.advance(Math.min(50, ms));
+      await settled();
+    }
+  }
+
+  /** What was told since. */
+  take(): string[] {
+    return this.told.splice(0);
+  }
+
+  async records(): Promise<number> {
+    const bucket = await this.state.bucket('trunkline_subscriptions', { ttlMs: 0 });
+    return (await bucket.keys()).length;
+  }
+}
+
+test('check:C9 of several nodes that hear of the end of one, a single one subscribes anew', async () => {
+  const bench = new Bench();
+  const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
+  a.made(resource());
+  a.made(resource('counter://other'));
+  await bench.pass(50);
+  for (const node of ['b', 'c']) bench.listening.add(node);
+  bench.there.delete('a');
+  a.close();
+  for (const node of [b, c]) node.gone('a');
+  await bench.pass(100);
+  const told = bench.take();
+  assert.equal(told.length, 2);
+  assert.ok(told.some((line) => line.endsWith('again counter://value')));
+  assert.ok(told.some((line) => line.endsWith('again counter://other')));
+  // And no more of it, whoever hears of the end of whom.
+  b.gone('a');
+  void c.opened(SESSION, false);
+  await bench.pass(100);
+  assert.deepEqual(bench.take(), []);
+  for (const node of [a, b, c]) node.close();
+});
+
+test('check:C9 what nobody listens to waits for the node where a stream is opened', async () => {
+  const bench = new Bench();
+  const [a, b, c] = [await bench.node('a'), await bench.node('b'), await bench.node('c')];
+  a.made(resource());
+  await bench.pass(50);
+  bench.there.delete('a');
+  a.close();
+  for (const node of [b, c]) node.gone('a');
+  await bench.pass(100);
+  assert.deepEqual(bench.take(), []);
+  void c.opened(SESSION, true);
+  await bench.pass(200);
+  assert.deepEqual(bench.take(), []);
+  bench.listening.add('c');
+  await bench.pass(100);
+  assert.deepEqual(bench.take(), ['c again counter://value']);
+  // The next time its stream moves it is told that it may have missed something, and no more.
+  bench.listening.add('b');
+  void b.opened(SESSION, true);
+  await bench.pass(100);
+  assert.deepEqual(bench.take(), ['b hint counter+counter://value']);
+  void b.opened(SESSION, false);
+  await bench.pass(100);
+  assert.deepEqual(bench.take(), []);
+  for (const node of [a, b, c]) node.close();
+});
+
+test('check:C9 a server that cannot be asked is asked again, one that refuses is not', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  a.made(resource());
+  await bench.pass(50);
+  bench.there.delete('a');
+  a.close();
+  bench.listening.add('b');
+  bench.answers = ['later', 'later', 'agreed'];
+  b.gone('a');
+  await bench.pass(500);
+  assert.deepEqual(bench.take(), ['b again counter://value']);
+  await bench.pass(5_000);
+  assert.deepEqual(bench.take(), ['b again counter://value', 'b again counter://value']);
+  assert.equal(await bench.records(), 1);
+  const c = await bench.node('c');
+  bench.there.delete('b');
+  b.close();
+  bench.listening.add('c');
+  bench.answers = ['refused'];
+  c.gone('b');
+  await bench.pass(200);
+  assert.deepEqual(bench.take(), ['c again counter://value', 'c hint counter+counter://value']);
+  assert.equal(await bench.records(), 0);
+  for (const node of [a, b, c]) node.close();
+});
+
+test('check:C9 what is given up, subscribed to anew or ended at one node is in the books of no other', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  a.made(resource());
+  await bench.pass(50);
+  b.givenUp(resource());
+  await bench.pass(50);
+  assert.deepEqual(bench.take(), ['a drop counter://value']);
+  a.made(resource());
+  await bench.pass(50);
+  b.made(resource());
+  await bench.pass(50);
+  assert.deepEqual(bench.take(), ['a drop counter://value']);
+  assert.equal(await bench.records(), 1);
+  a.ended(SESSION);
+  await bench.pass(50);
+  assert.equal(await bench.records(), 1);
+  b.ended(SESSION);
+  await bench.pass(50);
+  assert.equal(await bench.records(), 0);
+  assert.deepEqual(bench.take(), []);
+  for (const node of [a, b]) node.close();
+});
+
+test('check:C9 a session that was ended while its node was gone leaves nothing, and no session leaves too much', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  for (let at = 0; at < 1_002; at++) a.made(resource(`counter://${at}`));
+  a.made(resource(`counter://${'x'.repeat(40_000)}`));
+  await bench.pass(200);
+  while ((await bench.records()) < 1_000) await bench.pass(50);
+  for (let at = 0; at < 5; at++) a.made(resource(`counter://more/${at}`));
+  await bench.pass(200);
+  const records = await bench.records();
+  bench.there.delete('a');
+  a.close();
+  b.ended(SESSION);
+  while ((await bench.records()) > 0) await bench.pass(50);
+  assert.ok(records >= 1_000 && records <= 1_002, `${records} records`);
+  for (const node of [a, b]) node.close();
+});

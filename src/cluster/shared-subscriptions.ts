@@ -1,0 +1,302 @@
+import { hash } from 'node:crypto';
+import type { SharedState, StateRecord } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { LazyBucket } from './lazy-bucket.ts';
+
+/** A resource that a session is subscribed to. */
+export interface SharedSubscription {
+  readonly sessionId: string;
+  readonly server: string;
+  readonly uri: string;
+  /** What its client calls the resource. */
+  readonly exposed: string;
+}
+
+/** `later`: the server could not be asked. */
+export type SubscribedAgain = 'agreed' | 'refused' | 'later';
+
+export interface SharedSubscriptionsDeps {
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly self: string;
+  /** Whether there is such a node, as far as is known here. */
+  readonly there: (peer: string) => boolean;
+  /** Whether the session's client holds a stream open here. */
+  readonly listening: (sessionId: string) => boolean;
+  /** Subscribes anew, and tells the client that the resource may be another. Never rejects. */
+  readonly again: (subscription: SharedSubscription) => Promise<SubscribedAgain>;
+  /** Tells the client that the resource may be another. */
+  readonly hint: (subscription: SharedSubscription) => void;
+  /** It is in the books of another node, or nowhere any more. */
+  readonly drop: (subscription: SharedSubscription) => void;
+}
+
+interface Written extends SharedSubscription {
+  /** The node whose books it is in. */
+  readonly peer: string;
+}
+
+interface Known {
+  readonly written: Written;
+  readonly revision: number;
+  readonly telling: number;
+}
+
+const BUCKET = 'trunkline_subscriptions';
+/** No session lives for longer; records of ended ones are deleted by whoever ends them. */
+const KEPT_MS = 30 * 24 * 3_600_000;
+const MAX_OF_SESSION = 1_000;
+const MAX_IN_ALL = 65_536;
+const MAX_BYTES = 32 * 1024;
+const AGAIN_MS = 1_000;
+const MAX_AGAIN_MS = 30_000;
+const LOOK_MS = 50;
+/** A stream that is being opened is open by then, or will not be. */
+const OPENING_MS = 10_000;
+
+/**
+ * What sessions are subscribed to, as all nodes know it. Each is in the books of one node. When that is gone, the node where
+ * the session's stream is, or where it is opened next, takes it over: it subscribes anew and tells the client once that the
+ * resource may be another, as nobody knows what was missed. Who of several that is, a write on the revision decides.
+ */
+export class SharedSubscriptions {
+  readonly #deps: SharedSubscriptionsDeps;
+  readonly #bucket: LazyBucket;
+  readonly #known = new Map<string, Map<string, Known>>();
+  #count = 0;
+  /** Those in the books of this node. */
+  readonly #mine = new Map<string, Written>();
+  /** To be written; null: to be deleted. */
+  readonly #unwritten = new Map<string, Written | null>();
+  readonly #taking = new Set<string>();
+  #writing = false;
+  #telling = 0;
+  #watch: { close(): void } | null = null;
+  #stop: () => void = () => {};
+  #closed = false;
+
+  constructor(deps: SharedSubscriptionsDeps) {
+    this.#deps = deps;
+    this.#bucket = new LazyBucket(deps.state, BUCKET, { ttlMs: KEPT_MS });
+    void this.#follow();
+  }
+
+  /** A session has subscribed by way of this node. */
+  made(subscription: SharedSubscription): void {
+    const key = keyOf(subscription);
+    const known = this.#known.get(subscription.sessionId);
+    const further = known?.has(key) === true ? 0 : 1;
+    const written = { ...subscription, peer: this.#deps.self };
+    const full = this.#count + further > MAX_IN_ALL || (known?.size ?? 0) + further > MAX_OF_SESSION;
+    if (full || bytesOf(written).length > MAX_BYTES) {
+      this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, known: this.#count });
+      return;
+    }
+    this.#mine.set(key, written);
+    this.#put(key, written);
+  }
+
+  /** The session has given the resource up by way of this node. */
+  givenUp(subscription: Omit<SharedSubscription, 'exposed'>): void {
+    const key = keyOf(subscription);
+    this.#mine.delete(key);
+    this.#put(key, null);
+  }
+
+  /** The session has ended: whoever has it in the books deletes it, and anybody what nobody has. */
+  ended(sessionId: string): void {
+    for (const [key, { written }] of this.#known.get(sessionId) ?? []) {
+      if (this.#mine.delete(key) || !this.#isThere(written.peer)) this.#put(key, null);
+    }
+  }
+
+  /** Its client opens a stream here. `moved`: another node had it until now, and may have died with what was missed. */
+  async opened(sessionId: string, moved: boolean): Promise<void> {
+    const known = this.#known.get(sessionId);
+    if (known === undefined || !(await this.#open(sessionId))) return;
+    for (const [key, { written }] of [...known]) {
+      if (!this.#isThere(written.peer)) void this.#takeOver(key, written);
+      else if (moved) this.#deps.hint(written);
+    }
+  }
+
+  /** A node is gone. */
+  gone(peer: string): void {
+    for (const [sessionId, known] of this.#known) {
+      if (!this.#deps.listening(sessionId)) continue;
+      for (const [key, { written }] of known) if (written.peer === peer) void this.#takeOver(key, written);
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#watch?.close();
+    this.#stop();
+  }
+
+  #isThere(peer: string): boolean {
+    return peer === this.#deps.self || this.#deps.there(peer);
+  }
+
+  async #open(sessionId: string): Promise<boolean> {
+    const { clock, listening } = this.#deps;
+    const end = clock.now() + OPENING_MS;
+    while (!listening(sessionId)) {
+      if (this.#closed || clock.now() >= end) return false;
+      await this.#pause(LOOK_MS);
+    }
+    return true;
+  }
+
+  async #takeOver(key: string, { sessionId }: Written): Promise<void> {
+    if (this.#taking.has(key)) return;
+    this.#taking.add(key);
+    let pauseMs = AGAIN_MS;
+    // While it is nobody's but ours, and there is somebody to tell.
+    while (!this.#closed && this.#deps.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
+      await this.#pause(pauseMs);
+      pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
+    }
+    this.#taking.delete(key);
+  }
+
+  async #tried(key: string, sessionId: string): Promise<'over' | 'later'> {
+    const known = this.#known.get(sessionId)?.get(key);
+    if (known === undefined) return 'over';
+    const { peer } = known.written;
+    // Ours already, where the server could not be asked before.
+    if (peer !== this.#deps.self) {
+      if (this.#deps.there(peer)) return 'over';
+      const written: Written = { ...known.written, peer: this.#deps.self };
+      try {
+        const revision = await this.#bucket.update(key, bytesOf(written), known.revision);
+        if (revision === null) return 'over';
+        this.#know(key, written, revision);
+        this.#mine.set(key, written);
+      } catch {
+        return 'later';
+      }
+    }
+    const mine = this.#mine.get(key);
+    if (mine === undefined) return 'over';
+    const how = await this.#deps.again(mine);
+    if (how === 'later') return 'later';
+    // Given up, or taken by another node, while the server was being asked.
+    if (!this.#mine.has(key)) this.#deps.drop(mine);
+    else if (how === 'refused') {
+      this.givenUp(mine);
+      this.#deps.hint(mine);
+    }
+    return 'over';
+  }
+
+  #put(key: string, written: Written | null): void {
+    this.#unwritten.set(key, written);
+    if (!this.#writing) void this.#write();
+  }
+
+  async #write(): Promise<void> {
+    this.#writing = true;
+    while (this.#unwritten.size > 0 && !this.#closed) {
+      const [key, written] = this.#unwritten.entries().next().value!;
+      this.#unwritten.delete(key);
+      try {
+        if (written === null) await this.#bucket.delete(key);
+        else await this.#bucket.put(key, bytesOf(written));
+      } catch (error) {
+        this.#deps.logger.debug('subscription_not_written', { error: String(error) });
+        if (!this.#unwritten.has(key)) this.#unwritten.set(key, written);
+        await this.#pause(AGAIN_MS);
+      }
+    }
+    this.#writing = false;
+  }
+
+  async #follow(): Promise<void> {
+    try {
+      const watch = await this.#bucket.watch('>', {
+        put: (record) => this.#heard(record),
+        gone: (key) => this.#forget(key),
+        onBegin: () => this.#telling++,
+        onReady: () => this.#told(),
+      });
+      if (this.#closed) watch.close();
+      else this.#watch = watch;
+    } catch (error) {
+      if (this.#closed) return;
+      this.#deps.logger.debug('subscriptions_not_followed', { error: String(error) });
+      this.#stop = this.#deps.clock.after(AGAIN_MS, () => void this.#follow());
+    }
+  }
+
+  #heard({ key, value, revision }: StateRecord): void {
+    const written = writtenIn(value);
+    if (written === null || keyOf(written) !== key) return;
+    if (!this.#know(key, written, revision) || this.#unwritten.has(key)) return;
+    const mine = this.#mine.get(key);
+    if (written.peer === this.#deps.self || mine === undefined) return;
+    this.#mine.delete(key);
+    this.#deps.drop(mine);
+  }
+
+  /** False for what is older than what is known. */
+  #know(key: string, written: Written, revision: number): boolean {
+    const { sessionId } = written;
+    let known = this.#known.get(sessionId);
+    const before = known?.get(key);
+    if (before !== undefined && before.telling === this.#telling && before.revision > revision) return false;
+    if (before === undefined && this.#count >= MAX_IN_ALL) return false;
+    if (known === undefined) this.#known.set(sessionId, (known = new Map()));
+    if (before === undefined) this.#count++;
+    known.set(key, { written, revision, telling: this.#telling });
+    return true;
+  }
+
+  #forget(key: string): void {
+    const sessionId = key.slice(0, key.indexOf('.'));
+    const known = this.#known.get(sessionId);
+    if (known?.delete(key) !== true) return;
+    this.#count--;
+    if (known.size === 0) this.#known.delete(sessionId);
+    const mine = this.#mine.get(key);
+    if (mine === undefined || this.#unwritten.has(key)) return;
+    this.#mine.delete(key);
+    this.#deps.drop(mine);
+  }
+
+  /** What was not told is not there any more; where the store has lost what is ours, it is told again. */
+  #told(): void {
+    for (const known of [...this.#known.values()]) {
+      for (const [key, { telling }] of [...known]) {
+        if (telling >= this.#telling) continue;
+        const mine = this.#mine.get(key);
+        if (mine !== undefined && !this.#unwritten.has(key)) this.#put(key, mine);
+        else this.#forget(key);
+      }
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.#deps.clock.after(ms, resolve));
+  }
+}
+
+function keyOf({ sessionId, server, uri }: Omit<SharedSubscription, 'exposed'>): string {
+  return `${sessionId}.${hash('sha256', `${server}\0${uri}`).slice(0, 32)}`;
+}
+
+function bytesOf(written: Written): Buffer {
+  return Buffer.from(JSON.stringify(written));
+}
+
+function writtenIn(value: Buffer): Written | null {
+  try {
+    const written = JSON.parse(value.toString()) as Written;
+    const { sessionId, server, uri, exposed, peer } = written;
+    return [sessionId, server, uri, exposed, peer].every((word) => typeof word === 'string') ? written : null;
+  } catch {
+    return null;
+  }
+}
