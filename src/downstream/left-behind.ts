@@ -4,6 +4,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { failure } from '../model/outcome.ts';
 import type { LeftStream, OwedAnswer } from '../model/stream-copies.ts';
 import { notification, request } from '../protocol/compose.ts';
+import { isScanFailure, scanMessage } from '../protocol/scan.ts';
 import { answerParts } from './answer-parts.ts';
 
 const GONE = 'the node that ran this call is gone, and nobody knows how the call ended';
@@ -18,11 +19,17 @@ const GAP =
 export function sayLeft(sink: EventSink, { events, owed }: LeftStream, endpoint: Endpoint): void {
   for (const { eventId, message, answers } of events) {
     if (message !== null) {
-      if (message.length > 0) sink.event(eventId, [message]);
+      if (message.length > 0 && !isQuestion(message)) sink.event(eventId, [message]);
     } else if (answers !== null) sink.event(null, unknown(answers, NOT_KEPT, endpoint));
     else sink.event(null, [gap()]);
   }
   for (const one of owed) sink.event(null, unknown(one, GONE, endpoint));
+}
+
+/** Who asked is gone: an answer would reach nobody. */
+function isQuestion(message: Buffer): boolean {
+  const scanned = scanMessage(message, 'stateful', 'relaxed');
+  return !isScanFailure(scanned) && scanned.kind === 'request';
 }
 
 function unknown({ id, method }: OwedAnswer, why: string, endpoint: Endpoint): Buffer[] {
