@@ -125,21 +125,24 @@ export function callContract(scenario: Scenario): void {
     const subject = serveEcho(b);
     const messages = await bench.overhear('trunkline.call.*');
     await bench.settle();
+    // Who reads such messages is known from the first one; those of before get one for each frame.
+    result(await a.call(subject, Buffer.alloc(0), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    const before = messages.length;
     const payloads = Array.from({ length: 100 }, (_, at) => patterned(at * 20));
     const calls = payloads.map((payload) => a.call(subject, payload, { to: b.peer, deadlineMs: DEADLINE_MS }));
     for (const [at, { outcome }] of calls.entries()) assert.ok(result(await outcome).equals(payloads[at]!), `${at}`);
     await bench.settle();
     // 100,000 bytes each way, of which one message takes 64 KiB.
-    assert.equal(messages.length, 4);
+    assert.equal(messages.length - before, 4);
   });
 
   scenario('a call that nobody takes in time ends: UNKNOWN if its server may have it', async (bench, a) => {
     const deaf = '0123456789abcdef';
     const queue = 'trunkline.deaf.any';
-    await bench.overhear(`trunkline.call.${deaf}`);
+    await bench.overhear('trunkline.deaf.direct');
     await bench.overhear(queue);
     await bench.settle();
-    const direct = a.call('trunkline.deaf', Buffer.alloc(0), { to: deaf, deadlineMs: DEADLINE_MS });
+    const direct = a.call('trunkline.deaf.direct', Buffer.alloc(0), { to: deaf, deadlineMs: DEADLINE_MS });
     const any = a.call(queue, Buffer.alloc(0), { to: null, deadlineMs: DEADLINE_MS });
     await bench.settle();
     await bench.clock.advance(1_500);

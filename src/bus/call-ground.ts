@@ -13,10 +13,10 @@ export interface CallGround {
   readonly connected: boolean;
   /** An id that no other call has, at whatever peer. */
   nextCall(): string;
-  /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. The number of its message. */
-  transmit(peer: string, end: End, call: string, frame: Buffer): number;
-  /** Sends a request to whoever serves its subject. */
-  offer(subject: string, call: string, frame: Buffer): void;
+  /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
+  transmit(peer: string, end: Exclude<End, 'new'>, call: string, frame: Buffer): void;
+  /** Sends a request, to whoever serves its subject where there is no peer. The number of its bundle; 0 for none. */
+  request(peer: string | null, subject: string, call: string, frame: Buffer): number;
   /** A call that has been begun, and that nobody has taken. */
   readonly untaken: DueQueue<{ nobodyTookIt(): void }>;
   /** A call that is served, and of which the caller has not heard yet. */

@@ -7,12 +7,13 @@ export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 
 export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, result: 6, failure: 7 } as const;
 export type Part = (typeof PART)[keyof typeof PART];
 
-/** The version of these frames. Whoever cannot read a request says so (`unserved`). */
+/** The version of these frames. Whoever cannot read a request in a bundle says so (`unserved`). */
 export const FRAMES_VERSION = 1;
 
 /**
- * Frames for one peer leave several in a message, one entry each: how many bytes follow, which end of a call the frame is
- * for, the call, the frame. Every frame has room for that, and for the signature, at its front.
+ * Frames for a peer that reads bundles leave several in a message, one entry each: how many bytes follow, which end of a
+ * call the frame is for, the call, the frame. Every frame has room for that, and for the signature, at its front; behind
+ * a request stands which subject it calls, and how long that is.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
 const ENTRY_HEAD = 4 + 1 + 8;
@@ -23,17 +24,17 @@ export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
 export const ENDS = ['new', 'caller', 'serving'] as const;
 export type End = (typeof ENDS)[number];
 
-const REQUEST_HEAD = 1 + 1 + 4 + 4 + 1 + 1;
+const REQUEST_HEAD = 1 + 1 + 8 + 4 + 4 + 1;
 /** Bytes of the subject that is called. */
 const MAX_SUBJECT = 255;
 const DATA_HEAD = 1 + 4 + 1 + 4 + 1;
 const ACK_HEAD = 1 + 4 + 1;
 
 /** What every frame costs beside its payload. */
-export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT;
+export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT + 1;
 
 export interface RequestFrame {
-  readonly subject: string;
+  readonly call: string;
   readonly deadlineMs: number;
   /** Bytes of the whole payload, of which the first are here. */
   readonly total: number;
@@ -59,32 +60,54 @@ export interface AckFrame {
 }
 
 /** Throws RangeError for a subject that is too long. */
-export function requestFrame(head: Omit<RequestFrame, 'first'>, pieces: Pieces, bytes: number): Buffer {
-  const { subject, deadlineMs, total, offered } = head;
+export function requestFrame(
+  subject: string,
+  { call, deadlineMs, total, offered }: Omit<RequestFrame, 'first'>,
+  pieces: Pieces,
+  bytes: number,
+): Buffer {
   if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
-  const frame = Buffer.allocUnsafe(FRAME_AT + REQUEST_HEAD + subject.length + bytes);
+  const subjectAt = FRAME_AT + REQUEST_HEAD + bytes;
+  const frame = Buffer.allocUnsafe(subjectAt + subject.length + 1);
   frame[FRAME_AT] = FRAME.request;
   frame[FRAME_AT + 1] = FRAMES_VERSION;
-  frame.writeUInt32BE(deadlineMs, FRAME_AT + 2);
-  frame.writeUInt32BE(total, FRAME_AT + 6);
-  frame[FRAME_AT + 10] = offered ? 1 : 0;
-  frame[FRAME_AT + 11] = subject.length;
-  frame.write(subject, FRAME_AT + REQUEST_HEAD, 'latin1');
-  pieces.copy(frame, FRAME_AT + REQUEST_HEAD + subject.length, bytes);
+  frame.write(call, FRAME_AT + 2, 'hex');
+  frame.writeUInt32BE(deadlineMs, FRAME_AT + 10);
+  frame.writeUInt32BE(total, FRAME_AT + 14);
+  frame[FRAME_AT + 18] = offered ? 1 : 0;
+  pieces.copy(frame, FRAME_AT + REQUEST_HEAD, bytes);
+  frame.write(subject, subjectAt, 'latin1');
+  frame[frame.length - 1] = subject.length;
   return frame;
 }
 
+/** Without what stands behind it. */
 export function readRequest(frame: Buffer): RequestFrame | null {
-  if (frame.length < REQUEST_HEAD || frame[1] !== FRAMES_VERSION) return null;
-  const firstAt = REQUEST_HEAD + frame[11]!;
-  if (frame.length < firstAt) return null;
+  if (frame.length < REQUEST_HEAD || frame[0] !== FRAME.request || frame[1] !== FRAMES_VERSION) return null;
   return {
-    subject: frame.toString('latin1', REQUEST_HEAD, firstAt),
-    deadlineMs: frame.readUInt32BE(2),
-    total: frame.readUInt32BE(6),
-    offered: frame[10] === 1,
-    first: frame.subarray(firstAt),
+    call: frame.toString('hex', 2, 10),
+    deadlineMs: frame.readUInt32BE(10),
+    total: frame.readUInt32BE(14),
+    offered: frame[18] === 1,
+    first: frame.subarray(REQUEST_HEAD),
   };
+}
+
+/** Where the subject behind a request begins; 0 where there is none. */
+function subjectAt(request: Buffer): number {
+  return Math.max(0, request.length - 1 - (request.at(-1) ?? 0));
+}
+
+/** The subject that a request of a bundle calls, and the request without it. */
+export function addressed(request: Buffer): { readonly subject: string; readonly frame: Buffer } {
+  const at = subjectAt(request);
+  return { subject: request.toString('latin1', at, request.length - 1), frame: request.subarray(0, at) };
+}
+
+/** The message of a frame that goes without company: to a subject, or to a peer that reads no bundles. */
+export function aloneMessage(frame: Buffer): Buffer {
+  const end = frame[FRAME_AT] === FRAME.request ? subjectAt(frame) : frame.length;
+  return frame.subarray(FRAME_AT - SIGNATURE_BYTES, end);
 }
 
 export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, bytes: number): Buffer {

@@ -66,14 +66,14 @@ export class IncomingCall implements BusServing, ChannelEnds {
   /** `handshake`: the caller has to say that we may begin. */
   constructor(
     ground: CallGround,
-    id: string,
+    subject: string,
     from: string,
     request: RequestFrame,
     handshake: boolean,
     ends: IncomingEnds,
   ) {
-    this.id = id;
-    this.subject = request.subject;
+    this.id = request.call;
+    this.subject = subject;
     this.from = from;
     this.deadlineMs = request.deadlineMs;
     this.payload = request.first;

@@ -16,7 +16,7 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   /** The peer it is addressed to; null: whoever comes forward. */
   readonly to: string | null;
   takenBy: string | null = null;
-  /** The message that the request left in; 0 where it was offered, or never left. */
+  /** The bundle that the request leaves in; 0 where it leaves alone, or never. */
   bundle = 0;
   readonly #ground: CallGround;
   readonly #subject: string;
@@ -60,11 +60,10 @@ export class OutgoingCall implements BusCall, ChannelEnds {
       else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
       return;
     }
-    const head = { subject: this.#subject, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
-    const frame = requestFrame(head, pieces, Math.min(total, chunkBytes));
+    const head = { call: this.id, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
+    const frame = requestFrame(this.#subject, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
-    if (this.to === null) this.#ground.offer(this.#subject, this.id, frame);
-    else this.bundle = this.#ground.transmit(this.to, 'new', this.id, frame);
+    this.bundle = this.#ground.request(this.to, this.#subject, this.id, frame);
   }
 
   get over(): boolean {

@@ -18,24 +18,25 @@ import type {
 import type { CallGround } from './call-ground.ts';
 import { TICK_MS } from './deadline.ts';
 import { DueQueue } from './due-queue.ts';
+import { FramePost } from './frame-post.ts';
 import {
+  addressed,
   FRAME,
   FRAME_OVERHEAD,
   hintMessage,
   plainFrame,
+  type RequestFrame,
   readAck,
   readData,
   readEntries,
   readRequest,
-  writeEntry,
 } from './frames.ts';
 import { IncomingCall, QUIET_MS } from './incoming-call.ts';
 import type { KeyRing } from './key-ring.ts';
-import { Outbox } from './outbox.ts';
 import { OutgoingCall, TAKE_MS } from './outgoing-call.ts';
 import { ReplayWindow } from './replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './signer.ts';
-import { callSubject, unheardSubject } from './subjects.ts';
+import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
@@ -73,9 +74,9 @@ export class SignedBus implements Bus {
   readonly #served = new Map<string, IncomingCall>();
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
-  readonly #outbox: Outbox;
+  readonly #post: FramePost;
   readonly #serving = new Map<string, Serving>();
-  #lastCall: number;
+  readonly #startedAt: number;
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
   #refused = 0;
@@ -88,13 +89,9 @@ export class SignedBus implements Bus {
     this.#deps = deps;
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
-    this.#outbox = new Outbox({
-      maxPayload: () => wire.maxPayload,
-      send: (peer, message, begins) => this.#sendBundle(peer, message, begins),
-    });
-    // Ids of calls begin alike at each peer, and at no two of them.
-    const family = random.hex(4);
-    this.#lastCall = Number.parseInt(random.hex(4), 16);
+    this.#post = new FramePost(wire, this.#signer, random);
+    const post = this.#post;
+    this.#startedAt = clock.now();
     this.#ground = {
       peer: this.peer,
       clock,
@@ -105,19 +102,16 @@ export class SignedBus implements Bus {
       get connected() {
         return wire.connected;
       },
-      nextCall: () => {
-        this.#lastCall = (this.#lastCall + 1) >>> 0;
-        return family + this.#lastCall.toString(16).padStart(8, '0');
-      },
-      transmit: (peer, end, call, frame) => (wire.connected ? this.#outbox.add(peer, end, call, frame) : 0),
-      offer: (subject, call, frame) => this.#offer(subject, call, frame),
+      nextCall: () => post.nextCall(),
+      transmit: (peer, end, call, frame) => post.transmit(peer, end, call, frame),
+      request: (peer, subject, call, frame) => post.request(peer, subject, call, frame),
       untaken: new DueQueue(clock, TAKE_MS, (call) => call.nobodyTookIt()),
       quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
       slow: (subject) => this.#slow(subject, 1),
     };
     wire.onChange((change) => this.#changed(change));
-    wire.subscribe(callSubject(this.peer), (message) => this.#onBundle(message));
-    wire.subscribe(unheardSubject(this.peer, '*', '*'), (message) => this.#unheard(message));
+    wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message));
+    wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message));
   }
 
   get status(): BusStatus {
@@ -135,7 +129,7 @@ export class SignedBus implements Bus {
     if (message.length > this.#ground.chunkBytes + FRAME_OVERHEAD) {
       throw new GatewayError('TOO_LARGE', `a hint on ${subject} has ${message.length} bytes`, { outcome: 'NOT_SENT' });
     }
-    this.#publish(subject, message);
+    this.#post.publish(subject, message);
   }
 
   subscribe(subject: string, subscriber: Subscriber, options: SubscribeOptions = {}): Registration {
@@ -168,9 +162,13 @@ export class SignedBus implements Bus {
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
-      // What comes here was offered: somebody could have recorded it, and whoever takes it asks its caller first.
-      if (signed !== null)
-        readEntries(signed.frame, (_end, id, frame) => this.#request(id, signed.from, frame, serving, true));
+      const request = signed === null ? null : readRequest(signed.frame);
+      if (request === null) return;
+      // A request that somebody recorded could be sent to a member of the group that has not seen it, or to a process that
+      // has just started: those are asked after. Where the subject names us, it can have been meant for nobody else.
+      const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
+      const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
+      this.#request(message.subject, signed!.from, request, serving, handshake);
     };
     if (!this.#serving.has(subject)) this.#serving.set(subject, serving);
     const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
@@ -191,6 +189,7 @@ export class SignedBus implements Bus {
   }
 
   peerLost(peer: string, reason: string): void {
+    this.#post.forget(peer);
     for (const call of [...this.#calls.values()]) if ((call.takenBy ?? call.to) === peer) call.lost(reason);
     for (const serving of [...this.#served.values()]) if (serving.from === peer) serving.cancel(reason);
   }
@@ -210,7 +209,7 @@ export class SignedBus implements Bus {
     this.#stopOutage?.();
     for (const call of [...this.#calls.values()]) call.lost('this node leaves the bus');
     for (const serving of [...this.#served.values()]) serving.leave('the node that served the call leaves the bus');
-    this.#outbox.flush();
+    this.#post.flush();
     await this.#deps.wire.close();
   }
 
@@ -234,44 +233,53 @@ export class SignedBus implements Bus {
     const whole = readEntries(signed.frame, (end, id, frame) => {
       if (end === 'caller') this.#toCaller(id, from, frame);
       else if (end === 'serving') this.#toServing(id, from, frame);
-      else this.#request(id, from, frame, null, false);
+      else this.#addressed(id, from, frame);
     });
     if (!whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
   }
 
-  /** Nobody heard a message of ours: the calls that it was to begin have not begun. */
-  #unheard({ subject, noResponders }: WireMessage): void {
-    if (!noResponders) return;
-    const [, , , what, id] = subject.split('.');
-    const reason = 'nobody serves what was called';
-    if (what === 'offer') this.#calls.get(id!)?.notSent(reason);
-    else for (const call of [...this.#calls.values()]) if (call.bundle === Number(id)) call.notSent(reason);
-  }
-
-  /** `serving`: of the subject that it came on; null where it came for this peer alone, and to no subject's subscribers. */
-  #request(id: string, from: string, frame: Buffer, serving: Serving | null, handshake: boolean): void {
-    const request = frame[0] === FRAME.request ? readRequest(frame) : null;
-    const serves = serving ?? (request === null ? undefined : this.#serving.get(request.subject));
-    if (request === null || serves === undefined) {
-      const reason = request === null ? 'the node speaks another version' : 'nobody serves what was called';
-      if (!handshake) this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+  #onFrame(message: WireMessage): void {
+    const [, , , end, id] = message.subject.split('.') as [string, string, string, string, string];
+    if (message.noResponders) {
+      const reason = 'nobody serves what was called';
+      if (end === 'c') this.#calls.get(id)?.notSent(reason);
+      else for (const call of [...this.#calls.values()]) if (call.bundle === Number(id)) call.notSent(reason);
       return;
     }
-    if (this.#served.has(id)) return;
-    const { handler, concurrency, running } = serves;
-    const call = new IncomingCall(this.#ground, id, from, request, handshake, {
+    const signed = this.#open(message, this.#seen);
+    if (signed === null) return;
+    if (end === 'c') this.#toCaller(id, signed.from, signed.frame);
+    else this.#toServing(id, signed.from, signed.frame);
+  }
+
+  /** A request that came to this peer, and to no subject's subscribers. */
+  #addressed(id: string, from: string, bytes: Buffer): void {
+    const { subject, frame } = addressed(bytes);
+    const request = readRequest(frame);
+    const serving = this.#serving.get(subject);
+    if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
+    else {
+      const reason = request === null ? 'the node speaks another version' : 'nobody serves what was called';
+      this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+    }
+  }
+
+  #request(subject: string, from: string, request: RequestFrame, serving: Serving, handshake: boolean): void {
+    if (this.#served.has(request.call)) return;
+    const { handler, concurrency, running } = serving;
+    const call = new IncomingCall(this.#ground, subject, from, request, handshake, {
       begin: (begun) => this.#begin(begun, handler),
       ended: (ended) => {
         running.delete(ended);
         this.#served.delete(ended.id);
       },
     });
-    this.#served.set(id, call);
+    this.#served.set(call.id, call);
     this.#tickLater();
     if (request.total > this.#ground.maxBytes) {
       call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
     } else if (running.size >= concurrency) {
-      call.fail(new GatewayError('OVERLOADED', `${concurrency} calls are being served on ${request.subject}`));
+      call.fail(new GatewayError('OVERLOADED', `${concurrency} calls are being served on ${subject}`));
     } else {
       running.add(call);
       call.start();
@@ -313,7 +321,10 @@ export class SignedBus implements Bus {
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {
     const signed = this.#signer.open(message.payload, message.subject, seen);
-    if (typeof signed === 'object') return signed.frame.length > 0 ? signed : null;
+    if (typeof signed === 'object') {
+      if (signed.readsBundles) this.#post.reads(signed.from);
+      return signed.frame.length > 0 ? signed : null;
+    }
     this.#refuse(message.subject, signed);
     return null;
   }
@@ -326,37 +337,13 @@ export class SignedBus implements Bus {
     this.#tell({ type: 'refused', subject, reason });
   }
 
-  #offer(subject: string, call: string, frame: Buffer): void {
-    writeEntry(frame, 'new', call);
-    this.#publish(subject, frame, unheardSubject(this.peer, 'offer', call));
-  }
-
-  /** What is published past the outbox goes after everything that came before it. */
-  #publish(subject: string, message: Buffer, reply?: string): void {
-    if (!this.#ground.connected) return;
-    this.#outbox.flush();
-    this.#signer.sign(message, subject);
-    this.#deps.wire.publish(subject, message, reply === undefined ? {} : { reply });
-  }
-
-  #sendBundle(peer: string, message: Buffer, begins: number | null): void {
-    if (!this.#ground.connected) return;
-    const subject = callSubject(peer);
-    this.#signer.sign(message, subject);
-    this.#deps.wire.publish(
-      subject,
-      message,
-      begins === null ? {} : { reply: unheardSubject(this.peer, 'bundle', String(begins)) },
-    );
-  }
-
   #changed(change: WireChange): void {
     if (change.type === 'slow_consumer') {
       this.#slow(change.subject, 0);
       return;
     }
     if (change.type === 'disconnected') {
-      this.#outbox.clear();
+      this.#post.lost();
       for (const call of [...this.#calls.values()]) call.disconnected();
       this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
     } else {

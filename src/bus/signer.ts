@@ -11,6 +11,11 @@ const TIME_AT = 19;
 const MAC_AT = 25;
 const MAC_BYTES = 32;
 const VERSION = 1;
+/**
+ * Counters of peers that read bundles begin here: it is the one field in which a peer can say so that those of before, who
+ * read none, do not mind.
+ */
+const READS_BUNDLES = 2 ** 47;
 
 /** Room that a message leaves at its front for its signature. */
 export const SIGNATURE_BYTES = MAC_AT + MAC_BYTES;
@@ -19,6 +24,8 @@ export const MAX_SKEW_MS = 60_000;
 
 export interface Signed {
   readonly from: string;
+  /** Whoever signed it reads messages with several frames. */
+  readonly readsBundles: boolean;
   /** Everything behind the signature. */
   readonly frame: Buffer;
 }
@@ -35,7 +42,7 @@ export class Signer {
   readonly #signing: KeyObject;
   readonly #signingId: number;
   readonly #peer: Buffer;
-  #counter = 0;
+  #counter = READS_BUNDLES;
 
   /** `peer`: 16 hexadecimal digits, never used before. */
   constructor(peer: string, ring: KeyRing, clock: Clock) {
@@ -72,8 +79,9 @@ export class Signer {
     if (Math.abs(aheadMs) > MAX_SKEW_MS)
       return `it was signed ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the clock of this node`;
     const from = bytes.toString('hex', PEER_AT, COUNTER_AT);
-    if (!seen.take(from, bytes.readUIntBE(COUNTER_AT, 6), this.#clock.now())) return 'it came before';
-    return { from, frame: bytes.subarray(SIGNATURE_BYTES) };
+    const counter = bytes.readUIntBE(COUNTER_AT, 6);
+    if (!seen.take(from, counter, this.#clock.now())) return 'it came before';
+    return { from, readsBundles: counter >= READS_BUNDLES, frame: bytes.subarray(SIGNATURE_BYTES) };
   }
 }
 

@@ -1,14 +1,22 @@
 /** Everything between nodes is below this, and signed. */
 export const INTERNAL = 'trunkline';
 
-/** Where the frames of calls go that are for one peer. */
-export function callSubject(peer: string): string {
+/** Where bundles of frames go that are for one peer. */
+export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/** What the messaging system is to tell when nobody hears a message in which calls begin. */
-export function unheardSubject(peer: string, what: 'bundle' | 'offer' | '*', id: string): string {
-  return `${INTERNAL}.unheard.${peer}.${what}.${id}`;
+/**
+ * Where single frames of calls go: to the caller's end (`c`) or to the serving end (`s`) at a peer. What is said of
+ * requests that nobody hears comes there too; of those in a bundle (`b`) under its number.
+ */
+export function callSubject(peer: string, end: 'c' | 's' | 'b', call: string): string {
+  return `${INTERNAL}.call.${peer}.${end}.${call}`;
+}
+
+/** All of them at a peer. */
+export function callSubjects(peer: string): string {
+  return `${INTERNAL}.call.${peer}.*.*`;
 }
 
 /** Any text as one word of a subject: bytes outside `[A-Za-z0-9_-]` as `=XX` of their UTF-8. Reversible. */
