@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
@@ -281,6 +281,33 @@ test('check:G4 trunkline drift: shows, checks, approves, blocks and remembers', 
     }
     await gateway.stop();
     assert.equal((await run()).code, 4);
+  } finally {
+    await gateway.dispose();
+  }
+});
+
+test('check:G4 commands that start servers for themselves offer what a gateway would, and decide nothing', async () => {
+  const server = stateful();
+  server.offer([tool('a'), tool('b')]);
+  const config = { mcpServers: { rug: { ...server.definition, drift: 'hold' } } };
+  const gateway = await RunningGateway.start({ config });
+  const data = ['--data-dir', join(gateway.folder, 'data')];
+  const run = (...args: string[]) => trunkline([...args, ...data], { cwd: gateway.folder });
+  const truth = () => readFileSync(join(gateway.folder, 'data', 'truth.db'));
+  try {
+    await gateway.ready('rug');
+    await reported(gateway, ({ pinned }) => pinned === 2);
+    await gateway.stop();
+    const before = truth();
+    server.offer([tool('a'), tool('b', 'does b', needing('key')), tool('n')]);
+    const { tools } = JSON.parse((await run('tools', '--json')).out);
+    assert.deepEqual(
+      tools.map(({ name }: Json) => name),
+      ['a'],
+    );
+    assert.equal((await run('call', 'rug.a')).code, 0);
+    for (const name of ['b', 'n']) assert.notEqual((await run('call', `rug.${name}`)).code, 0, name);
+    assert.ok(truth().equals(before));
   } finally {
     await gateway.dispose();
   }
