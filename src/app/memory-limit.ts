@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
-import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { getHeapSpaceStatistics, getHeapStatistics } from 'node:v8';
 
 const MIB = 1024 * 1024;
 /** Where what is young lives; it has a limit of its own. */
@@ -34,17 +33,6 @@ const OLD_LIMIT_BYTES = oldLimitBytes(
   getHeapStatistics().heap_size_limit,
   Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
 );
-
-let collector: (() => void) | null = null;
-
-/** Frees what is garbage, at once. */
-export function collectGarbage(): void {
-  if (collector === null) {
-    setFlagsFromString('--expose-gc');
-    collector = runInNewContext('gc') as () => void;
-  }
-  collector();
-}
 
 type Read = (path: string) => string;
 

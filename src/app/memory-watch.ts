@@ -1,6 +1,7 @@
+import { collectGarbage } from '../model/garbage.ts';
 import { type MemoryLevel, memoryLevel } from '../model/memory-level.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { collectGarbage, groupShareReader, heapShare } from './memory-limit.ts';
+import { groupShareReader, heapShare } from './memory-limit.ts';
 
 export interface MemoryWatchOptions {
   readonly logger: Logger;
@@ -42,7 +43,7 @@ export class MemoryWatch {
     this.#options = options;
     this.#heapShare = options.heapShare ?? heapShare;
     this.#groupShare = options.groupShare === undefined ? groupShareReader() : options.groupShare;
-    this.#collect = options.collect ?? collectGarbage;
+    this.#collect = options.collect ?? (() => collectGarbage('all'));
     this.#now = options.now ?? (() => performance.now());
     this.#timer = setInterval(() => this.sample(), SAMPLE_MS);
     this.#timer.unref();

@@ -1,7 +1,7 @@
 import type { SseFrame } from './sse-frame.ts';
 
-const BLOCK_BYTES = 16 * 1024;
-const SLAB_BLOCKS = 64;
+const BLOCK_BYTES = 8 * 1024;
+const SLAB_BLOCKS = 128;
 /** Slabs that stay when nothing is in them, for those who come next. */
 const IDLE_SLABS = 2;
 

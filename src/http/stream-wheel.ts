@@ -1,5 +1,7 @@
 import { type Clock, systemClock } from '../model/clock.ts';
+import { collectGarbage } from '../model/garbage.ts';
 import { StreamMemory } from './stream-memory.ts';
+import { YoungGarbage } from './young-garbage.ts';
 
 /** An open event stream, as the wheel sees it. */
 export interface WheelStream {
@@ -36,6 +38,8 @@ const MIN_SHARE_BYTES = 16 * 1024;
 export class StreamWheel {
   /** Where what the streams hold back lies. */
   readonly memory = new StreamMemory();
+  /** Told of large messages that the streams have passed on, or dropped. */
+  readonly garbage = new YoungGarbage(() => collectGarbage('young'));
   readonly #clock: Clock;
   readonly #tickMs: number;
   readonly #slots: Set<WheelStream>[];
