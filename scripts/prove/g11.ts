@@ -178,7 +178,7 @@ class Trouble {
   constructor(gateway: ProbedGateway, random: Seeded) {
     this.#gateway = gateway;
     this.#random = random;
-    this.#clients = Array.from({ length: 8 }, (_, i) =>
+    this.#clients = Array.from({ length: 16 }, (_, i) =>
       gateway.bench.client(`bad${i}`, i % 2 === 0 ? 'stateful' : 'stateless'),
     );
     this.#lanes = this.#clients.map((client) => this.#live(client));
