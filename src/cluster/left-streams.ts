@@ -33,8 +33,12 @@ export class LeftStreams {
     }
   }
 
-  /** Whoever reads it from now on is told that it goes on after this event; false where that was so already. Rejects with GatewayError. */
-  takeOver({ name, sessionId, principal, position }: LeftStream, eventId: string): Promise<boolean> {
+  /**
+   * Whoever reads it from now on is told that it goes on after this event; false where somebody has written meanwhile.
+   * Rejects with GatewayError.
+   */
+  async takeOver({ name, sessionId, principal, next, position }: LeftStream, eventId: string): Promise<boolean> {
+    if (next !== null) return false;
     const end: CopyEnds = { kind: 'next', sessionId, principal, eventId };
     return this.#log.appendAfter(name, Buffer.concat(packFrame(end)), position);
   }

@@ -43,8 +43,8 @@ async function die(node: NodeProcess): Promise<void> {
 }
 
 /** A call that answers when its file is there, begun: its stream, and the first event of that. */
-async function begun(node: NodeProcess, file: string, more: object = {}) {
-  const client = await WireClient.open(node.serverUrl('counter'));
+async function begun(node: NodeProcess, file: string, more: object = {}, by: WireClient | null = null) {
+  const client = by ?? (await WireClient.open(node.serverUrl('counter')));
   const params = { name: 'wait', arguments: { file, ...more }, _meta: { progressToken: 'p' } };
   const stream = (await client.post({ jsonrpc: '2.0', id: 7, method: 'tools/call', params })) as EventReader;
   const first = await said(stream);
@@ -159,17 +159,19 @@ test("check:C9 S0.18 a session's own stream goes on at another node when its nod
 test('check:C9 check:H5 what was too large to be kept is told of where it is missing', () =>
   stage(async ({ nodes, log, a, b }) => {
     const file = join(nodes.folder, 'go');
-    const { client, stream, first } = await begun(b, file, { bytes: 600_000 });
-    stream.drop();
+    const client = await WireClient.open(b.serverUrl('counter'));
     const own = await client.listen();
     await client.callText('log', { data: 1 });
     const seen = await said(own);
     own.drop();
     await client.callText('log', { data: 'x'.repeat(600_000) });
+    await until(async () => (await kept(log, client, seen)) === 1, 'that it was said to be written down');
     await client.callText('log', { data: 3 });
+    await until(async () => (await kept(log, client, seen)) === 2, 'what followed to be written down');
+    const { stream, first } = await begun(b, file, { bytes: 600_000 }, client);
+    stream.drop();
     writeFileSync(file, '');
-    const all = async () => (await kept(log, client, first)) === 2 && (await kept(log, client, seen)) === 2;
-    await until(all, 'everything to be written down');
+    await until(async () => (await kept(log, client, first)) === 2, 'the answer to be written down');
     await die(b);
     const [progress, answer, ...more] = await messages(await at(a, client).listen(first.id!));
     assert.equal(progress.params.progress, 2);
@@ -188,7 +190,9 @@ test('check:C9 check:H5 what was too large to be kept is told of where it is mis
 
 test("check:H7 fault:F33 a session's own stream goes on elsewhere while its node still drains", () =>
   stage(async ({ nodes, a, b }) => {
-    const { client, stream, first } = await begun(b, join(nodes.folder, 'go'));
+    // What is said while a call is under way would be taken for that call's.
+    const { client: caller, stream, first } = await begun(b, join(nodes.folder, 'go'));
+    const client = await WireClient.open(b.serverUrl('counter'));
     const own = await client.listen();
     await client.callText('log', { data: 1 });
     const seen = await said(own);
@@ -199,7 +203,7 @@ test("check:H7 fault:F33 a session's own stream goes on elsewhere while its node
     assert.equal(dataOf(await said(there)), 2);
     // The call goes on where it is, and what is left of it comes by way of either.
     stream.drop();
-    const rest = await at(a, client).listen(first.id!);
+    const rest = await at(a, caller).listen(first.id!);
     writeFileSync(join(nodes.folder, 'go'), '');
     const [progress, answer] = await messages(rest);
     assert.equal(progress.params.progress, 2);

@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { MemorySharedLog } from '../bus/memory-shared-log.ts';
+import type { LeftStream, OwedAnswer, StreamCopy } from '../model/stream-copies.ts';
+import { packFrame } from './frame.ts';
+import { LeftStreams } from './left-streams.ts';
+import { CopiesOfStreams } from './stream-copies.ts';
+
+const NAME = 'p0123abcd.0123456789abcdef1';
+const OWED: OwedAnswer = { id: '7', method: 'tools/call' };
+const idOf = (seq: number): string => `${NAME}~${seq.toString(36)}`;
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly log = new MemorySharedLog();
+  readonly copies = new CopiesOfStreams({ log: this.log, clock: this.clock });
+  readonly reader = new LeftStreams(this.log);
+  owed: OwedAnswer[] = [];
+
+  begin(name = NAME): StreamCopy {
+    return this.copies.begin({ name, sessionId: 's', principal: 'p', owed: () => this.owed });
+  }
+
+  after(seq: number, sessionId = 's', principal = 'p'): Promise<LeftStream | null> {
+    return this.reader.after(sessionId, principal, idOf(seq));
+  }
+
+  /** The events after this one: their numbers and messages, `-` for one that is not there, with the request it answered. */
+  async said(seq: number): Promise<string[]> {
+    const left = await this.after(seq);
+    return (left?.events ?? []).map(({ eventId, message, answers }) => {
+      const number = eventId === null ? '?' : String(Number.parseInt(eventId.slice(eventId.indexOf('~') + 1), 36));
+      return `${number} ${message ?? '-'}${message === null && answers !== null ? ` ${answers.id}` : ''}`;
+    });
+  }
+
+  async entries(): Promise<number> {
+    return (await this.log.read(NAME)).entries.length;
+  }
+}
+
+const text = (value: string): Buffer => Buffer.from(value);
+
+test('check:C9 what was said within 10 ms is one entry, and is read after any event of it, by its session alone', async () => {
+  const bench = new Bench();
+  bench.owed = [OWED];
+  const copy = bench.begin();
+  // The memory of a message may be used again as soon as it is sent.
+  const lent = text('one');
+  copy.add(idOf(10), Buffer.alloc(0), null);
+  copy.add(idOf(40), lent, null);
+  lent.fill('x');
+  assert.equal(await bench.entries(), 0);
+  await bench.clock.advance(10);
+  copy.add(idOf(50), text('two'), OWED);
+  bench.owed = [];
+  copy.end();
+  await bench.clock.advance(10);
+  assert.equal(await bench.entries(), 2);
+  assert.deepEqual(await bench.said(10), ['40 one', '50 two']);
+  assert.deepEqual(await bench.said(40), ['50 two']);
+  assert.deepEqual(await bench.said(50), []);
+  assert.deepEqual((await bench.after(10))?.owed, []);
+  assert.equal(await bench.after(10, 'other'), null);
+  assert.equal(await bench.after(10, 's', 'other'), null);
+  for (const id of ['', '~', 'nonsense', `${NAME}~`, `${NAME}.>~1`, `>~1`, NAME.replace('p', 'x'), `${NAME}0~a`]) {
+    assert.equal(await bench.reader.after('s', 'p', id), null, id);
+  }
+});
+
+test('check:C9 what was not answered yet is owed, as things stood last', async () => {
+  const bench = new Bench();
+  const other = { id: '"8"', method: 'prompts/get' };
+  bench.owed = [OWED, other];
+  const copy = bench.begin();
+  copy.add(idOf(1), text('one'), null);
+  await bench.clock.advance(10);
+  bench.owed = [other];
+  copy.add(idOf(2), text('answer'), OWED);
+  await bench.clock.advance(10);
+  assert.deepEqual((await bench.after(1))?.owed, [other]);
+  // Cancelled: nothing is said of it.
+  bench.owed = [];
+  copy.end();
+  await bench.clock.advance(10);
+  assert.deepEqual((await bench.after(1))?.owed, []);
+  assert.deepEqual(await bench.said(1), ['2 answer']);
+});
+
+test('check:C9 check:H5 what is too large, was dropped or fell out is missed where it is missing', async () => {
+  const bench = new Bench();
+  bench.owed = [OWED];
+  const copy = bench.begin();
+  const say = async (seq: number, message: Buffer, answers: OwedAnswer | null = null): Promise<void> => {
+    copy.add(idOf(seq), message, answers);
+    await bench.clock.advance(10);
+  };
+  await say(1, text('one'));
+  await say(2, Buffer.alloc(512 * 1024 + 1));
+  await say(3, text('three'));
+  bench.log.away = true;
+  await say(4, text('four'));
+  bench.owed = [];
+  await say(5, text('answer'), OWED);
+  bench.log.away = false;
+  await say(6, text('six'));
+  assert.deepEqual(await bench.said(1), ['2 -', '3 three', '? -', '6 six', '? - 7']);
+  // Who had got so far has missed the rest only.
+  assert.deepEqual(await bench.said(3), ['? -', '6 six', '? - 7']);
+  assert.deepEqual(await bench.said(6), []);
+  for (let seq = 7; seq < 1_200; seq++) await say(seq, text('more'));
+  const said = await bench.said(1);
+  assert.equal(said[0], '? -');
+  assert.equal(said.length, 1_025);
+  await say(1_200, Buffer.alloc(512 * 1024 + 1), OWED);
+  assert.deepEqual(await bench.said(1_199), ['1200 - 7']);
+});
+
+test('check:C9 much at once goes in entries that the log takes', async () => {
+  const bench = new Bench();
+  const copy = bench.begin();
+  for (let seq = 1; seq <= 8; seq++) copy.add(idOf(seq), Buffer.alloc(300 * 1024, `${seq}`), null);
+  for (let seq = 9; seq <= 2_000; seq++) copy.add(idOf(seq), text('x'), null);
+  await bench.clock.advance(10);
+  const events = (await bench.after(1))!.events;
+  assert.equal(events.length, 1_999);
+  assert.ok(events.every(({ message }) => message !== null));
+  assert.ok((await bench.log.read(NAME)).entries.every(({ length }) => length < 1024 * 1024 - 64 * 1024));
+});
+
+test('check:C9 a stream is taken over once, and what comes late of its node does not count', async () => {
+  const bench = new Bench();
+  const copy = bench.begin();
+  copy.add(idOf(1), text('one'), null);
+  copy.add(idOf(2), text('two'), null);
+  await bench.clock.advance(10);
+  const left = (await bench.after(1))!;
+  assert.equal(left.next, null);
+  const taken = await Promise.all(['g1~1', 'g2~1', 'g3~1'].map((next) => bench.reader.takeOver(left, next)));
+  assert.equal(taken.filter((done) => done).length, 1);
+  copy.add(idOf(3), text('late'), null);
+  await bench.clock.advance(10);
+  const again = (await bench.after(1))!;
+  assert.equal(again.next, ['g1~1', 'g2~1', 'g3~1'][taken.indexOf(true)]);
+  assert.deepEqual(await bench.said(1), ['2 two']);
+  assert.equal(await bench.reader.takeOver(again, 'g4~1'), false);
+});
+
+test('a log that cannot be read, or holds what is no entry, says nothing', async () => {
+  const bench = new Bench();
+  bench.begin().add(idOf(1), text('one'), null);
+  await bench.clock.advance(10);
+  bench.log.away = true;
+  assert.equal(await bench.after(1), null);
+  bench.log.away = false;
+  bench.log.append(NAME, Buffer.concat(packFrame({ kind: 'newer', sessionId: 's', principal: 'p' })));
+  assert.deepEqual(await bench.said(0), ['1 one']);
+  bench.log.append(NAME, text('nonsense'));
+  assert.equal(await bench.after(1), null);
+});
