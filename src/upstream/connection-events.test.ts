@@ -3,6 +3,10 @@ import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
 import { statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
 import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Connection } from './connection.ts';
+import { ConnectionEvents, type ConnectionEventsParts } from './connection-events.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
 
@@ -63,4 +67,30 @@ test('check:B8 the connection that all clients of a stateless server share has o
     'opened stateless shared',
     'renewed stateless shared',
   ]);
+});
+
+test('fault:F28 a connection whose session was superseded while nodes were apart is left by new calls, and finishes those it has', async () => {
+  const events = new ConnectionEvents('a', Logger.silent(), {} as UpstreamEvents);
+  const forgotten: unknown[] = [];
+  const pool = {
+    forget: (connection: unknown) => {
+      forgotten.push(connection);
+      return null;
+    },
+  };
+  events.attach({ connections: { pool } } as unknown as ConnectionEventsParts);
+  const told: string[] = [];
+  let finish = (): void => {};
+  const connection = {
+    joined: { leave: () => told.push('left') },
+    drained: () => new Promise<void>((resolve) => (finish = resolve)),
+    close: async (how: string) => void told.push(how),
+  } as unknown as Connection;
+  events.superseded(connection);
+  await settled();
+  assert.deepEqual(forgotten, [connection]);
+  assert.deepEqual(told, ['left']);
+  finish();
+  await settled();
+  assert.deepEqual(told, ['left', 'remove']);
 });

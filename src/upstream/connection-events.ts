@@ -34,6 +34,9 @@ export interface ConnectionEventsParts {
   readonly observer: ServerObserver;
 }
 
+/** What is in flight on a connection that has lost its place gets so long to finish. */
+const FINISH_MS = 30_000;
+
 /**
  * What the connections of one server tell, brought to whom it concerns: an end to the supervisor and to the session
  * that lost its state, changed lists to those who list, the rest to the gateway.
@@ -161,13 +164,16 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     void ended;
   }
 
-  /** All nodes use another session by now, and what this one's client has built up on its own is gone. */
+  /**
+   * All nodes use another session by now, and what this one's client has built up on its own is gone. What is in flight on
+   * it still gets its answer.
+   */
   superseded(connection: Connection): void {
     const { connections } = this.#parts;
     const want = connections.pool.forget(connection);
     connection.joined?.leave();
     connection.joined = null;
-    void connection.close('remove');
+    void connection.drained(FINISH_MS).then(() => connection.close('remove'));
     if (want === null) return;
     this.abandoned(connection);
     this.ended(want.key);

@@ -125,7 +125,10 @@ export class ClusterWorld {
     const ledgers = this.ledgers();
     return [
       ...checkLedger({
-        attempts: this.history.attempts,
+        // Who waited in vain gave up by itself; whether it should have had an answer, `lost` says.
+        attempts: this.history.attempts.map((attempt) =>
+          attempt.ending === 'LOST' ? { ...attempt, abandoned: true } : attempt,
+        ),
         ledger: LEDGERS.flatMap((name) => ledgers[name]!),
         repeatable: new Set(),
         deadlineMs: timeoutMs,

@@ -56,6 +56,9 @@ async function receive(request: IncomingMessage, response: ServerResponse): Prom
   server.receive(message, wire, scope);
 }
 
+// Whoever is starved of the processor finds a request and the end of its idle time at once, and looks at the latter first.
+http.keepAliveTimeout = 60_000;
+
 http.listen(Number(port ?? 0), '127.0.0.1', () => {
   process.stdout.write(`${JSON.stringify({ port: (http.address() as AddressInfo).port })}\n`);
 });
