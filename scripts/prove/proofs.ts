@@ -1,13 +1,17 @@
 import { CHAOS } from './chaos.ts';
 import { FAULT_ROWS } from './fault-rows.ts';
 import { G3 } from './g3.ts';
+import { G4 } from './g4.ts';
+import { G5 } from './g5.ts';
 import { G6 } from './g6.ts';
 import { G7 } from './g7.ts';
+import { G8 } from './g8.ts';
 import { G9 } from './g9.ts';
 import { G10 } from './g10.ts';
 import { G11 } from './g11.ts';
 import { G12 } from './g12.ts';
 import { G13 } from './g13.ts';
+import { G14 } from './g14.ts';
 import { G16 } from './g16.ts';
 import { G17 } from './g17.ts';
 import { G20 } from './g20.ts';
@@ -20,13 +24,17 @@ export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
   CHAOS,
   G3,
+  G4,
+  G5,
   G6,
   G7,
+  G8,
   G9,
   G10,
   G11,
   G12,
   G13,
+  G14,
   G16,
   G17,
   G20,

@@ -74,7 +74,10 @@ export class ReadyProxy implements AsyncDisposable {
 
   #pass(incoming: IncomingMessage, body: Buffer, response: ServerResponse, left: number): void {
     const index = this.#choose();
-    if (index < 0 || left === 0) return this.#fail(response, 'no node is ready');
+    if (index < 0 || left === 0) {
+      this.#fail(response, 'no node is ready');
+      return;
+    }
     const { hostname, port } = new URL(this.#backends[index]!.origin());
     const { method, url: path } = incoming;
     const headers = onward(incoming.rawHeaders);
