@@ -9,6 +9,8 @@ const MOST_CONNECTIONS = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 60_000;
 const STATEMENT_MS = 10_000;
+/** A node that stands still in the middle of a change holds up those of all others: then the server lets go of its change. */
+const STILL_MS = 3_000;
 /** Of one piece of work, connecting included; longer than the server's own limit of a statement. */
 const WORK_MS = 15_000;
 
@@ -94,6 +96,7 @@ export class PostgresPool {
       options: `-c search_path=${schema}`,
       statement_timeout: STATEMENT_MS,
       query_timeout: WORK_MS,
+      idle_in_transaction_session_timeout: STILL_MS,
     });
     // Of one that waits in the pool: it is thrown away, and whoever works with another is told there.
     pool.on('error', ignore);

@@ -120,6 +120,22 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
     await Promise.all([other.end(), watch.end()]);
   });
 
+  test('fault:F31 a node that stands still in the middle of a change does not hold up the others, and has not made it', async (t) => {
+    const line = await CutAtCommit.start(t, server.port);
+    const stopped = open('still', server.urlAt(line.port));
+    await stopped.apply(change('0'));
+    line.cut = 'stuck';
+    const stuck = new Promise<void>((resolve) => {
+      line.onCut = resolve;
+    });
+    const late = assert.rejects(stopped.apply(change('late')), { fault: 'unavailable' });
+    await stuck;
+    const other = open('still');
+    assert.deepEqual(await other.apply(change('1')), { ok: true, revision: 2 });
+    await late;
+    assert.equal((await other.get('c', 'k'))?.value, '1');
+  });
+
   test('where the database cannot be asked either, the change is neither done nor not done', async (t) => {
     const line = await CutAtCommit.start(t, server.port);
     const truth = open('gone', server.urlAt(line.port));
@@ -141,8 +157,12 @@ describe('the truth in PostgreSQL', { timeout: 120_000 }, () => {
 
 /** A way to the database that breaks around a COMMIT. */
 class CutAtCommit {
-  /** `after`: it gets through, its answer does not. `for good`: like `after`, and nobody gets through any more. */
-  cut: 'never' | 'before' | 'after' | 'for good' = 'never';
+  /**
+   * `after`: it gets through, its answer does not. `for good`: like `after`, and nobody gets through any more. `stuck`: it
+   * does not get through, and nobody is told.
+   */
+  cut: 'never' | 'before' | 'after' | 'for good' | 'stuck' = 'never';
+  onCut: () => void = () => {};
   readonly #target: number;
   #shut = false;
   readonly #server = createServer((near) => this.#carry(near));
@@ -183,8 +203,9 @@ class CutAtCommit {
       }
       this.cut = 'never';
       this.#shut = cut === 'for good';
+      this.onCut();
       if (cut === 'before') near.destroy();
-      else {
+      else if (cut !== 'stuck') {
         muted = true;
         far.write(bytes);
       }
