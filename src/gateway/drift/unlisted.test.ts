@@ -69,6 +69,17 @@ test('check:G4 warn: what the operator blocked is refused also to a kind of clie
   assert.equal(bench.bench.upstreams.calls.length, 0);
 });
 
+test('goal:G13 check:G4 catalogues that were remembered are looked at when whoever asked first has his answer', async () => {
+  const names = ['s', 't', 'u'];
+  const bench = await DriftBench.of(Object.fromEntries(names.map((name) => [name, 'warn'])));
+  for (const name of names) bench.bench.upstreams.known.set(name, serverCatalog(name, { tools: [tool('a')] }));
+  const isTrusted = (name: string) => bench.drift.guards.of(name).pins.trustedAt !== null;
+  const { tools } = await bench.ask('tools/list', null, 'all');
+  assert.equal(tools.length, 3);
+  assert.ok(!names.some(isTrusted));
+  while (!names.every(isTrusted)) await new Promise((next) => setImmediate(next));
+});
+
 test('check:G4 hold: a catalogue that was remembered is not offered before it was looked at, and trusted then', async () => {
   const bench = await DriftBench.of({ s: 'hold' });
   const poisoned =
