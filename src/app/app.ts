@@ -261,7 +261,9 @@ export class App {
     });
     this.rooms.gateway.drain();
     downstream.drain();
-    const inFlight = (): number => downstream.inFlight + (cluster?.inFlight ?? 0) + (this.#public?.inFlight ?? 0);
+    // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
+    const ofOthers = (): number => (cluster === null ? 0 : cluster.inFlight + downstream.parked);
+    const inFlight = (): number => downstream.inFlight + ofOthers() + (this.#public?.inFlight ?? 0);
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
     while (due() && (asked || inFlight() > 0)) await pause(DRAIN_POLL_MS);
     await this.close('shutdown', LAST_WORDS_MS);

@@ -102,6 +102,7 @@ export class Comebacks {
       return true;
     }
     let now: LeftStream = left;
+    let told = false;
     for (let step = 0; step < MAX_STEPS; step++) {
       if (now.next === null) {
         const { stream, startId } = this.#deps.standalone(session).successor();
@@ -120,6 +121,7 @@ export class Comebacks {
       } else {
         const sink = open();
         sayLeft(sink, now, session.endpoint);
+        told = true;
         if (!others.isElsewhere(now.next)) return this.#resumeHere(session, now.next, open);
         const how = await others.resume(session.id, now.next, open);
         if (how === 'served') return true;
@@ -128,7 +130,10 @@ export class Comebacks {
       const found = await others.left(session.id, session.client.principal.id, now.next ?? lastEventId);
       if (found === null) break;
       now = found;
+      told = false;
     }
+    // Nobody can be told that it goes on here.
+    if (!told) sayLeft(open(), now, session.endpoint);
     this.#deps.standalone(session).connect(open());
     return true;
   }

@@ -90,7 +90,8 @@ export class Subscriptions {
       return ownAnswer('stateful', '');
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
-    if (isAgreed(outcome)) this.#deps.subscribed?.(client.sessionId, resource);
+    // A session of a single connection ends with its node.
+    if (isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client.sessionId, resource);
     return outcome;
   }
 

@@ -271,13 +271,37 @@ test('check:C9 S0.18 what the process of a dead node was subscribed to is subscr
       const there = await at(a, client).listen();
       const again = updates(there);
       await until(() => again.count > 0, 'to be told that it may be another');
+      // A new process knows of it.
+      await until(async () => (await at(a, client).callText('touch')) === 'true', 'it to be subscribed to');
       const told = again.count;
-      // By a new process, which knows of it.
-      assert.equal(await at(a, client).callText('touch'), 'true');
+      await at(a, client).callText('touch');
       await until(() => again.count > told, 'an update');
       there.drop();
     },
   ));
+
+test('check:C9 fault:F30 fault:F33 a call that waits for its client goes on at a node that drains, and is UNKNOWN when it has died', () =>
+  stage(async ({ a, b, nodes }) => {
+    const at = (node: NodeProcess): WireClient =>
+      new WireClient(node.serverUrl('counter'), 'stateless', { capabilities: { roots: {} } });
+    const waits = async (node: NodeProcess): Promise<Json> => {
+      const result = await at(node).result('tools/call', { name: 'ask', arguments: {} });
+      assert.equal(result.resultType, 'input_required', JSON.stringify(result));
+      const inputResponses = { [Object.keys(result.inputRequests)[0]!]: { roots: [{ uri: 'file:///a' }] } };
+      return { name: 'ask', arguments: {}, requestState: result.requestState, inputResponses };
+    };
+    const c = await nodes.node('c', {});
+    await callable(c, 'counter');
+    const [kept, lost] = [await waits(c), await waits(b)];
+    c.kill('SIGTERM');
+    await until(async () => !(await c.ready()), 'it to drain');
+    const { content } = await at(a).result('tools/call', kept);
+    assert.equal(content[0].text, '1');
+    assert.equal(await c.exited, 0);
+    await die(b);
+    const { message } = await at(a).request('tools/call', lost);
+    assert.equal(wordOf(message), 'UNKNOWN');
+  }));
 
 test('check:C9 fault:F30 fault:F33 a listening client of 2026-07-28 hears at once that its node has died, or is about to leave', () =>
   stage(async ({ a, b, nodes }) => {
