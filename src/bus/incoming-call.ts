@@ -99,6 +99,11 @@ export class IncomingCall implements BusServing, ChannelEnds {
     return this.#over;
   }
 
+  /** The last word was said, or nobody waits for it. */
+  get answered(): boolean {
+    return this.#answered || this.#over;
+  }
+
   emit(payload: Payload): boolean {
     if (this.#answered || this.cancelled !== null) return true;
     this.accept();

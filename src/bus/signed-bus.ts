@@ -220,7 +220,10 @@ export class SignedBus implements Bus {
       call.fail(error instanceof GatewayError ? error : new GatewayError('INTERNAL', 'the handler of the call failed'));
     };
     try {
-      handler(call)?.then(() => failed(new GatewayError('INTERNAL', 'the handler ended without an answer')), failed);
+      handler(call)?.then(() => {
+        // An error costs more to make than a short call.
+        if (!call.answered) failed(new GatewayError('INTERNAL', 'the handler ended without an answer'));
+      }, failed);
     } catch (error) {
       failed(error);
     }
