@@ -51,3 +51,12 @@ export function storeProblem(error: unknown): unknown {
   const code = error.fault === 'full' ? 'store_full' : 'store_unavailable';
   return new RunTimeProblem(code, `nothing was changed: ${error.message}`, { cause: error });
 }
+
+export function noServer(name: string): RunTimeProblem {
+  return new RunTimeProblem('no_such_server', `there is no server ${JSON.stringify(name)}`);
+}
+
+export function revisionChanged(name: string, found: number | null): RunTimeProblem {
+  const now = found === null ? 'it is gone' : `it is at revision ${found} now`;
+  return new RunTimeProblem('revision_changed', `somebody else has changed ${name} meanwhile: ${now}`);
+}

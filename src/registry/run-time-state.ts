@@ -1,0 +1,193 @@
+import { renderProblem } from '../config/problem.ts';
+import type { Clock } from '../model/clock.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import type { Server } from '../model/server.ts';
+import { type Applied, TruthError } from '../store/truth/truth.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { fold, mergeDesired, type Shadowed } from './merge-desired.ts';
+import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
+import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
+import type { StoredServers } from './stored-servers.ts';
+import { type TemporaryServer, TemporaryServers } from './temporary-servers.ts';
+
+export interface RunTimeStateDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The desired state in force. */
+  readonly current: () => DesiredState;
+  /** A temporary server's time is over. */
+  readonly ended: () => void;
+}
+
+/** Where a desired server comes from, and what was decided about it at run time. */
+export interface Provenance {
+  readonly source: 'file' | 'store' | 'temporary' | 'program';
+  readonly suspended: boolean;
+  /** Of a stored server: what `change` and `remove` may demand. */
+  readonly revision: number | null;
+  readonly expiresAt: number | null;
+  readonly sessionId: string | null;
+}
+
+/** What was decided at run time, as it is now: what the store had when it was read last, and what is temporary. */
+export class RunTimeState {
+  readonly definitions: StoredDefinitions;
+  readonly temporary: TemporaryServers;
+  readonly #deps: RunTimeStateDeps;
+  #suspended: ReadonlySet<string> = new Set();
+  #revision = 0;
+  #shadowed: readonly Shadowed[] = [];
+  #files: DesiredState | null = null;
+
+  constructor(deps: RunTimeStateDeps) {
+    const { clock, logger, env, ended } = deps;
+    this.#deps = deps;
+    this.definitions = new StoredDefinitions(env, ({ secrets }) => {
+      for (const secret of secrets) logger.addSecret(secret);
+    });
+    this.temporary = new TemporaryServers(clock, (name) => {
+      logger.info('temporary_server_ended', { server: name });
+      ended();
+    });
+  }
+
+  /** What stands in the store and does not run, with the reason; empty while all of it does. */
+  get problems(): readonly string[] {
+    const unread = [...this.definitions.entries.values()].flatMap(({ stored, problems }) =>
+      problems.map((problem) => `the stored server ${stored.name} cannot be read: ${renderProblem(problem)}`),
+    );
+    const hidden = this.#shadowed.map(({ name, by }) => `the stored server ${name} does not run: ${whose(name, by)}`);
+    return [...unread, ...hidden];
+  }
+
+  /** Names that are suspended in the store, whether or not there is a server of that name. */
+  get suspended(): ReadonlySet<string> {
+    return this.#suspended;
+  }
+
+  /** Puts it over what the files say. */
+  over(files: DesiredState): DesiredState {
+    this.#files = files;
+    const { state, shadowed } = mergeDesired(files, this.#added(), (name) => this.#isSuspended(name));
+    for (const { name, by } of shadowed) {
+      if (this.#shadowed.some((known) => known.name === name && known.by === by)) continue;
+      this.#deps.logger.warn('server_shadowed', { server: name, reason: whose(name, by) });
+    }
+    this.#shadowed = shadowed;
+    return state;
+  }
+
+  provenance(name: string): Provenance | null {
+    const temporary = this.temporary.get(name);
+    const suspended = this.#isSuspended(name);
+    const none = { revision: null, expiresAt: null, sessionId: null };
+    if (this.isOfFile(name)) return { source: 'file', suspended, ...none };
+    if (temporary !== undefined) {
+      const { expiresAt, sessionId } = temporary;
+      return { source: 'temporary', suspended, revision: null, expiresAt, sessionId };
+    }
+    const entry = this.definitions.entries.get(name);
+    if (entry !== undefined) return { source: 'store', suspended, ...none, revision: entry.stored.revision };
+    return this.#deps.current().servers.has(name) ? { source: 'program', suspended, ...none } : null;
+  }
+
+  isOfFile(name: string): boolean {
+    return this.#files?.servers.has(name) === true;
+  }
+
+  /** Not one that a file's server of the same name hides: what is decided then is about that. */
+  temporaryInForce(name: string): TemporaryServer | undefined {
+    return this.isOfFile(name) ? undefined : this.temporary.get(name);
+  }
+
+  isKnown(name: string): boolean {
+    return this.#deps.current().servers.has(name) || this.definitions.entries.has(name);
+  }
+
+  /** The stored server of that name, as the caller knows it. Throws RunTimeProblem. */
+  entry(name: string, revision: number | null): StoredEntry {
+    const entry = this.definitions.entries.get(name);
+    if (entry === undefined) {
+      const server = this.#deps.current().servers.get(name);
+      if (server === undefined) throw noServer(name);
+      throw new RunTimeProblem(
+        'not_added_here',
+        `${name} was not added at run time: it stands in ${placeOf(server)}; change it there`,
+      );
+    }
+    if (revision !== null && revision !== entry.stored.revision) throw revisionChanged(name, entry.stored.revision);
+    return entry;
+  }
+
+  /** Throws RunTimeProblem where clients could take the name for one that is there. */
+  refuseTaken(name: string): void {
+    const names = [this.#deps.current().servers.keys(), this.definitions.entries.keys(), this.temporary.names()];
+    for (const taken of names.flatMap((some) => [...some])) {
+      if (fold(taken) !== fold(name)) continue;
+      const how = taken === name ? 'exists already' : `would be confused with ${taken}`;
+      throw new RunTimeProblem('name_taken', `the server ${name} ${how}`);
+    }
+  }
+
+  suspend(name: string): void {
+    this.#suspended = new Set(this.#suspended).add(name);
+  }
+
+  resume(name: string): void {
+    this.#suspended = new Set([...this.#suspended].filter((other) => other !== name));
+  }
+
+  /** The revision of what was written; throws RunTimeProblem where nothing was. */
+  written(applied: Applied, code: 'name_taken' | 'revision_changed', name: string): number {
+    if (applied.ok) {
+      this.#revision = Math.max(this.#revision, applied.revision);
+      return applied.revision;
+    }
+    if (code === 'name_taken') throw new RunTimeProblem('name_taken', `the server ${name} exists already`);
+    throw revisionChanged(name, applied.found);
+  }
+
+  /** Takes over what the store has. True when something else is desired. Rejects with TruthError, and changes nothing then. */
+  async follow(stored: StoredServers): Promise<boolean> {
+    const desire = await stored.read();
+    // Revisions only grow: a lower one is another store, and an empty one is not "no servers".
+    if (desire.revision < this.#revision) {
+      throw new TruthError('damaged', `the store is at revision ${desire.revision}, and was at ${this.#revision}`);
+    }
+    const before = this.#fingerprint();
+    await this.definitions.follow(desire);
+    this.#suspended = desire.suspended;
+    this.#revision = desire.revision;
+    return this.#fingerprint() !== before;
+  }
+
+  *#added(): Iterable<Server> {
+    for (const { server } of this.definitions.entries.values()) if (server !== null) yield server;
+    for (const { server } of this.temporary.values()) yield server;
+  }
+
+  #isSuspended(name: string): boolean {
+    return this.temporaryInForce(name)?.suspended ?? this.#suspended.has(name);
+  }
+
+  #fingerprint(): string {
+    const entries = [...this.definitions.entries].map(([name, { server, problems }]) => [
+      name,
+      server?.connectionDigest,
+      problems.length,
+    ]);
+    return JSON.stringify([this.#revision, entries, [...this.#suspended]]);
+  }
+}
+
+/** Where its definition stands. */
+export function placeOf({ origin: { file, line } }: Server): string {
+  return line > 0 ? `${file}:${line}` : file;
+}
+
+function whose(name: string, by: string): string {
+  return by === name
+    ? 'a file has a server of this name, which wins'
+    : `clients would confuse it with ${by}, which wins`;
+}
