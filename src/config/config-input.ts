@@ -322,7 +322,7 @@ export interface ConfigInput {
   readonly control?: ConfigControl | undefined;
   /** Client sessions of the stateful revisions. */
   readonly sessions?: ConfigSessions | undefined;
-  /** How long a list waits for servers that were never listed before. */
+  /** How long a list waits for servers that were never listed before and are starting; for one at whose address nobody is, half a second of it. */
   readonly firstListWaitMs?: number | undefined;
   /** Upper bound of any call, whatever its progress says. A longer `timeoutMs` of a server or tool raises it. */
   readonly maxTimeoutMs?: number | undefined;

@@ -105,7 +105,9 @@ const settingsShape = {
     .max(60_000)
     .default(DEFAULTS.firstListWaitMs)
     .optional()
-    .describe('How long a list waits for servers that were never listed before.'),
+    .describe(
+      'How long a list waits for servers that were never listed before and are starting; for one at whose address nobody is, half a second of it.',
+    ),
   maxTimeoutMs: timeMs
     .default(DEFAULTS.maxTimeoutMs)
     .optional()
