@@ -28,8 +28,8 @@ export interface Upstreams {
   /**
    * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
    * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down. `amongOthers`:
-   * lists of other servers wait for this one; so it gets no time when it has failed before, and while it starts only
-   * the first `waitMs` of that.
+   * lists of other servers wait for this one; so it gets no time when it has failed before and is not tried again for
+   * it, and while it starts only the first `waitMs` of that, or less where nobody is at its address.
    */
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null>;
   /**
