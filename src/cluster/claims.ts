@@ -195,7 +195,7 @@ export class Claims {
       if (!held) throw fenced(server);
       const entry = await this.#get(name);
       const before = entry === null ? null : read(entry);
-      if (before !== null && before.peer !== '' && before.peer !== peer && (await this.lives(before.peer))) {
+      if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#keeps(before.peer))) {
         return this.#theirs(before, entry!);
       }
       const claimed = text({ node, peer, since: null });
@@ -227,6 +227,11 @@ export class Claims {
       }
       if (clock.now() >= end) throw new GatewayError('NOT_SENT', `nobody can tell who owns ${server}`, { server });
     }
+  }
+
+  /** Nobody takes over while everybody comes back: each node is to find what it had. */
+  async #keeps(peer: string): Promise<boolean> {
+    return this.#deps.lease().returning || (await this.lives(peer));
   }
 
   /** Whether the lease of that node is in the store. Rejects with GatewayError. */

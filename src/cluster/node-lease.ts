@@ -45,6 +45,7 @@ export class NodeLease {
   #until = Number.NEGATIVE_INFINITY;
   /** The store may have forgotten the lease since what it covers was looked after. */
   #broken = true;
+  #returningUntil = Number.NEGATIVE_INFINITY;
   /** Everything that the lease covers has been looked after since it is ours. */
   #settled = false;
   #stopRenewing: () => void = () => {};
@@ -65,6 +66,11 @@ export class NodeLease {
   /** The store has it in this life; 0 before. */
   get since(): number {
     return this.#since;
+  }
+
+  /** It was over and has just come back, as those of other nodes may where the store was away for all of them (F28). */
+  get returning(): boolean {
+    return this.#deps.clock.now() < this.#returningUntil;
   }
 
   start(): void {
@@ -104,6 +110,7 @@ export class NodeLease {
     const { regained, clock } = this.#deps;
     const how: Regained = this.#broken ? 'anew' : 'in time';
     if (how === 'anew') {
+      if (this.#since > 0) this.#returningUntil = clock.now() + LEASE_MS;
       this.#settled = false;
       this.#since = this.#revision;
     }

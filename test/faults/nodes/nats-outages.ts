@@ -82,7 +82,9 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       await sleep(Math.max(0, downAt + outageMs - performance.now()));
       const returnAt = performance.now();
       await world.nats.run();
-      await until(() => allEqual(world, acknowledged), 'all nodes to show the same');
+      await until(() => allEqual(world, acknowledged), 'all nodes to show the same').catch(async (error: Error) => {
+        throw new Error(`${error.message}: ${(await registries(world)).join('\n')}`);
+      });
       equalMs.push(performance.now() - returnAt);
       await served(callers, performance.now());
       const after = await ownedPids(world);
@@ -137,9 +139,13 @@ async function ownedPids(world: ClusterWorld): Promise<number[]> {
 }
 
 async function allEqual(world: ClusterWorld, servers: readonly string[]): Promise<boolean> {
-  const [one, ...others] = await Promise.all(world.running.map((node) => registryOf(node)));
+  const [one, ...others] = await registries(world);
   const everybody = others.every((other) => other === one);
   return everybody && servers.every((name) => one!.includes(`"${name}"`)) && (await allKnown(world));
+}
+
+function registries({ running }: ClusterWorld): Promise<string[]> {
+  return Promise.all(running.map((node) => registryOf(node)));
 }
 
 function told({ call, tool, server, via, ending, startedAt, endedAt, reason }: Attempt): string {
