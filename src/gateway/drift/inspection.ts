@@ -53,6 +53,8 @@ export class Inspection {
       const lost = pins.isLost(server);
       const trusted = strict && lost ? [] : definitions.filter(({ list, key }) => !doubted.has(`${list} ${key}`));
       const when = lost ? 'after its pins were lost' : 'at first use';
+      // This waits for the disk, and many servers may be listed for the first time at once.
+      await pace.rest();
       await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
       guards.invalidate();
     }
