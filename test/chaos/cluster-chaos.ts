@@ -102,7 +102,12 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
       leaked: [...nemesis.leaked, ...left.map((pid) => `process ${pid} after the end of all nodes`)],
       writes: countBy(writer.writes.map(({ end }) => end)),
       convergedMs,
-      figures: clusterFigures(history.attempts, nemesis.struck),
+      figures: clusterFigures(
+        history.attempts,
+        nemesis.struck,
+        Object.values(world.ledgers()).flat(),
+        performance.timeOrigin,
+      ),
       history: {
         seed,
         plan,

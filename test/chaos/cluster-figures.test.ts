@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt, Ending } from '../faults/ledger/history.ts';
-import { clusterFigures } from './cluster-figures.ts';
+import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
+import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
 import type { Struck } from './nemesis.ts';
 
 const death: Struck = { kind: 'kill', node: 'n1', from: 10_000, to: 14_000 };
@@ -11,6 +12,14 @@ function attempt(server: string, via: string, startedAt: number, endedAt: number
   return { client: 'c1', call: `${startedAt}`, server, via, startedAt, endedAt, ending, ...rest };
 }
 
+/** Processes of these calls began then; the clock of the attempts began at 1 000 000. */
+function figures(attempts: Attempt[], struck: Struck[], births: Record<string, number> = {}): ClusterFigures {
+  const ledger = Object.entries(births).map(
+    ([call, at]): LedgerEntry => ({ event: 'executed', call, tool: 'unsafe', pid: 1, bornAt: 1_000_000 + at }),
+  );
+  return clusterFigures(attempts, struck, ledger, 1_000_000);
+}
+
 test('calls in flight at the death of a node are timed from it, those of the dead node’s own clients are not', () => {
   const attempts = [
     attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN'),
@@ -18,25 +27,26 @@ test('calls in flight at the death of a node are timed from it, those of the dea
     attempt('own', 'n1', 9_900, 10_001, 'UNKNOWN'),
     attempt('own', 'n2', 9_000, 9_500, 'UNKNOWN'),
   ];
-  assert.deepEqual(clusterFigures(attempts, [death]).inFlight, [1_600]);
+  assert.deepEqual(figures(attempts, [death]).inFlight, [1_600]);
 });
 
-test('the next result of a session is timed from when its client first asked after the death', () => {
+test('the next result of a session is timed from when its client first asked after the death, up to the birth of a process it needs', () => {
   const attempts = [
     attempt('own', 'n2', 10_500, 10_600, 'NOT_SENT'),
     attempt('own', 'n3', 10_700, 13_000, 'RESULT'),
     attempt('own', 'n3', 13_100, 13_900, 'RESULT'),
+    attempt('single', 'n3', 10_100, 10_140, 'RESULT'),
     attempt('old', 'n3', 10_200, 10_230, 'RESULT'),
     attempt('modern', 'n3', 13_500, 13_530, 'RESULT'),
   ];
-  const { nextOfRemotes, nextOfProcesses } = clusterFigures(attempts, [death]);
-  assert.deepEqual([nextOfRemotes, nextOfProcesses], [[30], [2_500]]);
+  const { next, reborn, spawn } = figures(attempts, [death], { '10700': 12_800, '10100': 3_000 });
+  assert.deepEqual([next, reborn, spawn], [[40, 30], [2_300], [200]]);
 });
 
 test('a death during something else says nothing of deaths', () => {
   const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN')];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };
-  assert.deepEqual(clusterFigures(attempts, [death, outage]).inFlight, []);
-  assert.deepEqual(clusterFigures(attempts, [death, { ...outage, from: 13_500 }]).inFlight, [1_600]);
-  assert.deepEqual(clusterFigures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
+  assert.deepEqual(figures(attempts, [death, outage]).inFlight, []);
+  assert.deepEqual(figures(attempts, [death, { ...outage, from: 13_500 }]).inFlight, [1_600]);
+  assert.deepEqual(figures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
 });

@@ -1,51 +1,66 @@
 import type { Attempt } from '../faults/ledger/history.ts';
-import { REMOTES } from './cluster-world.ts';
+import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import type { Struck } from './nemesis.ts';
-
-/** So long before and after a death nothing else may strike for its figures to be its own. */
-const CALM_BEFORE_MS = 1_000;
-const CALM_AFTER_MS = 3_000;
 
 /** What G5 wants to know, in milliseconds. */
 export interface ClusterFigures {
   /** From the end of a node to the answer of each call that other nodes had passed on to it. */
   readonly inFlight: readonly number[];
-  /** From then, or from when a client first asked again, to the next result of the session: of servers behind URLs, */
-  readonly nextOfRemotes: readonly number[];
-  /** and of those that need a process. */
-  readonly nextOfProcesses: readonly number[];
+  /**
+   * From then, or from when a client first asked again, to the next result of the session, where that needs no new process;
+   * where it does, to the birth of that process,
+   */
+  readonly next: readonly number[];
+  readonly reborn: readonly number[];
+  /** and from there to its result. */
+  readonly spawn: readonly number[];
 }
+
+/** So long before and after a death nothing else may strike for its figures to be its own. */
+const CALM_BEFORE_MS = 1_000;
+const CALM_AFTER_MS = 3_000;
 
 /**
  * Looks only at deaths beside which nothing else went on, so that the figures are those of a death: what is UNKNOWN at a
- * node that lives, and began before, was with the dead one.
+ * node that lives, and began before, was with the dead one. `origin`: of the clock of attempts, by the wall clock.
  */
-export function clusterFigures(attempts: readonly Attempt[], struck: readonly Struck[]): ClusterFigures {
-  const inFlight: number[] = [];
-  const nextOfRemotes: number[] = [];
-  const nextOfProcesses: number[] = [];
+export function clusterFigures(
+  attempts: readonly Attempt[],
+  struck: readonly Struck[],
+  ledger: readonly LedgerEntry[],
+  origin: number,
+): ClusterFigures {
+  const figures = { inFlight: [] as number[], next: [] as number[], reborn: [] as number[], spawn: [] as number[] };
+  const births = new Map<string, number>();
+  for (const entry of ledger) {
+    if (entry.event === 'executed' && entry.bornAt !== undefined) births.set(entry.call, entry.bornAt - origin);
+  }
   for (const death of struck) {
     if (death.kind !== 'kill' || struck.some((other) => other !== death && disturbs(other, death))) continue;
     const diedAt = death.from;
-    const sessions = new Map<string, { asked: number; remote: boolean }>();
+    const asked = new Map<string, number>();
     const answered = new Set<string>();
-    for (const { client, server = '', via, startedAt, endedAt, ending } of attempts) {
-      if (endedAt === null || endedAt < diedAt || via === death.node) continue;
+    for (const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } of attempts) {
+      if (endedAt === null || endedAt < diedAt || via === death.node || abandoned) continue;
       if (startedAt <= diedAt) {
-        if (ending === 'UNKNOWN') inFlight.push(endedAt - diedAt);
+        if (ending === 'UNKNOWN') figures.inFlight.push(endedAt - diedAt);
         continue;
       }
-      if (startedAt > diedAt + CALM_AFTER_MS) continue;
       const session = `${client} ${server}`;
-      if (answered.has(session)) continue;
-      const known = sessions.get(session) ?? { asked: startedAt, remote: REMOTES.some((name) => name === server) };
-      sessions.set(session, known);
+      const since = asked.get(session) ?? startedAt;
+      if (answered.has(session) || since > diedAt + CALM_AFTER_MS) continue;
+      asked.set(session, since);
       if (ending !== 'RESULT') continue;
       answered.add(session);
-      (known.remote ? nextOfRemotes : nextOfProcesses).push(endedAt - known.asked);
+      const bornAt = births.get(call) ?? 0;
+      if (bornAt < since) figures.next.push(endedAt - since);
+      else {
+        figures.reborn.push(bornAt - since);
+        figures.spawn.push(endedAt - bornAt);
+      }
     }
   }
-  return { inFlight, nextOfRemotes, nextOfProcesses };
+  return figures;
 }
 
 function disturbs(other: Struck, death: Struck): boolean {

@@ -125,10 +125,12 @@ export class ClusterWorld {
     const ledgers = this.ledgers();
     return [
       ...checkLedger({
-        // Who waited in vain gave up by itself; whether it should have had an answer, `lost` says.
-        attempts: this.history.attempts.map((attempt) =>
-          attempt.ending === 'LOST' ? { ...attempt, abandoned: true } : attempt,
-        ),
+        // No answer was due from a node that was away; whether one was due from another, `lost` says.
+        attempts: this.history.attempts.map((attempt) => {
+          const { ending, via, startedAt, endedAt } = attempt;
+          const away = ending === 'LOST' || this.nodeNamed(via)?.awayDuring(startedAt, endedAt ?? startedAt) === true;
+          return away ? { ...attempt, abandoned: true } : attempt;
+        }),
         ledger: LEDGERS.flatMap((name) => ledgers[name]!),
         repeatable: new Set(),
         deadlineMs: timeoutMs,

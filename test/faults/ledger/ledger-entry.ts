@@ -9,6 +9,8 @@ export interface Executed {
   readonly session?: string;
   /** The fencing token that the process was started under; of a lone node, and behind a URL, there is none. */
   readonly epoch?: string;
+  /** When that process began, by the wall clock. */
+  readonly bornAt?: number;
 }
 
 /** One line of the upstream's ledger. */

@@ -1,9 +1,11 @@
 import { fsyncSync, openSync, writeSync } from 'node:fs';
 import type { LedgerEntry } from './ledger-entry.ts';
 
-type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch'> : never;
+type WithoutPid<E> = E extends LedgerEntry ? Omit<E, 'pid' | 'epoch' | 'bornAt'> : never;
 
 const EPOCH = process.env['TRUNKLINE_EPOCH'];
+/** Of processes that belong to somebody. */
+const OWNED = EPOCH === undefined ? {} : { epoch: EPOCH, bornAt: Math.round(performance.timeOrigin) };
 
 /** The upstream's own account of what it did: on disk before anything is answered, so that no kill can falsify it. */
 export class LedgerFile {
@@ -14,7 +16,7 @@ export class LedgerFile {
   }
 
   write(entry: WithoutPid<LedgerEntry>): void {
-    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid, epoch: EPOCH })}\n`);
+    writeSync(this.#fd, `${JSON.stringify({ ...entry, pid: process.pid, ...OWNED })}\n`);
     fsyncSync(this.#fd);
   }
 }
