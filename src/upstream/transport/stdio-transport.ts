@@ -154,7 +154,11 @@ export class StdioTransport extends LineTransport {
   /** EPIPE. Mostly the exit follows at once; a process that lives on without an input is of no use any more. */
   #inputBroken(): void {
     if (this.state !== 'open') return;
-    this.#brokenInput = setTimeout(() => this.fail('has closed its input'), this.#times.brokenInputMs);
+    const given = (): void => {
+      if (this.state === 'open') this.fail('has closed its input');
+    };
+    // A late timer comes before an exit that has happened meanwhile: one more round of the event loop, as above.
+    this.#brokenInput = setTimeout(() => setImmediate(given), this.#times.brokenInputMs);
   }
 
   /** The process is alive but the conversation is over. */
