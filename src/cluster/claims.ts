@@ -4,17 +4,11 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { forgottenUpTo } from './claim-floor.ts';
+import { type Claimed, claimText, readClaim } from './claim-record.ts';
+import { ClaimSweep } from './claim-sweep.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease, type Regained } from './node-lease.ts';
-
-/** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
-interface Claimed {
-  readonly node: string;
-  /** Empty: free. */
-  readonly peer: string;
-  /** Revision in which the present owner began; null: in this very one. */
-  readonly since: number | null;
-}
 
 /** What this node owns. */
 export interface Claim {
@@ -25,6 +19,8 @@ export interface Claim {
   readonly epoch: string;
   /** Nobody has ever owned it before: no process of an earlier epoch can have served it. */
   readonly fresh: boolean;
+  /** Where it is fresh: claims of this revision or a lower one may have been forgotten, that of an earlier owner too. */
+  readonly forgotten: number;
   /** Whose it is, where it is a client's. */
   readonly client: ClientProfile | null;
   revision: number;
@@ -50,6 +46,8 @@ export interface ClaimsDeps {
   readonly lease: () => NodeLease;
   /** Somebody else owns it now: what served it here is to be ended. */
   readonly lost: (claim: Claim) => void;
+  /** Whether it is for this node to forget what nobody wants any more. */
+  readonly sweeps?: () => boolean;
 }
 
 /** How long two who write at once go on trying. */
@@ -64,6 +62,7 @@ const WAIT_MS = 5_000;
 export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #mine = new Map<string, Claim>();
+  readonly #sweep: ClaimSweep;
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
   /** Highest that this making of the store was seen to give out. */
@@ -72,7 +71,9 @@ export class Claims {
   #claimableAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ClaimsDeps) {
+    const { store, leases, clock, logger, lease, sweeps = () => false } = deps;
     this.#deps = deps;
+    this.#sweep = new ClaimSweep({ claims: store, leases, clock, logger, due: () => lease().held && sweeps() });
   }
 
   get incarnation(): string {
@@ -100,7 +101,7 @@ export class Claims {
     if (mine !== null) return { kind: 'mine', claim: mine };
     const entry = await this.#get(recordKey(server, key));
     if (entry === null) return null;
-    const claimed = read(entry);
+    const claimed = readClaim(entry);
     return claimed.peer === '' || claimed.peer === this.#deps.peer ? null : this.#theirs(claimed, entry);
   }
 
@@ -127,7 +128,7 @@ export class Claims {
     const free: Claimed = { node: '', peer: '', since: claim.since };
     try {
       if (forget) await store.delete(entry, claim.revision);
-      else await store.update(entry, text(free), claim.revision);
+      else await store.update(entry, claimText(free), claim.revision);
     } catch {
       // The lease ends soon, or is over: then it is anybody's in any case.
     }
@@ -154,6 +155,7 @@ export class Claims {
     const incarnation = await this.#deps.store.readIncarnation();
     const other = this.#incarnation !== '' && incarnation !== this.#incarnation;
     this.#incarnation = incarnation;
+    this.#sweep.start();
     if (other) {
       this.#highest = 0;
       this.#claimableAt = this.#deps.clock.now() + LEASE_MS;
@@ -166,15 +168,19 @@ export class Claims {
     }
   }
 
+  close(): void {
+    this.#sweep.close();
+  }
+
   async #keep(claim: Claim): Promise<boolean> {
     const { store, node, peer } = this.#deps;
     const name = recordKey(claim.server, claim.key);
-    const value = text({ node, peer, since: claim.since });
+    const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
     if (revision === null) {
       // An attempt of ours may have arrived though nobody told us.
       const present = await store.get(name);
-      const known = present === null ? null : read(present);
+      const known = present === null ? null : readClaim(present);
       if (present === null || known?.peer !== peer || known.since !== claim.since) return false;
       revision = await store.update(name, value, present.revision);
     }
@@ -194,14 +200,17 @@ export class Claims {
       const { held, since } = this.#deps.lease();
       if (!held) throw fenced(server);
       const entry = await this.#get(name);
-      const before = entry === null ? null : read(entry);
+      const before = entry === null ? null : readClaim(entry);
       if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#keeps(before.peer))) {
         return this.#theirs(before, entry!);
       }
-      const claimed = text({ node, peer, since: null });
-      const revision = await this.#write(() =>
+      const claimed = claimText({ node, peer, since: null });
+      const asked = entry === null ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
+      asked.catch(() => {});
+      const revision = await this.#asked(() =>
         entry === null ? store.create(name, claimed) : store.update(name, claimed, entry.revision),
       );
+      const forgotten = await asked;
       // The lease may have ended while the write was under way, and begun anew: then somebody else may have it by now.
       const lease = this.#deps.lease();
       if (!lease.held || lease.since !== since) throw fenced(server);
@@ -215,6 +224,7 @@ export class Claims {
           key,
           epoch,
           fresh: entry === null,
+          forgotten,
           client,
           revision,
           since: revision,
@@ -251,7 +261,7 @@ export class Claims {
     }
   }
 
-  async #write(write: () => Promise<number | null>): Promise<number | null> {
+  async #asked<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write();
     } catch (cause) {
@@ -277,18 +287,4 @@ export function fenced(server: string): GatewayError {
 function recordKey(server: string, key: string): string {
   const digest = createHash('sha256').update(`${server}\n${key}`).digest('hex').slice(0, 40);
   return `own.${digest}`;
-}
-
-function text(claimed: Claimed): Buffer {
-  return Buffer.from(JSON.stringify(claimed));
-}
-
-/** What cannot be read is as good as free: the write that follows stands on its revision. */
-function read({ value }: StateRecord): Claimed {
-  try {
-    const { node, peer, since } = JSON.parse(value.toString()) as Claimed;
-    return { node: String(node), peer: String(peer), since: typeof since === 'number' ? since : null };
-  } catch {
-    return { node: '', peer: '', since: null };
-  }
 }

@@ -7,7 +7,7 @@ import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts'
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import type { Directory } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
-import { headOf } from './frame.ts';
+import { FORGETS, headOf } from './frame.ts';
 import { KnownServers } from './known-servers.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
@@ -94,6 +94,7 @@ export class Cluster {
       peer: bus.peer,
       lease: () => this.#lease,
       lost: (claim) => this.#lost(claim),
+      sweeps: () => this.#nodes.first(FORGETS),
     });
     this.#owned = new OwnedCalls(this.#claims);
     this.#offer = new OwnOffer({
@@ -315,6 +316,7 @@ export class Cluster {
     this.#draining = true;
     this.#offEvent();
     this.#singletons.close();
+    this.#claims.close();
     this.sessions.close();
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
     await this.#lease.close();

@@ -5,9 +5,13 @@ import { Message, type MessageKind } from '../model/message.ts';
  * The protocol that nodes speak with each other. A node understands its own and the one before. It rises with the first
  * thing that nodes of the one before would misunderstand; what they merely do not know (a field, a kind of message) they
  * leave unread. Which of them a peer speaks is in its heartbeats.
+ *
+ * 2: claims may have been forgotten, up to a floor that is heeded; nobody forgets any while a node of 1 is there.
  */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;
+/** Nodes that speak this one heed what was forgotten. */
+export const FORGETS = 2;
 
 /** A header in JSON, and pieces of bytes that stay as they are. */
 export interface Frame<Header> {

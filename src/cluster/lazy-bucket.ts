@@ -51,6 +51,10 @@ export class LazyBucket {
     throw new Error(`${key} is being written by others all the time`);
   }
 
+  keys(pattern: string): Promise<readonly string[]> {
+    return this.#with((bucket) => bucket.keys(pattern));
+  }
+
   watch(pattern: string, watcher: StateWatcher): Promise<{ close(): void }> {
     return this.#with((bucket) => bucket.watch(pattern, watcher));
   }

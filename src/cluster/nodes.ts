@@ -72,6 +72,14 @@ export class Nodes {
     return found;
   }
 
+  /** Whether this node comes before all others, and each of them speaks at least that protocol: for what one has to do. */
+  first(protocol: number): boolean {
+    for (const { view } of this.#known.values()) {
+      if (view.protocols[1] < protocol || view.peer < this.#deps.bus.peer) return false;
+    }
+    return true;
+  }
+
   start(): void {
     this.#look();
   }

@@ -48,11 +48,14 @@ class OfSpare implements Owned {
   readonly #claims: Claims;
   readonly #spare: Claim;
   readonly #claimOf: (client: ClientProfile) => Claim | null;
+  readonly #taken: () => void;
   /** What it serves; null: everybody. */
   #served: Claim | null;
 
-  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim | null) {
+  /** `taken`: it has become somebody's, or has ended. */
+  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim | null, taken: () => void) {
     this.#claims = claims;
+    this.#taken = taken;
     this.#spare = spare;
     this.#served = spare;
     this.#claimOf = claimOf;
@@ -68,10 +71,12 @@ class OfSpare implements Owned {
 
   /** A client without a claim at this instant lost it a moment ago: then its process stays as silent as the spare was. */
   adopted(client: ClientProfile | null): void {
+    this.#taken();
     this.#served = client === null ? null : (this.#claimOf(client) ?? this.#spare);
   }
 
   release(): void {
+    this.#taken();
     const { server, key } = this.#spare;
     void this.#claims.release(server, key, true);
   }
@@ -83,6 +88,8 @@ export class ProcessOwnership implements Ownership {
   readonly #nodeEpoch: () => string;
   readonly #peer: string;
   #spares = 0;
+  /** Those that are nobody's yet. */
+  readonly #waiting = new Set<Claim>();
 
   constructor(claims: Claims, nodeEpoch: () => string, peer: string) {
     this.#claims = claims;
@@ -100,11 +107,21 @@ export class ProcessOwnership implements Ownership {
     if (whose !== 'spare') return new OfClaim(this.#claims, await this.#claim(server, keyOf(server, client), client));
     // Of a spare nobody knows yet whose it will be; its epoch is one of its own, older than that of any later owner.
     const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);
-    return new OfSpare(this.#claims, spare, (its) => this.#claims.mine(server.name, keyOf(server, its)));
+    this.#waiting.add(spare);
+    const claimOf = (its: ClientProfile) => this.#claims.mine(server.name, keyOf(server, its));
+    return new OfSpare(this.#claims, spare, claimOf, () => this.#waiting.delete(spare));
   }
 
   mayAdopt(server: Server, client: ClientProfile): boolean {
-    return this.#claims.mine(server.name, keyOf(server, client))?.fresh !== false;
+    const claim = this.#claims.mine(server.name, keyOf(server, client));
+    if (claim === null) return true;
+    return claim.fresh && claim.forgotten < this.#oldestSpare(server.name);
+  }
+
+  #oldestSpare(server: string): number {
+    let oldest = Number.POSITIVE_INFINITY;
+    for (const claim of this.#waiting) if (claim.server === server) oldest = Math.min(oldest, claim.since);
+    return oldest;
   }
 
   async #claim(server: Server, key: string, client: ClientProfile | null): Promise<Claim> {
