@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Cluster } from '../cluster/cluster.ts';
+import { SharedTaskRecords } from '../cluster/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
 import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
@@ -135,6 +136,9 @@ export async function buildRooms(
     logger,
     desired: () => new Set(registry.state.servers.keys()),
   });
+  const ownTasks = new SqliteTaskRecords(stateFile);
+  const sharedTasks =
+    connection === null ? null : new SharedTaskRecords({ ...connection, clock, logger, sealing, own: ownTasks });
   const gateway = new Gateway({
     clock,
     logger,
@@ -144,7 +148,7 @@ export async function buildRooms(
     key,
     firstListWaitMs: () => registry.state.firstListWaitMs,
     random,
-    taskRecords: new SqliteTaskRecords(stateFile),
+    taskRecords: sharedTasks ?? ownTasks,
     maxTimeoutMs: () => registry.state.maxTimeoutMs,
     onSessionEnded(sessionId) {
       runTime.sessionEnded(sessionId);
@@ -266,7 +270,7 @@ export async function buildRooms(
     memory,
     async close() {
       // What this node owned is free for others without waiting for what is still to be written.
-      await Promise.all([shared?.close(), cluster?.close()]);
+      await Promise.all([shared?.close(), sharedTasks?.close(), cluster?.close()]);
       await connection?.close();
       gauges.close();
       serverLogs.close();

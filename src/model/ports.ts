@@ -243,6 +243,16 @@ export interface TaskRecords {
   load(): Iterable<TaskRecord>;
   put(record: TaskRecord): void;
   delete(key: string): void;
+  /** Where other nodes have tasks too: who is told of them, and of what was written here. Once. */
+  follow?(follower: TaskFollower): void;
+}
+
+/** Hears of the tasks of all nodes. Handlers neither block nor throw. */
+export interface TaskFollower {
+  /** All that are known here. */
+  all(): Iterable<TaskRecord>;
+  heard(record: TaskRecord): void;
+  gone(key: string): void;
 }
 
 /**

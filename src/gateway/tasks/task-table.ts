@@ -14,6 +14,8 @@ const MAX_BYTES = 64 * 1024 * 1024;
 /** The longest that any task is kept after it was last heard of, whatever its server promises. */
 export const MAX_TTL_MS = 7 * 24 * 60 * 60_000;
 const SWEEP_MS = 60_000;
+/** What another node was told moments ago may not be here yet. */
+const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 
 export interface TaskTableDeps {
   readonly clock: Clock;
@@ -39,6 +41,8 @@ export class TaskTable {
   readonly #watchers = new Map<string, Set<(record: TaskRecord) => void>>();
   /** Told of every change. */
   changed: ((record: TaskRecord, before: TaskRecord) => void) | null = null;
+  /** Told of every task that has ended by what another node says; who is to be told of it, that node has told. */
+  ended: ((record: TaskRecord) => void) | null = null;
   /** Told of every task that is not kept any more. */
   dropped: ((record: TaskRecord) => void) | null = null;
   #bytes = 0;
@@ -53,6 +57,26 @@ export class TaskTable {
       if (record.expiresAt > now) this.#insert(record.passing === true ? { ...record, sessionId: null } : record);
       else deps.records.delete(record.key);
     }
+    deps.records.follow?.({
+      all: () => this.#tasks.values(),
+      heard: (record) => this.#heard(record),
+      gone: (key) => this.#remove(key),
+    });
+  }
+
+  /** Other nodes have tasks too, and tell of them. */
+  get shared(): boolean {
+    return this.#deps.records.follow !== undefined;
+  }
+
+  /** Looks until something is found, or another node has had the time to tell of it. */
+  async told<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
+    for (const waitMs of LOOKS_MS) {
+      await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
+      const found = look();
+      if (isFound(found)) return found;
+    }
+    return look();
   }
 
   /** null when the caller may begin one more task. */
@@ -127,16 +151,42 @@ export class TaskTable {
   }
 
   delete({ key }: Pick<TaskRecord, 'key'>): void {
+    if (this.#remove(key)) this.#deps.records.delete(key);
+  }
+
+  /** What another node knows of a task of its, or of one that was told of here. What has ended stays as it ended. */
+  #heard(record: TaskRecord): void {
+    if (record.expiresAt <= this.#deps.clock.wall()) return;
+    const before = this.#tasks.get(record.key);
+    if (before === undefined) {
+      this.#insert(record);
+      this.#bound(record.principal);
+      return;
+    }
+    const ended = isTerminal(before.status) && !isTerminal(record.status);
+    const { status, description } = ended ? before : record;
+    const now = { ...record, status, description, answer: before.answer ?? record.answer };
+    this.#count(before, -1);
+    this.#tasks.set(record.key, now);
+    this.#count(now, 1);
+    this.#bound(record.principal);
+    const heard = now.status !== before.status || !now.description.equals(before.description);
+    if (!heard || !this.#tasks.has(record.key)) return;
+    for (const watcher of [...(this.#watchers.get(record.key) ?? [])]) watcher(now);
+    if (isTerminal(now.status)) this.ended?.(now);
+  }
+
+  #remove(key: string): boolean {
     const record = this.#tasks.get(key);
-    if (record === undefined) return;
+    if (record === undefined) return false;
     this.#tasks.delete(key);
     this.#count(record, -1);
     const id = idOf(record.server, record.taskId);
     const others = this.#ids.get(id)!.filter((other) => other !== key);
     if (others.length === 0) this.#ids.delete(id);
     else this.#ids.set(id, others);
-    this.#deps.records.delete(key);
     this.dropped?.(record);
+    return true;
   }
 
   /** Runs whenever something else is heard of the task; the returned function ends that. */

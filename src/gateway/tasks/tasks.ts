@@ -14,7 +14,7 @@ import { notification } from '../../protocol/compose.ts';
 import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol/tasks/extension.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import type { Feeds } from '../feeds.ts';
-import { namedParam } from '../params.ts';
+import { type NamedParam, namedParam } from '../params.ts';
 import type { Sealer } from '../sealer.ts';
 import { asksForTask, type TaskIds } from '../task-ids.ts';
 import { offersTasks } from './offers-tasks.ts';
@@ -95,6 +95,7 @@ export class Tasks {
     this.#stateless = new StatelessRequests({ table, names, calls, streams });
     this.listens = new TaskListens({ table, names, streams });
     table.changed = (record, before) => this.#changed(record, before);
+    table.ended = (record) => this.#ended(record);
   }
 
   /** A tool call to a server that declares tasks. */
@@ -133,14 +134,28 @@ export class Tasks {
     const taskId = namedParam(request, 'taskId');
     if (taskId instanceof GatewayError) return Promise.resolve(failure(taskId));
     if (!stateful && !declaresTasksExtension(client.capabilities)) return Promise.resolve(missingExtension());
-    const record = this.#names.find(taskId.value, client, endpoint);
+    const find = () => this.#names.find(taskId.value, client, endpoint);
+    const found = find();
+    const run = (record: ReturnType<typeof find>) => this.#run(record, taskId, exchange, endpoint, known !== null);
+    return isKnown(found) || !this.#table.shared ? run(found) : this.#table.told(find, isKnown).then(run);
+  }
+
+  #run(
+    record: TaskRecord | GatewayError | null,
+    taskId: NamedParam,
+    exchange: Exchange,
+    endpoint: Endpoint,
+    listed: boolean,
+  ): Promise<Outcome> {
+    const { request, client } = exchange;
     if (record instanceof GatewayError) return Promise.resolve(failure(record));
     if (record === null) {
-      return known === null ? upstreams.call(endpoint.server, request, exchange) : Promise.resolve(failure(unknown()));
+      if (listed) return Promise.resolve(failure(unknown()));
+      return this.#deps.upstreams.call(endpoint.server, request, exchange);
     }
     this.#following.follow(record, client.principal);
     const asked = { record, exchange, endpoint, taskId };
-    if (!stateful) return this.#stateless.run(asked);
+    if (request.era === 'stateless') return this.#stateless.run(asked);
     return this.#stateful.run(asked).then((outcome) => this.#keepAnswer(outcome, record, client.principal));
   }
 
@@ -202,10 +217,7 @@ export class Tasks {
   }
 
   #changed(record: TaskRecord, before: TaskRecord): void {
-    if (isTerminal(record.status)) {
-      this.#polling.forget(record);
-      this.#following.end(record);
-    }
+    if (isTerminal(record.status)) this.#ended(record);
     const { sessionId, era } = record;
     if (era !== 'stateless' || sessionId === null || record.status === before.status) return;
     const seen = this.#deps.seen(sessionId);
@@ -215,10 +227,19 @@ export class Tasks {
     this.#deps.streams.deliver(sessionId, notification('notifications/tasks/status', params, 'stateful'));
   }
 
+  #ended(record: TaskRecord): void {
+    this.#polling.forget(record);
+    this.#following.end(record);
+  }
+
   #isOn(record: TaskRecord, key: string): boolean {
     if (record.sessionId !== null) return true;
     return this.#deps.upstreams.connectionKey(record.server, starterOf(record, ownerOf(record))) === key;
   }
+}
+
+function isKnown(found: TaskRecord | GatewayError | null): boolean {
+  return found !== null && !(found instanceof GatewayError);
 }
 
 /** Whoever started the task, as far as connections are found by it; of rights this says nothing. */

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { agent, client } from '../../test/support/gateway-bench.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import { Sealer } from '../gateway/sealer.ts';
+import { NO_RECORDS, type NewTask, TaskTable } from '../gateway/tasks/task-table.ts';
+import { systemRandom } from '../model/random.ts';
+import { Logger } from '../telemetry/logger.ts';
+import { SharedTaskRecords } from './shared-task-records.ts';
+
+const ADA = client('stateful', { principal: agent('ada', 's') });
+const ANSWER = { kind: 'result', era: 'stateful', body: Buffer.from('{"content":[],"secret":"s3cr3t"}') } as const;
+
+function task(taskId: string, more: Partial<NewTask> = {}): NewTask {
+  const { revision, capabilities, fingerprint, info, handle } = ADA;
+  return {
+    server: 's',
+    taskId,
+    principal: ADA.principal.id,
+    sessionId: ADA.sessionId,
+    client: { revision, capabilities, fingerprint, info, handle },
+    era: 'stateful',
+    wraps: false,
+    status: 'working',
+    description: Buffer.from(`{"taskId":"${taskId}","status":"working"}`),
+    ttlMs: 60_000,
+    pollIntervalMs: null,
+    answer: null,
+    ...more,
+  };
+}
+
+class Nodes {
+  readonly clock = new FakeClock();
+  state = new MemorySharedState(this.clock);
+  readonly #records: SharedTaskRecords[] = [];
+
+  node(): TaskTable {
+    const { clock } = this;
+    const state = { bucket: (name: string, options: { ttlMs: number }) => this.state.bucket(name, options) };
+    const sealing = new Sealer(Buffer.alloc(32, 7));
+    const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own: NO_RECORDS });
+    this.#records.push(records);
+    return new TaskTable({ clock, random: systemRandom, records });
+  }
+
+  async dispose(): Promise<void> {
+    for (const records of this.#records) await records.close();
+  }
+}
+
+test('S2.29 a task that one node began is known to all, and to those that join later', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const record = a.add(task('t1'));
+  await settled();
+  assert.deepEqual(b.find('s', 't1', ADA), record);
+  // What is heard at any node is known at all of them, and wakes who waits there; nobody else is told twice.
+  const woken: string[] = [];
+  const told: string[] = [];
+  a.watch(record.key, ({ status }) => woken.push(`a ${status}`));
+  a.changed = ({ status }) => told.push(`a ${status}`);
+  b.changed = ({ status }) => told.push(`b ${status}`);
+  b.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
+  await settled();
+  assert.deepEqual(a.get(record.key), b.get(record.key));
+  assert.deepEqual(a.get(record.key)?.answer, ANSWER);
+  assert.deepEqual(woken, ['a completed']);
+  assert.deepEqual(told, ['b completed']);
+  const late = nodes.node();
+  await settled();
+  assert.equal(late.get(record.key)?.status, 'completed');
+  late.delete(record);
+  await settled();
+  assert.equal(a.get(record.key), null);
+  assert.equal(b.get(record.key), null);
+  await nodes.dispose();
+});
+
+test('a task that has ended has ended, whatever another node still believes', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const record = a.add(task('t1'));
+  await settled();
+  a.update(record, { status: 'cancelled' });
+  b.update(record, { pollIntervalMs: 5 });
+  await settled();
+  assert.equal(a.get(record.key)?.status, 'cancelled');
+  await nodes.dispose();
+});
+
+test('answers of callers are not readable in the store; a very long one stays at its node', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const short = a.add(task('short', { status: 'completed', answer: ANSWER }));
+  const body = Buffer.from(`{"content":[],"text":"${'x'.repeat(300_000)}"}`);
+  const long = a.add(task('long', { status: 'completed', answer: { ...ANSWER, body } }));
+  await settled();
+  const bucket = await nodes.state.bucket('trunkline_tasks', { ttlMs: 0 });
+  assert.equal((await bucket.keys()).length, 2);
+  for (const key of await bucket.keys()) assert.ok(!(await bucket.get(key))!.value.includes('s3cr3t'));
+  assert.deepEqual(b.get(short.key)?.answer, ANSWER);
+  assert.equal(b.get(long.key)?.status, 'completed');
+  assert.equal(b.get(long.key)?.answer, null);
+  assert.equal(a.get(long.key)?.answer?.body.length, body.length);
+  await nodes.dispose();
+});
+
+test('a task of a session that is a pipe of its node is no other node’s affair', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const record = a.add(task('t1', { passing: true }));
+  await settled();
+  assert.equal(b.get(record.key), null);
+  await nodes.dispose();
+});
+
+test('who looks for a task moments before it was told of finds it; for one that is nobody’s it does not wait long', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const looking = b.told(
+    () => b.find('s', 't1', ADA),
+    (found) => found !== null,
+  );
+  await nodes.clock.advance(30);
+  const record = a.add(task('t1'));
+  await nodes.clock.advance(50);
+  assert.equal((await looking)?.key, record.key);
+  let over = false;
+  const never = b
+    .told(
+      () => b.find('s', 'none', ADA),
+      (found) => found !== null,
+    )
+    .then((found) => {
+      over = true;
+      return found;
+    });
+  await nodes.clock.advance(1_000);
+  assert.ok(over);
+  assert.equal(await never, null);
+  await nodes.dispose();
+});

@@ -1,0 +1,106 @@
+import { deserialize, serialize } from 'node:v8';
+import type { SharedState } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import type { TaskFollower, TaskRecord, TaskRecords } from '../model/ports.ts';
+import type { Sealing } from '../model/sealing.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { FollowedRecords } from './followed-records.ts';
+
+const TASKS = 'trunkline_tasks';
+/** No task is kept for longer. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+/** A longer answer stays at the node that has it; the others ask its server. */
+const MAX_ANSWER_BYTES = 256 * 1024;
+/** Sealed, and as text. */
+const MAX_RECORD_BYTES = 640 * 1024;
+/** Raised when the shape of TaskRecord changes; others are then not understood. */
+const FORMAT = 1;
+
+export interface SharedTaskRecordsDeps {
+  readonly state: SharedState;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly sealing: Sealing;
+  /** Of this node alone: what it began outlives it there, whatever becomes of the cluster. */
+  readonly own: TaskRecords;
+}
+
+type Written = { readonly format: number; readonly record: TaskRecord };
+
+/**
+ * Tasks as all nodes know them: any of them can be asked after any task. Kept by the node that began them as on a lone
+ * node, and told to the others; sealed, for callers' answers are in them.
+ */
+export class SharedTaskRecords implements TaskRecords {
+  readonly #deps: SharedTaskRecordsDeps;
+  readonly #records: FollowedRecords;
+  #follower: TaskFollower | null = null;
+
+  constructor(deps: SharedTaskRecordsDeps) {
+    this.#deps = deps;
+    const { state, clock, logger } = deps;
+    this.#records = new FollowedRecords({
+      state,
+      clock,
+      logger,
+      bucket: TASKS,
+      keptMs: KEPT_MS,
+      maxValueBytes: MAX_RECORD_BYTES,
+      heard: (key, value) => this.#heard(key, value),
+      gone: (key) => this.#follower?.gone(key),
+      lost: () => {
+        for (const record of this.#follower?.all() ?? []) this.#tell(record);
+      },
+    });
+  }
+
+  load(): Iterable<TaskRecord> {
+    return this.#deps.own.load();
+  }
+
+  put(record: TaskRecord): void {
+    this.#deps.own.put(record);
+    this.#tell(record);
+  }
+
+  delete(key: string): void {
+    this.#deps.own.delete(key);
+    this.#records.put(key, null);
+  }
+
+  follow(follower: TaskFollower): void {
+    this.#follower = follower;
+  }
+
+  close(): Promise<void> {
+    return this.#records.close();
+  }
+
+  #tell(record: TaskRecord): void {
+    // Its session is a pipe or a stream of this process.
+    if (record.passing === true) return;
+    const { answer } = record;
+    const short = answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
+    const text = serialize({ format: FORMAT, record: short } satisfies Written).toString('base64');
+    this.#records.put(record.key, Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text)));
+  }
+
+  #heard(key: string, value: Buffer): void {
+    // What this node has to say of it is newer.
+    const record = this.#records.waits(key) ? null : this.#read(key, value);
+    if (record?.key === key) this.#follower?.heard(record);
+  }
+
+  #read(key: string, value: Buffer): TaskRecord | null {
+    const text = this.#deps.sealing.open(`task ${key}`, value.toString());
+    if (text === null) return null;
+    try {
+      const { format, record } = deserialize(Buffer.from(text, 'base64')) as Written;
+      if (format !== FORMAT) return null;
+      const answer = record.answer === null ? null : { ...record.answer, body: Buffer.from(record.answer.body) };
+      return { ...record, description: Buffer.from(record.description), answer };
+    } catch {
+      return null;
+    }
+  }
+}
