@@ -8,12 +8,14 @@ import type { Endpoint, Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { LeftStream, Resumed } from '../model/stream-copies.ts';
+import type { PostAnswer, StreamPost } from '../model/stream-post.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { packFrame, unpackFrame } from './frame.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 import { LeftStreams } from './left-streams.ts';
 import { NodeEnds } from './node-ends.ts';
 import type { Nodes } from './nodes.ts';
+import { PostedBodies } from './posted-bodies.ts';
 import { ResumedStreams } from './resumed-streams.ts';
 import { ReturnedCalls } from './returned-calls.ts';
 import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
@@ -26,6 +28,8 @@ export interface OwnClients {
   listening(sessionId: string): boolean;
   /** Null where the session is not at hand. */
   clientOf(sessionId: string): ClientProfile | null;
+  /** What the client of a stream of this node posted to another one. */
+  posted(post: StreamPost): PostAnswer;
   /** A stream that began here; false where there is none such. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean>;
 }
@@ -60,6 +64,7 @@ interface GivenUp {
 }
 
 const GIVEN_UP = 'trunkline.given-up';
+const JUST_BEGUN: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
 
 /** Clients that come to one node with what leads back to another: both ways. */
 export class ClientsElsewhere {
@@ -67,6 +72,7 @@ export class ClientsElsewhere {
   readonly #bus: Bus;
   readonly #nodes: () => Nodes;
   readonly #calls: ReturnedCalls;
+  readonly #posts: PostedBodies;
   readonly #streams: ResumedStreams;
   readonly #left: LeftStreams | null;
   /** Of the streams of this node; undefined where nodes share no log. */
@@ -84,6 +90,7 @@ export class ClientsElsewhere {
     this.copies = log === undefined ? undefined : new CopiesOfStreams({ log, clock });
     const ends = new NodeEnds({ nodes, leases, clock });
     this.#calls = new ReturnedCalls(bus, (exchange, endpoint) => this.#returned(exchange, endpoint));
+    this.#posts = new PostedBodies(bus, (post) => this.#own?.posted(post) ?? JUST_BEGUN);
     this.#streams = new ResumedStreams({
       bus,
       others: () => [...nodes().others()].map(({ peer }) => peer),
@@ -149,6 +156,10 @@ export class ClientsElsewhere {
     return this.#calls.run(peer, exchange, endpoint);
   }
 
+  posted(peer: string, post: StreamPost): Promise<PostAnswer> {
+    return this.#posts.post(peer, post);
+  }
+
   isElsewhere(eventId: string): boolean {
     return this.#streams.isElsewhere(eventId);
   }
@@ -174,6 +185,7 @@ export class ClientsElsewhere {
     this.copies?.flush();
     this.#subscriptions.close();
     this.#calls.close();
+    this.#posts.close();
     this.#streams.close();
     this.#books.close();
   }

@@ -13,6 +13,7 @@ import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../
 import { mayUse, type Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
 import type { StreamCopies } from '../model/stream-copies.ts';
+import type { PostAnswer, StreamPost } from '../model/stream-post.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { AgeQueue } from './age-queue.ts';
 import type { ClientExchange } from './client-exchange.ts';
@@ -143,7 +144,15 @@ export class Downstream implements ClientStreams {
     });
     this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
-    this.#sse = new LegacySse({ gate, sessions: this.sessions, wire, clock, prefix: this.#prefix, draining });
+    this.#sse = new LegacySse({
+      gate,
+      sessions: this.sessions,
+      wire,
+      clock,
+      prefix: this.#prefix,
+      draining,
+      ...others,
+    });
   }
 
   /** A client sent this to another node, for a call or a question of this one, perhaps. */
@@ -162,6 +171,11 @@ export class Downstream implements ClientStreams {
   /** A stream of this node whose client came back at another one; false where there is none such. */
   resumeFor(sessionId: string, afterId: string, open: () => EventSink): Promise<boolean> {
     return this.#stateful.resumeFor(sessionId, afterId, open);
+  }
+
+  /** What the client of a stream of this node posted to another one. */
+  posted(post: StreamPost): PostAnswer {
+    return this.#sse.posted(post);
   }
 
   /** Calls in flight of all clients. */

@@ -4,10 +4,12 @@ import type { Clock } from '../model/clock.ts';
 import { AGGREGATE, type Flow } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import type { PostAnswer, StreamPost } from '../model/stream-post.ts';
 import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
 import { readBatch } from './batch.ts';
 import type { ClientSession } from './client-session.ts';
 import type { Gate } from './gate.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { sendError } from './send.ts';
 import { MAX_IN_FLIGHT } from './session-intake.ts';
 import type { SessionTable } from './session-table.ts';
@@ -23,6 +25,8 @@ export interface LegacySseDeps {
   /** New with every process: part of the ids of asks. */
   readonly prefix: string;
   readonly draining: () => boolean;
+  /** The other nodes, where there are some. */
+  readonly others?: OtherNodes;
 }
 
 /**
@@ -67,56 +71,75 @@ export class LegacySse {
     session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
     // A path, so that it holds behind any proxy that keeps paths; clients resolve it against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
-    writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}`);
+    // A client posts to whichever node; the name leads back to the one with the stream.
+    const { others } = this.#deps;
+    const at = others === undefined ? '' : `&node=${others.self}`;
+    writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}${at}`);
   }
 
   /** POST: a message of the client. Its answer, if any, goes onto the stream. */
   post(context: RequestContext, server: string | null): void {
-    const { gate, sessions } = this.#deps;
+    const { gate } = this.#deps;
     const principal = gate.principal(context);
     if (principal === null) return;
     const endpoint = gate.endpoint(server, principal, context);
     if (endpoint === null) return;
-    const id = new URLSearchParams(context.query).get('sessionId');
-    if (id === null || id === '') {
+    const query = new URLSearchParams(context.query);
+    const sessionId = query.get('sessionId') ?? '';
+    if (sessionId === '') {
       sendError(context, 400, -32600, 'Missing sessionId');
       return;
     }
-    const session = sessions.find(id);
-    if (session === undefined || session.lasting || !session.belongsTo(principal, endpoint)) {
-      sendError(context, 404, -32600, 'Session not found');
-      return;
-    }
-    context.readJson((body) => this.#take(context, session, body));
+    const post = (body: Buffer): StreamPost => ({ sessionId, principal: principal.id, endpoint: endpoint.path, body });
+    const { others } = this.#deps;
+    const node = query.get('node');
+    if (others !== undefined && node !== null && node !== others.self && others.has(node)) {
+      context.readJson((body) => void others.posted(node, post(body)).then((answer) => send(context, answer)));
+    } else if (this.#session(post(NOTHING)) === null) send(context, UNKNOWN_SESSION);
+    else context.readJson((body) => send(context, this.posted(post(body))));
   }
 
-  #take(context: RequestContext, session: ClientSession, body: Buffer): void {
+  /** What was posted here, or to another node. */
+  posted(post: StreamPost): PostAnswer {
+    const session = this.#session(post);
+    return session === null ? UNKNOWN_SESSION : this.#take(session, post.body);
+  }
+
+  #session({ sessionId, principal, endpoint }: StreamPost): ClientSession | null {
+    const session = this.#deps.sessions.find(sessionId);
+    const theirs = session?.client.principal.id === principal && session.endpoint.path === endpoint;
+    return session === undefined || session.lasting || session.ended || !theirs ? null : session;
+  }
+
+  #take(session: ClientSession, body: Buffer): PostAnswer {
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
       const parse = messages.code === 'PARSE_ERROR';
-      const words = `${parse ? 'Invalid JSON' : 'Invalid request'}: ${messages.reason}`;
-      sendError(context, 400, parse ? -32700 : -32600, words, messages.id);
-      return;
-    }
-    if (session.ended) {
-      sendError(context, 404, -32600, 'Session not found');
-      return;
+      const text = `${parse ? 'Invalid JSON' : 'Invalid request'}: ${messages.reason}`;
+      return { status: 400, code: parse ? -32700 : -32600, text, id: messages.id };
     }
     // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
     const requests = messages.filter(({ kind }) => kind === 'request');
     if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
       const id = requests.length === 1 ? requests[0]!.id : '';
-      sendError(context, 429, -32600, 'Too many requests in flight', id, RETRY_SOON);
-      return;
+      return { status: 429, code: -32600, text: 'Too many requests in flight', id };
     }
     for (const message of messages) {
       const fate = this.#deps.wire.take(session, session.channel as SharedChannel, message);
       if (fate === 'taken' || messages.length > 1) continue;
-      sendError(context, 400, -32600, 'Nothing was asked under this id');
-      return;
+      return { status: 400, code: -32600, text: 'Nothing was asked under this id', id: '' };
     }
-    context.empty(202);
+    return TAKEN;
   }
+}
+
+const NOTHING = Buffer.alloc(0);
+const TAKEN: PostAnswer = { status: 202, code: 0, text: '', id: '' };
+const UNKNOWN_SESSION: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
+
+function send(context: RequestContext, { status, code, text, id }: PostAnswer): void {
+  if (code === 0) context.empty(status);
+  else sendError(context, status, code, text, id, status === 429 || status === 503 ? RETRY_SOON : undefined);
 }
 
 const RETRY_SOON = ['retry-after', '10'];

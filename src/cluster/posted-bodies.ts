@@ -1,0 +1,51 @@
+import type { Bus, BusServing } from '../bus/bus.ts';
+import type { PostAnswer, StreamPost } from '../model/stream-post.ts';
+import { packFrame, unpackFrame } from './frame.ts';
+
+type PostHeader = Omit<StreamPost, 'body'>;
+
+/** More than this many at once are refused. */
+const MAX_POSTS = 10_000;
+/** The other node only takes what was posted, it does not run it. */
+const DEADLINE_MS = 10_000;
+
+/**
+ * What clients of HTTP+SSE post to a node that does not have their one stream: it is taken where the stream is, which the
+ * URL that the client was told names.
+ */
+export class PostedBodies {
+  readonly #bus: Bus;
+  readonly #take: (post: StreamPost) => PostAnswer;
+  readonly #serving: { close(): void };
+
+  constructor(bus: Bus, take: (post: StreamPost) => PostAnswer) {
+    this.#bus = bus;
+    this.#take = take;
+    this.#serving = bus.serve(subject(bus.peer), (serving) => this.#serve(serving), { concurrency: MAX_POSTS });
+  }
+
+  /** Never rejects. */
+  async post(peer: string, { body, ...header }: StreamPost): Promise<PostAnswer> {
+    const payload = packFrame(header, [body]);
+    const outcome = await this.#bus.call(subject(peer), payload, { to: peer, deadlineMs: DEADLINE_MS }).outcome;
+    if (outcome.kind === 'result') return unpackFrame<PostAnswer>(outcome.payload).header;
+    const { error } = outcome;
+    const status = error.outcome === 'UNKNOWN' ? 502 : 503;
+    return { status, code: error.rpcCode, text: `the node with the stream does not answer: ${error.message}`, id: '' };
+  }
+
+  /** Takes no new ones. */
+  close(): void {
+    this.#serving.close();
+  }
+
+  #serve(serving: BusServing): void {
+    const { header, pieces } = unpackFrame<PostHeader>(serving.payload);
+    const { sessionId, principal, endpoint } = header;
+    serving.answer(packFrame(this.#take({ sessionId, principal, endpoint, body: pieces[0]! })));
+  }
+}
+
+function subject(peer: string): string {
+  return `trunkline.posted.${peer}`;
+}
