@@ -6,6 +6,8 @@ import { JoinedSession } from './joined-session.ts';
 
 /** Sessions that the server disowns one after the other. */
 const ATTEMPTS = 4;
+/** Disowned, and not opened anew since. What is forgotten of them is found out again. */
+const MAX_GONE = 10_000;
 
 export interface SessionJoinerDeps {
   readonly sessions: SharedUpstreamSessions;
@@ -56,6 +58,7 @@ export class SessionJoiner {
 
   /** The server does not know the connection's session any more. */
   disowned(place: SessionPlace, { generation }: JoinedSession): void {
+    if (this.#gone.size >= MAX_GONE) this.#gone.clear();
     this.#gone.set(place.key, generation);
   }
 
