@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Violation } from '../faults/ledger/check-ledger.ts';
-import type { Ending } from '../faults/ledger/history.ts';
+import type { Attempt, Ending } from '../faults/ledger/history.ts';
 import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
 import { ClusterWorld, LEDGERS } from './cluster-world.ts';
 import { ConfigWriter } from './config-writer.ts';
 import { Crowd } from './crowd.ts';
-import { Nemesis } from './nemesis.ts';
+import { Nemesis, type Struck } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
 import { Seeded } from './seeded.ts';
 
@@ -33,7 +33,7 @@ export interface ClusterChaosResult {
   readonly lost: readonly string[];
   /** Calls that failed although they needed nothing but their node. */
   readonly needless: readonly string[];
-  /** Sessions that no node knew any more. */
+  /** Sessions that some node did not know, though the one that opened them could tell. */
   readonly forgotten: readonly string[];
   readonly misfortunes: Record<string, number>;
   /** Servers that some node could not call once everything was left in peace. */
@@ -90,9 +90,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
       endings: history.endings(),
       lost: world.lost(),
       needless: world.needless(),
-      forgotten: history.attempts
-        .filter(({ reason }) => /Session not found/.test(reason))
-        .map(({ call, via, startedAt }) => `${call} at ${via}, ${Math.round(startedAt)}`),
+      forgotten: forgotten(history.attempts, nemesis.struck),
       misfortunes: nemesis.counts(),
       dead,
       badExits: [
@@ -143,6 +141,25 @@ async function converge(
     }
     await sleep(100);
   }
+}
+
+const TELLS_MS = 3_000;
+
+/** A node that does not reach NATS has sessions that nobody else knows, until it has reached it again. */
+export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
+  return attempts
+    .filter(({ reason }) => /Session not found/.test(reason))
+    .filter(
+      ({ opened, startedAt }) =>
+        !struck.some(({ kind, node, from, to }) => {
+          const apart = kind.startsWith('nats') || (/^(cut|hold)/.test(kind) && node === opened?.via);
+          return apart && opened !== undefined && from <= opened.at + 1_000 && to >= startedAt - TELLS_MS;
+        }),
+    )
+    .map(({ call, via, opened, startedAt }) => {
+      const age = opened === undefined ? 'unknown' : `${Math.round(startedAt - opened.at)} ms`;
+      return `${call} at ${via}, opened at ${opened?.via}, ${age} before`;
+    });
 }
 
 /** Every server is called at every node. */

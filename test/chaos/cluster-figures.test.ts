@@ -43,6 +43,17 @@ test('the next result of a session is timed from when its client first asked aft
   assert.deepEqual([next, reborn, spawn], [[40, 30], [2_300], [200]]);
 });
 
+test('who was not served counts for as long as it tried, if that was too long', () => {
+  const attempts = [
+    attempt('own', 'n2', 10_500, 10_600, 'NOT_SENT'),
+    attempt('own', 'n2', 30_000, 30_600, 'RESULT'),
+    attempt('single', 'n3', 10_500, 10_600, 'NOT_SENT'),
+    attempt('single', 'n3', 10_700, 15_700, 'NOT_SENT'),
+  ];
+  const { next, reborn } = figures(attempts, [death], { '30000': 29_900 });
+  assert.deepEqual([next, reborn], [[5_200], []]);
+});
+
 test('a death during something else says nothing of deaths', () => {
   const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN')];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };

@@ -38,26 +38,31 @@ export function clusterFigures(
   for (const death of struck) {
     if (death.kind !== 'kill' || struck.some((other) => other !== death && disturbs(other, death))) continue;
     const diedAt = death.from;
-    const asked = new Map<string, number>();
-    const answered = new Set<string>();
+    const asked = new Map<string, { readonly since: number; until: number; answered: boolean }>();
     for (const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } of attempts) {
       if (endedAt === null || endedAt < diedAt || via === death.node || abandoned) continue;
       if (startedAt <= diedAt) {
         if (ending === 'UNKNOWN') figures.inFlight.push(endedAt - diedAt);
         continue;
       }
-      const session = `${client} ${server}`;
-      const since = asked.get(session) ?? startedAt;
-      if (answered.has(session) || since > diedAt + CALM_AFTER_MS) continue;
-      asked.set(session, since);
+      // Who asks again only later learns nothing of when it would have been served.
+      if (startedAt > diedAt + CALM_AFTER_MS) continue;
+      const name = `${client} ${server}`;
+      const session = asked.get(name) ?? { since: startedAt, until: endedAt, answered: false };
+      asked.set(name, session);
+      if (session.answered) continue;
+      session.until = endedAt;
       if (ending !== 'RESULT') continue;
-      answered.add(session);
+      session.answered = true;
       const bornAt = births.get(call) ?? 0;
-      if (bornAt < since) figures.next.push(endedAt - since);
+      if (bornAt < session.since) figures.next.push(endedAt - session.since);
       else {
-        figures.reborn.push(bornAt - since);
+        figures.reborn.push(bornAt - session.since);
         figures.spawn.push(endedAt - bornAt);
       }
+    }
+    for (const { since, until, answered } of asked.values()) {
+      if (!answered && until - since > CALM_AFTER_MS) figures.next.push(until - since);
     }
   }
   return figures;

@@ -23,6 +23,8 @@ export interface Attempt {
   server?: string;
   /** The node that was asked; in a cluster. */
   via?: string;
+  /** Where and when its session was opened; in a cluster. */
+  opened?: { readonly via: string; readonly at: number };
 }
 
 /** Everything all clients of a run tried. */

@@ -53,6 +53,8 @@ export class LedgerClient {
   readonly era: 'stateful' | 'stateless';
   url: string;
   sessionId: string | null = null;
+  /** Which node opened it, and when; among several. */
+  opened: { readonly via: string; readonly at: number } | null = null;
   readonly #route: (() => Route) | undefined;
   readonly #patienceMs: number | undefined;
   readonly #agent: Agent;
@@ -85,7 +87,9 @@ export class LedgerClient {
       clientInfo: { name: this.name, version: '1' },
     };
     const body = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":${JSON.stringify(params)}}`;
-    const answer = await this.#send('POST', body);
+    const route = this.#route?.();
+    const answer = await this.#send('POST', body, [], undefined, route);
+    if (route !== undefined) this.opened = { via: route.node, at: performance.now() };
     const id = answer.headers['mcp-session-id'];
     if (typeof id !== 'string') throw new Error(`no session: ${answer.status} ${answer.message}`);
     this.sessionId = id;
@@ -114,6 +118,7 @@ export class LedgerClient {
     const route = this.#route?.();
     if (prefix > 0) attempt.server = tool.slice(0, prefix);
     if (route !== undefined) attempt.via = route.node;
+    if (this.opened !== null) attempt.opened = this.opened;
     const params = JSON.stringify(this.#params({ name: tool, arguments: { call, session: this.session, ...args } }));
     const body = `{"jsonrpc":"2.0","id":${rpcId},"method":"tools/call","params":${params}}`;
     try {
@@ -157,10 +162,11 @@ export class LedgerClient {
     method: string,
     body: string,
     more: readonly string[] = [],
-    hangUpAfterMs = this.#patienceMs,
+    abandonAfterMs?: number,
     route = this.#route?.(),
   ): Promise<Answer> {
     const url = route?.url ?? this.url;
+    const hangUpAfterMs = abandonAfterMs ?? this.#patienceMs;
     const headers = ['accept', 'application/json, text/event-stream', 'host', new URL(url).host, ...more];
     if (body !== '')
       headers.push('content-type', 'application/json', 'content-length', String(Buffer.byteLength(body)));

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Attempt } from '../faults/ledger/history.ts';
+import { forgotten } from './cluster-chaos.ts';
+import type { Struck } from './nemesis.ts';
+
+function refused(opened: NonNullable<Attempt['opened']>): Attempt {
+  return {
+    client: 'c1',
+    call: 'c1-1',
+    tool: 'unsafe',
+    rpcId: '1',
+    startedAt: 20_000,
+    ending: 'REFUSED',
+    endedAt: 20_900,
+    answeredId: null,
+    answeredCall: null,
+    abandoned: false,
+    reason: 'Session not found',
+    via: 'n2',
+    opened,
+  };
+}
+
+test('a session that a node does not know was forgotten, but where the node that opened it could tell nobody', () => {
+  const cut: Struck = { kind: 'cut', node: 'n1', from: 15_000, to: 21_000 };
+  assert.deepEqual(forgotten([refused({ via: 'n1', at: 16_000 })], [cut]), []);
+  assert.equal(forgotten([refused({ via: 'n1', at: 10_000 })], [cut]).length, 1);
+  assert.equal(forgotten([refused({ via: 'n3', at: 16_000 })], [cut]).length, 1);
+  assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], [{ ...cut, to: 16_500 }]).length, 1);
+  assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], []).length, 1);
+  const outage: Struck = { kind: 'nats_kill', node: null, from: 15_000, to: 18_000 };
+  assert.deepEqual(forgotten([refused({ via: 'n3', at: 16_000 })], [outage]), []);
+});
