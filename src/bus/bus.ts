@@ -150,5 +150,6 @@ export type BusEvent =
   /** For the first time, or again (`resync`): then whatever is known from hints may be out of date, and is read anew. */
   | { readonly type: 'connected'; readonly resync: boolean }
   | { readonly type: 'disconnected'; readonly reason: string }
-  | { readonly type: 'slow_consumer'; readonly subject: string; readonly dropped: number }
+  /** `call`: one call was cut because its other end does not keep up; otherwise it is this peer that does not. */
+  | { readonly type: 'slow_consumer'; readonly subject: string; readonly dropped: number; readonly call?: true }
   | { readonly type: 'refused'; readonly subject: string; readonly reason: string };

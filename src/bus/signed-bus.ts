@@ -107,7 +107,7 @@ export class SignedBus implements Bus {
       request: (peer, subject, call, frame) => post.request(peer, subject, call, frame),
       untaken: new DueQueue(clock, TAKE_MS, (call) => call.nobodyTookIt()),
       quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
-      slow: (subject) => this.#slow(subject, 1),
+      slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
     wire.onChange((change) => this.#changed(change));
     wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message));
@@ -363,9 +363,9 @@ export class SignedBus implements Bus {
     for (const call of [...this.#calls.values()]) call.lost('the bus has lost its connection');
   }
 
-  #slow(subject: string, dropped: number): void {
+  #slow(subject: string, dropped: number, whose: { readonly call?: true } = {}): void {
     this.#slowConsumers++;
-    this.#tell({ type: 'slow_consumer', subject, dropped });
+    this.#tell({ type: 'slow_consumer', subject, dropped, ...whose });
   }
 
   #tell(event: BusEvent): void {

@@ -58,6 +58,26 @@ test("a server of another node's file is called there, byte for byte, with what 
     assert.match(asked, /"answer":1\.0/);
   }));
 
+test('fault:F29 a node that does not keep up with its bus is not ready until it does, and asks anew what it did not hear', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', []);
+    assert.equal(a.cluster.notReady, null);
+    const never = new Promise<void>(() => {});
+    a.bus.subscribe('trunkline.flood', () => never);
+    let asked = 0;
+    b.bus.subscribe('trunkline.node.*', (_payload, from) => {
+      if (from === a.bus.peer) asked++;
+    });
+    for (let i = 0; i < 1_100; i++) b.bus.publish('trunkline.flood', Buffer.alloc(1));
+    await nodes.pass(100);
+    assert.match(a.cluster.notReady ?? '', /does not keep up/);
+    assert.equal(b.cluster.notReady, null);
+    assert.ok(asked > 0, 'it speaks up at once');
+    await nodes.pass(5_000);
+    assert.equal(a.cluster.notReady, null);
+  }));
+
 test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
   bench(async (nodes) => {
     const a = await nodes.join('a', []);

@@ -9,6 +9,7 @@ import type { Directory } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
 import { FORGETS, headOf } from './frame.ts';
 import { KnownServers } from './known-servers.ts';
+import { KeepingUp } from './keeping-up.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { LoopWatch } from './loop-watch.ts';
 import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './node-lease.ts';
@@ -61,7 +62,7 @@ export class Cluster {
   readonly #users = new Users();
   readonly #loop: LoopWatch;
   readonly #startedAt: number;
-  readonly #offEvent: () => void;
+  readonly #keepingUp: KeepingUp;
   #desired: ReadonlyMap<string, Server> = new Map();
   #draining = false;
   #joined = false;
@@ -218,9 +219,7 @@ export class Cluster {
       there: (peer) => this.#nodes.get(peer) !== null,
       elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
     });
-    this.#offEvent = bus.onEvent((event) => {
-      if (event.type !== 'connected') return;
-      // Whatever was said meanwhile was not heard: everybody is asked anew.
+    this.#keepingUp = new KeepingUp(bus, clock, () => {
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
@@ -236,7 +235,7 @@ export class Cluster {
 
   /** Why this node should get no new calls from outside; null when it may. */
   get notReady(): string | null {
-    return notReadyBecause(this.state);
+    return notReadyBecause(this.state) ?? this.#keepingUp.notReady;
   }
 
   /** The definitions of this node's own files. */
@@ -314,7 +313,7 @@ export class Cluster {
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
     this.#draining = true;
-    this.#offEvent();
+    this.#keepingUp.close();
     this.#singletons.close();
     this.#claims.close();
     this.sessions.close();

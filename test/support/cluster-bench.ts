@@ -1,3 +1,4 @@
+import type { Bus } from '../../src/bus/bus.ts';
 import { KeyRing } from '../../src/bus/key-ring.ts';
 import { MemorySharedState } from '../../src/bus/memory-shared-state.ts';
 import { MemoryHub, type MemoryWire } from '../../src/bus/memory-wire.ts';
@@ -211,6 +212,7 @@ export interface PlayedNode {
   readonly cluster: Cluster;
   readonly local: PlayedUpstreams;
   readonly events: HeardEvents;
+  readonly bus: Bus;
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
   restore(): void;
@@ -252,6 +254,7 @@ export class ClusterBench {
       cluster,
       local,
       events,
+      bus,
       cut: () => wire.cut(),
       restore: () => wire.restore(),
     };
