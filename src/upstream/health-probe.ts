@@ -91,7 +91,8 @@ export class HealthProbe {
 
   /** Whom to ask: suspects first, else all processes, or one connection after the other. */
   #idle(): Connection[] {
-    const all = [...this.#deps.connections()].filter((connection) => connection.ready);
+    // Of one that nothing is sent to, a node of a cluster that lost its lease perhaps, nothing is to be learned (F28).
+    const all = [...this.#deps.connections()].filter(({ ready, transport }) => ready && transport.silent !== true);
     const idle = all.filter((connection) => connection.inFlight === 0 && !this.#answeredLately(connection));
     const again = idle.filter((connection) => this.#suspects.has(connection));
     if (again.length > 0) return again;

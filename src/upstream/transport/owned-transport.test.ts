@@ -82,6 +82,7 @@ test('fault:F31 a process that is another node’s hears nothing any more: what 
   await transport.open(receiver);
   assert.deepEqual(epochs, ['abc.7']);
   owned.stillMine = false;
+  assert.equal(transport.silent, true);
   transport.send([Buffer.from('{"id":1}')], { request: 1, method: 'tools/call', headers: null });
   transport.send([Buffer.from('{}')], { request: 0, method: 'notifications/x', headers: null });
   assert.equal((await receiver.loss(1)).outcome, 'NOT_SENT');

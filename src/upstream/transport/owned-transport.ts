@@ -35,6 +35,10 @@ export class OwnedTransport implements Transport {
     return this.#inner?.pid ?? null;
   }
 
+  get silent(): boolean {
+    return this.#owned?.stillMine !== true;
+  }
+
   async open(receiver: TransportReceiver): Promise<void> {
     const { own, make, server } = this.#options;
     const owned = await own();

@@ -18,6 +18,8 @@ export interface Transport {
    * False for pipes: all messages share one channel.
    */
   readonly streamPerRequest: boolean;
+  /** Nothing is sent at the moment, for a reason that is not the server's. */
+  readonly silent?: boolean;
   /** Starts the process or prepares the connection pool. Rejects with GatewayError (NOT_SENT) and cleans up after itself. */
   open(receiver: TransportReceiver): Promise<void>;
   /**

@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../test/support/fake-clock.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import type { Connection } from './connection.ts';
+import { HealthProbe } from './health-probe.ts';
+import type { ServerHealth } from './server-health.ts';
+
+const EVERY_MS = 1_000;
+const PING_MS = 100;
+
+/** As much of a connection as a probe looks at; nobody answers on it. */
+class DeafConnection {
+  readonly ready = true;
+  readonly live = true;
+  readonly inFlight = 0;
+  readonly era = 'stateful';
+  readonly use = { requests: 0, consecutiveErrors: 0, lastUsedAt: 0 };
+  readonly transport = { silent: true };
+  asked = 0;
+
+  async ask(): Promise<never> {
+    this.asked++;
+    throw new GatewayError('NOT_SENT', 'nothing can be sent');
+  }
+}
+
+test('fault:F28 a process that its node may not speak to is not probed, and not ended; once it may, it is', async () => {
+  const clock = new FakeClock();
+  const deaf = new DeafConnection();
+  let gone = 0;
+  const probe = new HealthProbe({
+    server: 'one',
+    clock,
+    health: { probed() {} } as unknown as ServerHealth,
+    everyMs: () => EVERY_MS,
+    pingMs: PING_MS,
+    each: true,
+    connections: () => [deaf as unknown as Connection],
+    gone: () => {
+      gone++;
+    },
+  });
+  const pass = async (ms: number): Promise<void> => {
+    for (let i = 0; i < ms; i += PING_MS) {
+      clock.advance(PING_MS);
+      for (let turn = 0; turn < 5; turn++) await Promise.resolve();
+    }
+  };
+  probe.begin();
+  await pass(10 * EVERY_MS);
+  assert.deepEqual([deaf.asked, gone], [0, 0]);
+  deaf.transport.silent = false;
+  await pass(3 * EVERY_MS);
+  assert.ok(deaf.asked >= 2, `${deaf.asked}`);
+  assert.ok(gone >= 1);
+  probe.end();
+});
