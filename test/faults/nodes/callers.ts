@@ -14,6 +14,8 @@ export class Caller {
   readonly client: LedgerClient;
   /** The first result of a call that was begun after `since`; null until then. */
   usableAt: number | null = null;
+  /** What that call was named. */
+  usableBy = '';
   /** Since then something else than a result came. */
   troubled = false;
   /** From here on only quick calls, until there was a result. */
@@ -49,11 +51,16 @@ export class Caller {
   async #live(): Promise<void> {
     for (let n = 0; this.#running; n++) {
       const quick = n % 2 === 0 || (this.#since <= performance.now() && this.usableAt === null);
-      const { ending, startedAt, endedAt } = await (quick ? this.call('unsafe') : this.call('slow', { ms: SLOW_MS }));
+      const { call, ending, startedAt, endedAt } = await (quick
+        ? this.call('unsafe')
+        : this.call('slow', { ms: SLOW_MS }));
       if (ending !== 'RESULT') {
         if (endedAt! >= this.#since && this.usableAt === null) this.troubled = true;
         await sleep(REST_MS);
-      } else if (startedAt >= this.#since) this.usableAt ??= endedAt;
+      } else if (startedAt >= this.#since && this.usableAt === null) {
+        this.usableAt = endedAt;
+        this.usableBy = call;
+      }
     }
   }
 }

@@ -2,8 +2,8 @@ import { ClusterWorld } from '../../chaos/cluster-world.ts';
 import { Seeded } from '../../chaos/seeded.ts';
 import { until } from '../../support/cluster-processes.ts';
 import { childrenOf, livingAmong } from '../../support/processes.ts';
+import { readLedger } from '../ledger/ledger-entry.ts';
 import { type Caller, openCallers } from './callers.ts';
-import { spawnTime } from './spawn-time.ts';
 import { allKnown, inWords } from './world-facts.ts';
 
 export interface LossOptions {
@@ -19,13 +19,15 @@ export interface LossOptions {
 /** Times in milliseconds. */
 export interface LossResult {
   readonly calls: number;
-  /** A fresh process, by itself, on the machine as it is. */
-  readonly spawnMs: readonly number[];
   /** From the kill (or the call, where that was later) to UNKNOWN, of calls through other nodes. */
   readonly unknownMs: readonly number[];
-  /** From the kill to the next result, of clients whom it troubled: of servers that need no lease, and of those that do. */
-  readonly leaselessMs: readonly number[];
-  readonly ownedMs: readonly number[];
+  /**
+   * From the kill to the next result, of clients whom it troubled, where that needs no new process; where it does, to the
+   * birth of that process, and from there to the result.
+   */
+  readonly servedMs: readonly number[];
+  readonly rebornMs: readonly number[];
+  readonly spawnMs: readonly number[];
   /** From the kill to the end of the last child of the dead node. */
   readonly childrenMs: readonly number[];
   /** In words: those who were not served for more than three seconds. */
@@ -36,6 +38,8 @@ export interface LossResult {
   readonly lost: readonly string[];
   readonly left: number;
 }
+
+type Times = Record<'unknownMs' | 'servedMs' | 'rebornMs' | 'spawnMs' | 'childrenMs', number[]>;
 
 /** Who waits longer than this for a result, without anything going wrong, was affected too. */
 const AFFECTED_MS = 500;
@@ -53,8 +57,7 @@ export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: 
     callers = await openCallers(world, clients);
     for (const caller of callers) caller.begin();
     const stories: string[] = [];
-    const spawnMs: number[] = [];
-    const result = { unknownMs: [], leaselessMs: [], ownedMs: [], childrenMs: [] } as Record<string, number[]>;
+    const times = { unknownMs: [], servedMs: [], rebornMs: [], spawnMs: [], childrenMs: [] } as Times;
     for (let i = 1; i <= losses; i++) {
       await until(() => allKnown(world), 'all nodes to know each other');
       // Everybody is served before anything happens again.
@@ -66,30 +69,34 @@ export async function loseNodes({ seed, losses, clients, say, lateMs = 1_000 }: 
       const killedAt = performance.now();
       const killed = node.kill();
       await until(() => livingAmong(children).length === 0, 'the children of the dead node to end');
-      result['childrenMs']!.push(performance.now() - killedAt);
+      times.childrenMs.push(performance.now() - killedAt);
       await killed;
       await served(callers, killedAt, false);
+      const births = birthsOf(world);
       for (const caller of callers) {
-        const { server, usableAt, troubled } = caller;
-        const tookMs = usableAt! - killedAt;
-        if (!troubled && tookMs < AFFECTED_MS) continue;
-        result[server === 'own' || server === 'single' ? 'ownedMs' : 'leaselessMs']!.push(tookMs);
-        if (tookMs > LONG_MS) stories.push(story(world, caller, killedAt));
+        const { usableAt, usableBy, troubled } = caller;
+        if (!troubled && usableAt! - killedAt < AFFECTED_MS) continue;
+        const bornAt = births.get(usableBy) ?? 0;
+        if (bornAt < killedAt) times.servedMs.push(usableAt! - killedAt);
+        else {
+          times.rebornMs.push(bornAt - killedAt);
+          times.spawnMs.push(usableAt! - bornAt);
+        }
+        if (Math.min(usableAt!, Math.max(bornAt, killedAt)) - killedAt > LONG_MS)
+          stories.push(story(world, caller, killedAt));
       }
-      result['unknownMs']!.push(...toldUnknown(world, node.name, killedAt, from));
-      spawnMs.push(await spawnTime(world));
+      times.unknownMs.push(...toldUnknown(world, node.name, killedAt, from));
       await node.start();
       if (i % 10 === 0 || i === losses) say?.(`${i} of ${losses} kills, ${world.history.attempts.length} calls`);
     }
     await Promise.all(callers.map((caller) => caller.end()));
-    const { unknownMs, leaselessMs, ownedMs, childrenMs } = result as never as LossResult;
     const violations = inWords(world.violations());
     const lost = world.lost();
     const endings = world.history.endings();
     await Promise.all(world.nodes.map((one) => one.leave()));
     left = (await world.left()).length;
     const calls = world.history.attempts.length;
-    return { calls, spawnMs, unknownMs, leaselessMs, ownedMs, childrenMs, stories, endings, violations, lost, left };
+    return { calls, ...times, stories, endings, violations, lost, left };
   } finally {
     await world.dispose();
   }
@@ -114,6 +121,17 @@ function story({ history }: ClusterWorld, { client, server, usableAt }: Caller, 
       `${Math.round(startedAt - killedAt)}-${Math.round(endedAt! - killedAt)} ${ending} at ${via} ${ending === 'RESULT' ? '' : reason}`,
   );
   return `${client.name} (${server}): ${told.join('; ')}`;
+}
+
+/** Of calls that processes with an owner executed: when the process began, by the clock of attempts. */
+function birthsOf(world: ClusterWorld): ReadonlyMap<string, number> {
+  const births = new Map<string, number>();
+  for (const entry of ['own', 'single'].flatMap((server) => readLedger(world.ledger(server)))) {
+    if (entry.event === 'executed' && entry.bornAt !== undefined) {
+      births.set(entry.call, entry.bornAt - performance.timeOrigin);
+    }
+  }
+  return births;
 }
 
 /** How long those waited who called through another node and heard UNKNOWN. */
