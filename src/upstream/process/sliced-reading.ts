@@ -5,6 +5,11 @@ import { setImmediate } from 'node:timers';
 const LARGE_BYTES = 16 * 1024;
 /** What a flood may keep everything else waiting in one turn of the event loop. */
 const SLICE_MS = 5;
+/**
+ * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
+ * that is taken byte by byte never ends.
+ */
+const LEAST_LOOKS = 4;
 
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
@@ -17,9 +22,14 @@ export class SlicedReading {
   readonly #stream: Readable;
   readonly #take: Take;
   readonly #now: () => number;
-  readonly #isFull = () => !this.#ended && this.#since !== null && this.#now() - this.#since >= SLICE_MS;
+  readonly #full = () => {
+    this.#looks++;
+    return this.#isFull;
+  };
   /** When the slice of this turn began; null while there is none. */
   #since: number | null = null;
+  /** In this slice. */
+  #looks = 0;
   #ended = false;
   #held: { readonly chunk: Buffer; readonly at: number } | null = null;
 
@@ -43,8 +53,14 @@ export class SlicedReading {
     while (this.#stream.read() !== null);
   }
 
+  get #isFull(): boolean {
+    if (this.#ended || this.#since === null || this.#looks < LEAST_LOOKS) return false;
+    return this.#now() - this.#since >= SLICE_MS;
+  }
+
   #begin(): void {
     this.#since = this.#now();
+    this.#looks = 0;
     setImmediate(() => {
       this.#since = null;
       const held = this.#held;
@@ -57,7 +73,7 @@ export class SlicedReading {
   }
 
   #go(chunk: Buffer, from: number): void {
-    const at = this.#isFull() ? from : this.#take(chunk, from, this.#isFull);
+    const at = this.#isFull ? from : this.#take(chunk, from, this.#full);
     if (at >= chunk.length) return;
     this.#held = { chunk, at };
     this.#stream.pause();
