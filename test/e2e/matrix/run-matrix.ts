@@ -17,37 +17,49 @@ const PLACES: readonly { readonly endpoint: string; readonly wire: Wire }[] = [
   ...WIRES.map((wire) => ({ endpoint: '/mcp', wire })),
 ];
 
+/** What the clients of the matrix meet: one gateway, or whatever is to behave like one. */
+export interface Stage {
+  readonly mcpUrl: string;
+  /** For what a server can tell in no other way. */
+  readonly folder: string;
+  dispose(): Promise<void>;
+}
+
+/** Starts the stage with these servers, and waits until all are ready. */
+export type StartStage = (mcpServers: object) => Promise<Stage>;
+
+const oneNode: StartStage = async (mcpServers) => {
+  const gateway = await RunningGateway.start({ config: { mcpServers } });
+  await gateway.ready();
+  return gateway;
+};
+
 /**
  * One column of the matrix: a gateway in front of two servers of one revision, one over HTTP and one over stdio, and
- * every client in front of it, on either server's endpoint and on the aggregate.
+ * every client in front of it, on either server's endpoint and on the aggregate. `proves`: the ids of what it shows.
  */
-export function runMatrix(server: MatrixRevision): void {
+export function runMatrix(server: MatrixRevision, proves = 'check:B8 check:B13', start: StartStage = oneNode): void {
   describe(`servers of ${server}`, () => {
     let http: MatrixHttpServer;
-    let gateway: RunningGateway | null = null;
+    let stage: Stage | null = null;
     before(async () => {
       http = await startMatrixServer(server);
-      gateway = await RunningGateway.start({
-        config: {
-          mcpServers: {
-            http: { type: server === '2024-11-05' ? 'sse' : 'http', url: http.url },
-            stdio: { command: process.execPath, args: [STDIO, server] },
-          },
-        },
+      stage = await start({
+        http: { type: server === '2024-11-05' ? 'sse' : 'http', url: http.url },
+        stdio: { command: process.execPath, args: [STDIO, server] },
       });
-      await gateway.ready();
     });
     after(async () => {
-      await gateway?.dispose();
+      await stage?.dispose();
       await http.close();
     });
 
     for (const revision of REVISIONS) {
       for (const endpoint of new Set(PLACES.map((place) => place.endpoint))) {
-        describe(`check:B8 check:B13 a client of ${revision} on ${endpoint}`, () => {
+        describe(`${proves} a client of ${revision} on ${endpoint}`, () => {
           let client: MatrixClient;
           before(async () => {
-            const url = gateway!.mcpUrl.replace(/\/mcp$/, endpoint);
+            const url = stage!.mcpUrl.replace(/\/mcp$/, endpoint);
             client =
               revision === '2025-11-25' ? await Sdk1Client.connect(url) : await Sdk2Client.connect(revision, url);
           });
@@ -59,7 +71,7 @@ export function runMatrix(server: MatrixRevision): void {
               test(
                 `${FEATURES[feature]} with a server over ${wire}${works ? '' : ': refused'}`,
                 { timeout: 20_000 },
-                () => RUNS[feature]({ client, server, wire, aggregate: endpoint === '/mcp', folder: gateway!.folder }),
+                () => RUNS[feature]({ client, server, wire, aggregate: endpoint === '/mcp', folder: stage!.folder }),
               );
             }
           }
