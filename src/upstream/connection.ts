@@ -154,7 +154,7 @@ export class Connection implements Carrier, TransportReceiver {
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });
     if (era === 'stateful' && takesLevel(hello.capabilities)) {
-      this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine);
+      this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
     }
   }
 

@@ -9,6 +9,9 @@ import {
   statelessScript,
 } from '../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import type { Message } from '../model/message.ts';
+import type { Call } from './call.ts';
+import { ToldLevel } from './told-level.ts';
 
 const LOGGING = {
   ...statefulServer(),
@@ -101,4 +104,31 @@ test('a server without logging is told nothing; a stateless one in the `_meta` o
   }
   // What a stateless client says in its `_meta` passes as it stands; this one said nothing there.
   assert.deepEqual(levels, ['notice', undefined, undefined]);
+});
+
+test('check:C9 of a session that other nodes use too, nobody takes the level for what it told last', () => {
+  const told: string[] = [];
+  const teller = {
+    ask(message: Message) {
+      told.push(JSON.parse(message.bytes.toString()).params.level);
+      return new Promise<Message>(() => {});
+    },
+  };
+  for (const [othersTell, sessionId, expected] of [
+    [true, null, ['info', 'info', 'error']],
+    [false, null, ['info', 'error']],
+    [true, 'session-1', ['info', 'error']],
+  ] as const) {
+    told.length = 0;
+    const level = new ToldLevel(teller, new Map(), true, () => othersTell);
+    for (const logLevel of ['info', 'info', 'error']) {
+      const client = clientOf(sessionId, '{}', { logLevel });
+      const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;
+      assert.equal(
+        level.holdsBack(call, () => assert.fail('it was not held back')),
+        false,
+      );
+    }
+    assert.deepEqual(told, expected);
+  }
 });

@@ -26,14 +26,24 @@ export class ToldLevel {
   readonly #teller: Teller;
   readonly #pending: ReadonlyMap<number, Pending>;
   readonly #ordered: boolean;
+  readonly #othersTell: () => boolean;
   #told: LogLevel | null = null;
   #telling: Promise<void> | null = null;
 
-  /** `pending`: the requests in flight; `ordered`: what is sent first arrives first. */
-  constructor(teller: Teller, pending: ReadonlyMap<number, Pending>, ordered: boolean) {
+  /**
+   * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have told
+   * the server another level meanwhile.
+   */
+  constructor(
+    teller: Teller,
+    pending: ReadonlyMap<number, Pending>,
+    ordered: boolean,
+    othersTell: () => boolean = () => false,
+  ) {
     this.#teller = teller;
     this.#pending = pending;
     this.#ordered = ordered;
+    this.#othersTell = othersTell;
   }
 
   /** What the server was told last; null for nothing. */
@@ -52,7 +62,9 @@ export class ToldLevel {
       this.#passing(call.request);
       return false;
     }
-    const told = this.before(call.exchange.client.logLevel);
+    const { logLevel, sessionId } = call.exchange.client;
+    // A session has one level at all nodes; what shares a connection may want another one with each call, at each of them.
+    const told = sessionId === null && this.#othersTell() ? this.#again(logLevel) : this.before(logLevel);
     if (told === null) return false;
     void told.then(() => {
       if (!call.done) go();
@@ -66,6 +78,10 @@ export class ToldLevel {
     if (level === this.#told) return this.#telling;
     const lowest = this.#lowest(level);
     return lowest === this.#told ? this.#telling : this.#tell(lowest);
+  }
+
+  #again(level: string | null): Promise<void> | null {
+    return isLogLevel(level) ? this.#tell(this.#lowest(level)) : null;
   }
 
   #tell(level: LogLevel): Promise<void> | null {
