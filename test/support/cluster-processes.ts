@@ -112,7 +112,8 @@ export class ClusterProcesses {
     const left = this.nodes.filter(({ ended }) => !ended);
     for (const node of left) {
       node.kill('SIGCONT');
-      node.kill('SIGTERM');
+      // Nobody is in front: it need not be unready for a while first.
+      node.kill('SIGINT');
     }
     const late = setTimeout(() => {
       for (const node of left) node.kill('SIGKILL');
