@@ -97,17 +97,24 @@ async function pause(world: ClusterWorld, node: ClusterNode, pauseMs: number): P
   await sleep(pauseMs);
   const pids = new Set(before.map(({ pid }) => pid));
   const executed = executions(world, pids);
-  const since = node.log.length;
+  const since = Date.now();
   const wokenAt = performance.now();
   const back = node.goOn().then(() => performance.now() - wokenAt);
   await until(() => livingAmong(owned).length === 0, 'what the paused node had owned to end');
   const endedMs = performance.now() - wokenAt;
   const readyMs = await back;
-  const wrong: string[] = [];
-  if (!node.log.slice(Math.min(since, node.log.length - 1)).includes('"event":"node_fenced","paused":true')) {
-    wrong.push(`${node.name} does not say that it was paused and fenced`);
-  }
+  const told = await until(() => saysSoSince(node, since), '').then(
+    () => true,
+    () => false,
+  );
+  const wrong = told ? [] : [`${node.name} does not say that it was paused and fenced`];
   return { endedMs, readyMs, executedLate: executions(world, pids) - executed, wrong };
+}
+
+/** Whether the node has logged that it stood still and lost its lease. */
+function saysSoSince({ log }: ClusterNode, since: number): boolean {
+  const line = log.split('\n').findLast((one) => one.includes('"event":"node_fenced","paused":true'));
+  return line !== undefined && Date.parse((JSON.parse(line) as { time: string }).time) >= since;
 }
 
 /** With the times they were started at, so that others that come to have their numbers are not taken for them. */

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FULL, measured } from '../faults/measured.ts';
+import { cutNodes } from '../faults/nodes/one-way-cuts.ts';
+
+const SEED = Number(process.env['TRUNKLINE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+
+test('fault:F29 a node that NATS does not hear, or that does not hear NATS, under load: it serves nothing that it owned, nothing runs twice, never two owners', async (t) => {
+  t.diagnostic(`seed ${SEED}`);
+  const result = await cutNodes({
+    seed: SEED,
+    cuts: FULL ? [['up'], ['down'], ['up', 'down']] : [['up'], ['down']],
+    cutMs: 6_000,
+    clients: FULL ? 24 : 8,
+    lateMs: FULL ? 1_000 : 20_000,
+  });
+  t.diagnostic(`${result.calls} calls`);
+  assert.deepEqual(result.violations, []);
+  assert.deepEqual(result.lost, []);
+  // L - 0.5 s after the last renewal, and the time of a question for readiness.
+  measured(t, 'F29', 'from the cut to not being ready', result.fencedMs, 'ms', 2_500);
+  measured(t, 'F29', 'from the end of the cut to all nodes being ready', result.backMs, 'ms');
+});
