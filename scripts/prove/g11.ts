@@ -16,7 +16,7 @@ const SAMPLE_MS = 10_000;
  * and again when it has learnt more of it. So that what runs once in a hundred calls gets there too, as many calls as
  * can be go wrong meanwhile. Of this time only wrong answers count, neither calls nor memory.
  */
-const WARM_UP_MS = 8 * 60_000;
+const WARM_UP_MS = 12 * 60_000;
 /** Faults that wait for their turn; above it calls wait too, so that one in a hundred it is. */
 const MAX_WAITING = 200;
 const FAULTS = 0.01;
