@@ -155,7 +155,7 @@ export class IncomingCall implements BusServing, ChannelEnds {
     if (begun) this.onCancel?.(reason);
   }
 
-  /** This node goes: the caller is told so, not left to wait. */
+  /** Given up by this node, which may be about to go: the caller is told so, not left to wait. */
   leave(reason: string): void {
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));

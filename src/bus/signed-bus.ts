@@ -191,7 +191,9 @@ export class SignedBus implements Bus {
   peerLost(peer: string, reason: string): void {
     this.#post.forget(peer);
     for (const call of [...this.#calls.values()]) if ((call.takenBy ?? call.to) === peer) call.lost(reason);
-    for (const serving of [...this.#served.values()]) if (serving.from === peer) serving.cancel(reason);
+    // Where only this way is cut it lives, hears us, and would wait for ever.
+    const givenUp = `the node that served the call gave it up: ${reason}`;
+    for (const serving of [...this.#served.values()]) if (serving.from === peer) serving.leave(givenUp);
   }
 
   onEvent(listener: (event: BusEvent) => void): () => void {

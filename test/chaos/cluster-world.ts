@@ -25,7 +25,7 @@ export const LEDGERS = [...REMOTES, ...PIPES];
 
 /** Servers that every node serves by itself, lease or not. */
 const LEASELESS: ReadonlySet<string> = new Set(['old', 'modern', 'shared']);
-const EXCUSED = /"TIMEOUT"|ECONNREFUSED|sessions of the cluster cannot be read/;
+const EXCUSED = /"TIMEOUT"|"code":53003|ECONNREFUSED|sessions of the cluster cannot be read/;
 
 const ERAS = { old: 'stateful', modern: 'stateless' } as const;
 
