@@ -35,6 +35,11 @@ export interface OutageResult {
   readonly lost: readonly string[];
 }
 
+interface Outage {
+  readonly downAt: number;
+  readonly returnAt: number;
+}
+
 /** What a node may go on serving after its last renewal that can have been acknowledged. */
 const LEASE_MS = 2_000;
 const OWNED = ['own', 'single'];
@@ -63,6 +68,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
     const equalMs: number[] = [];
     const wrong: string[] = [];
     const acknowledged: string[] = [];
+    const struck: Outage[] = [];
     let owned = 0;
     let ownedEnded = 0;
     for (const [i, outageMs] of outagesMs.entries()) {
@@ -82,6 +88,7 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       await sleep(Math.max(0, downAt + outageMs - performance.now()));
       const returnAt = performance.now();
       await world.nats.run();
+      struck.push({ downAt, returnAt });
       await until(() => allEqual(world, acknowledged), 'all nodes to show the same').catch(async (error: Error) => {
         throw new Error(`${error.message}: ${(await registries(world)).join('\n')}`);
       });
@@ -107,7 +114,9 @@ export async function outages({ seed, outagesMs, say, lateMs = 1_000 }: OutageOp
       owned,
       ownedEnded,
       violations: inWords(world.violations()),
-      lost: world.lost(),
+      lost: attempts
+        .filter(({ ending }) => ending === 'LOST')
+        .map((attempt) => `${told(attempt)}${during(attempt, struck)}`),
     };
   } finally {
     await Promise.all(callers.map((caller) => caller.end()));
@@ -146,6 +155,17 @@ async function allEqual(world: ClusterWorld, servers: readonly string[]): Promis
 
 function registries({ running }: ClusterWorld): Promise<string[]> {
   return Promise.all(running.map((node) => registryOf(node)));
+}
+
+/** When the call was begun, by the outages that it saw. */
+function during({ startedAt, endedAt }: Attempt, struck: readonly Outage[]): string {
+  return struck
+    .filter(({ downAt, returnAt }) => startedAt < returnAt + 5_000 && endedAt! > downAt)
+    .map(
+      ({ downAt, returnAt }) =>
+        `, begun ${Math.round(startedAt - downAt)} ms after the begin of an outage of ${Math.round(returnAt - downAt)} ms`,
+    )
+    .join('');
 }
 
 function told({ call, tool, server, via, ending, startedAt, endedAt, reason }: Attempt): string {
