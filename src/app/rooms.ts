@@ -33,6 +33,7 @@ import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
+import { registerClusterGauges } from './cluster-gauges.ts';
 import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory-watch.ts';
 import { observed } from './observed-events.ts';
@@ -239,6 +240,7 @@ export async function buildRooms(
   if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, cluster?.streams ?? downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
+  registerClusterGauges(metrics, cluster, connection);
   await (cluster ?? upstreams).apply(registry.state.servers);
 
   return {

@@ -17,8 +17,17 @@ export interface Wire {
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> };
   /** The returned function ends it. */
   onChange(listener: (change: WireChange) => void): () => void;
+  /** What went over the connection since it was made; null without one. Absent where nobody counts. */
+  traffic?(): WireTraffic | null;
   /** What was published is sent, then the connection ends. Idempotent. */
   close(): Promise<void>;
+}
+
+export interface WireTraffic {
+  readonly messagesIn: number;
+  readonly messagesOut: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
 }
 
 export interface WirePublishOptions {

@@ -63,6 +63,7 @@ export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #mine = new Map<string, Claim>();
   readonly #sweep: ClaimSweep;
+  #takenOver = 0;
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
   /** Highest that this making of the store was seen to give out. */
@@ -82,6 +83,11 @@ export class Claims {
 
   get size(): number {
     return this.#mine.size;
+  }
+
+  /** How often something became this node's that another one had owned. */
+  get takenOver(): number {
+    return this.#takenOver;
   }
 
   /** The claim, if it is this node's at this instant. A look-up and a comparison. */
@@ -231,8 +237,10 @@ export class Claims {
           told: false,
         };
         this.#mine.set(`${server} ${key}`, claim);
-        if (before !== null && before.peer !== '')
+        if (before !== null && before.peer !== '') {
+          this.#takenOver++;
           logger.warn('claim_taken_over', { server, from: before.node, epoch });
+        }
         return { kind: 'mine', claim };
       }
       if (clock.now() >= end) throw new GatewayError('NOT_SENT', `nobody can tell who owns ${server}`, { server });

@@ -53,8 +53,15 @@ export class ClusterUpstreams implements Upstreams {
   readonly #watches = new SharedWatches();
   readonly #homes = new Homes();
 
+  #sentElsewhere = 0;
+
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
+  }
+
+  /** Calls that went to other nodes, since the start. */
+  get sentElsewhere(): number {
+    return this.#sentElsewhere;
   }
 
   servers(): readonly Server[] {
@@ -326,6 +333,7 @@ export class ClusterUpstreams implements Upstreams {
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
+    this.#sentElsewhere++;
     const tried = await callRemotely(bus, home.node, name, request, exchange, epoch, waitedMs);
     if (tried.kind === 'elsewhere') {
       if (key !== null) this.#homes.forget(name, key);

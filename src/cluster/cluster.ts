@@ -4,6 +4,7 @@ import type { Server } from '../model/server.ts';
 import { type Claim, Claims } from './claims.ts';
 import { ClientsElsewhere } from './clients-elsewhere.ts';
 import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
+import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import type { Directory } from './directory.ts';
 import { ForeignCatalogs } from './foreign-catalogs.ts';
@@ -279,14 +280,11 @@ export class Cluster {
   }
 
   nodes(): readonly NodeReport[] {
-    const names = (servers: Iterable<string>): string[] => [...servers].sort();
-    const own = { ...this.#self(), here: true, servers: names(this.#offer.servers.map(({ name }) => name)) };
-    const others = [...this.#nodes.others()].map((node) => ({
-      ...node,
-      here: false,
-      servers: names((this.#offers.of(node.peer) ?? []).map(({ definition }) => definition.name)),
-    }));
-    return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+    return nodeReports(this.#self(), this.#offer, this.#nodes, this.#offers);
+  }
+
+  get figures(): ClusterFigures {
+    return figuresOf(this.#lease, this.#claims, this.#served, this.#router);
   }
 
   /** To all other nodes: one of them may have in hand what the client means. */

@@ -63,6 +63,11 @@ export class NodeLease {
     return this.#settled && (this.#deps.clock.now() < this.#until || this.#deps.serveOn());
   }
 
+  /** Since the sending of the last renewal that was acknowledged; null without a lease. */
+  get ageMs(): number | null {
+    return this.#settled ? this.#deps.clock.now() - (this.#until - STOP_MS) : null;
+  }
+
   /** The store has it in this life; 0 before. */
   get since(): number {
     return this.#since;

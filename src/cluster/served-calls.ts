@@ -46,6 +46,7 @@ export class ServedCalls {
   readonly #deps: ServedCallsDeps;
   readonly #serving: { close(): void };
   #load = 0;
+  #count = 0;
 
   constructor(deps: ServedCallsDeps) {
     this.#deps = deps;
@@ -55,6 +56,11 @@ export class ServedCalls {
 
   get load(): number {
     return this.#load;
+  }
+
+  /** All there were. */
+  get count(): number {
+    return this.#count;
   }
 
   /** Takes no new ones. Resolves when whoever called before they knew has been told to call elsewhere. */
@@ -79,6 +85,7 @@ export class ServedCalls {
     exchange.begunAt = clock.now() - waitedMs;
     used(server, exchange.client, serving.from);
     this.#load++;
+    this.#count++;
     try {
       const outcome = await run(server, exchange.request, exchange, header.epoch, serving.from);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));

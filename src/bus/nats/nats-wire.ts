@@ -8,7 +8,7 @@ import type {
 } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials } from '../../model/cluster-settings.ts';
-import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
+import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
 import type { NatsCore } from './load-nats.ts';
 import type { NatsOptions } from './nats-options.ts';
 import { natsIdentity } from './server-identity.ts';
@@ -106,6 +106,13 @@ export class NatsWire implements Wire {
         else await Promise.race([live.drain().catch(() => {}), new Promise((go) => setTimeout(go, DRAIN_MS).unref())]);
       },
     };
+  }
+
+  traffic(): WireTraffic | null {
+    const stats = this.#connection?.stats();
+    if (stats === undefined) return null;
+    const { inMsgs, outMsgs, inBytes, outBytes } = stats;
+    return { messagesIn: inMsgs, messagesOut: outMsgs, bytesIn: inBytes, bytesOut: outBytes };
   }
 
   onChange(listener: (change: WireChange) => void): () => void {

@@ -1,0 +1,50 @@
+import type { Claims } from './claims.ts';
+import type { NodeReport } from './cluster-deps.ts';
+import type { ClusterUpstreams } from './cluster-upstreams.ts';
+import type { NodeLease } from './node-lease.ts';
+import type { NodeView } from './node-state.ts';
+import type { Nodes } from './nodes.ts';
+import type { Offers } from './offers.ts';
+import type { OwnOffer } from './own-offer.ts';
+import type { ServedCalls } from './served-calls.ts';
+
+/** What this node does and has in its cluster, in numbers. Counts are since its start. */
+export interface ClusterFigures {
+  /** Since the sending of the last renewal that was acknowledged; null without a lease. */
+  readonly leaseAgeMs: number | null;
+  /** What only one node may own, and this one does. */
+  readonly owned: number;
+  /** Taken over from nodes that were gone. */
+  readonly takenOver: number;
+  /** Calls of other nodes that were served here. */
+  readonly servedForOthers: number;
+  /** Calls of clients here that went to other nodes. */
+  readonly servedByOthers: number;
+}
+
+export function figuresOf(
+  lease: NodeLease,
+  claims: Claims,
+  served: ServedCalls,
+  router: ClusterUpstreams,
+): ClusterFigures {
+  return {
+    leaseAgeMs: lease.ageMs,
+    owned: claims.size,
+    takenOver: claims.takenOver,
+    servedForOthers: served.count,
+    servedByOthers: router.sentElsewhere,
+  };
+}
+
+/** All nodes as this one knows them, by name. */
+export function nodeReports(self: NodeView, offer: OwnOffer, nodes: Nodes, offers: Offers): readonly NodeReport[] {
+  const names = (servers: Iterable<string>): string[] => [...servers].sort();
+  const own = { ...self, here: true, servers: names(offer.servers.map(({ name }) => name)) };
+  const others = [...nodes.others()].map((node) => ({
+    ...node,
+    here: false,
+    servers: names((offers.of(node.peer) ?? []).map(({ definition }) => definition.name)),
+  }));
+  return [own, ...others].sort((a, b) => (a.id < b.id ? -1 : 1));
+}
