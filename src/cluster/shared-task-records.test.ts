@@ -4,7 +4,7 @@ import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { agent, client } from '../../test/support/gateway-bench.ts';
 import { MemorySharedState } from '../bus/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
-import { NO_RECORDS, type NewTask, TaskTable } from '../gateway/tasks/task-table.ts';
+import { type NewTask, NO_RECORDS, TaskTable } from '../gateway/tasks/task-table.ts';
 import { systemRandom } from '../model/random.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';

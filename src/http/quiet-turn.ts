@@ -15,10 +15,12 @@ export function atQuietTurn(accepted: () => number): Promise<void> {
     const look = (): void => {
       const now = performance.now();
       const quiet = accepted() === seen && now - lookedAt <= SHORT_MS;
-      if (quiet || ++turns >= MAX_TURNS) return resolve();
-      seen = accepted();
-      lookedAt = now;
-      setImmediate(look);
+      if (quiet || ++turns >= MAX_TURNS) resolve();
+      else {
+        seen = accepted();
+        lookedAt = now;
+        setImmediate(look);
+      }
     };
     setImmediate(look);
   });
