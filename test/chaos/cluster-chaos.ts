@@ -76,13 +76,15 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
   });
   const telling = setInterval(() => say(JSON.stringify([history.endings(), nemesis.counts()])), 30_000);
   try {
+    // Everything has been started once: a start is no misfortune.
+    await probe(world, 'first');
     crowd.begin(clients);
     writer.begin();
     await nemesis.run(plan, durationMs);
     await writer.stop();
     await crowd.stop();
     const { convergedMs, acknowledged, present } = await converge(world, writer);
-    const dead = await probe(world);
+    const dead = await probe(world, 'last');
     const codes = await Promise.all(nodes.map((node) => node.leave()));
     const left = await world.left();
     return {
@@ -163,9 +165,9 @@ export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[
 }
 
 /** Every server is called at every node. */
-async function probe(world: ClusterWorld): Promise<string[]> {
+async function probe(world: ClusterWorld, time: string): Promise<string[]> {
   const dead: string[] = [];
-  const clients = world.nodes.map(({ name, process }) => world.clientOf(`probe-${name}`, process!));
+  const clients = world.nodes.map(({ name, process }) => world.clientOf(`${time}-${name}`, process!));
   for (const client of clients) {
     await client.open();
     for (const server of LEDGERS) {
