@@ -47,7 +47,7 @@ test('S2.10 proto:S5 an old server is initialized in the client’s own words af
   assert.ok(line.includes('"capabilities":{"roots":{"listChanged":true},"x-unknown":1.0}'));
   assert.ok(line.includes('"clientInfo":{"name":"test client","version":"1"}'));
   assert.ok(line.includes('"protocolVersion":"2025-11-25"'));
-  assert.deepEqual(script.last.facts, { era: 'stateful', revision: '2025-11-25' });
+  assert.deepEqual(script.last.facts, { era: 'stateful', revision: '2025-11-25', silent: false });
 });
 
 test('every known revision that the server answers is taken, an unknown one is not', async () => {
