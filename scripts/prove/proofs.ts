@@ -1,4 +1,5 @@
 import { CHAOS } from './chaos.ts';
+import { CLUSTER_CHAOS } from './cluster-chaos.ts';
 import { FAULT_ROWS } from './fault-rows.ts';
 import { G3 } from './g3.ts';
 import { G4 } from './g4.ts';
@@ -23,6 +24,7 @@ import type { Proof } from './proof.ts';
 export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
   CHAOS,
+  CLUSTER_CHAOS,
   G3,
   G4,
   G5,

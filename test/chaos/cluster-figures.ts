@@ -19,6 +19,8 @@ export interface ClusterFigures {
 /** So long before and after a death nothing else may strike for its figures to be its own. */
 const CALM_BEFORE_MS = 1_000;
 const CALM_AFTER_MS = 3_000;
+/** Only calls of these are passed on to other nodes; the rest is served where it comes in. */
+const OWNED: ReadonlySet<string> = new Set(['own', 'single']);
 
 /**
  * Looks only at deaths beside which nothing else went on, so that the figures are those of a death: what is UNKNOWN at a
@@ -42,7 +44,7 @@ export function clusterFigures(
     for (const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } of attempts) {
       if (endedAt === null || endedAt < diedAt || via === death.node || abandoned) continue;
       if (startedAt <= diedAt) {
-        if (ending === 'UNKNOWN') figures.inFlight.push(endedAt - diedAt);
+        if (ending === 'UNKNOWN' && OWNED.has(server)) figures.inFlight.push(endedAt - diedAt);
         continue;
       }
       // Who asks again only later learns nothing of when it would have been served.

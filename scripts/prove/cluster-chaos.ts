@@ -1,0 +1,119 @@
+import { writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { clusterChaos, wrongs } from '../../test/chaos/cluster-chaos.ts';
+import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
+
+const CLIENTS = 64;
+const FULL_PARTS = 6;
+const PART_MINUTES = 10;
+
+/** Sums, and the times that G5 is about, over parts of the run that are done. */
+interface Tally {
+  parts: number;
+  minutes: number;
+  counts: Record<string, number>;
+  inFlight: number[];
+  next: number[];
+  reborn: number[];
+  spawn: number[];
+  convergedMs: number;
+  duplicates: number;
+  leaked: number;
+  violations: number;
+  failedWithoutNeed: number;
+  broken: string[];
+}
+
+const NOTHING: Tally = {
+  parts: 0,
+  minutes: 0,
+  counts: {},
+  inFlight: [],
+  next: [],
+  reborn: [],
+  spawn: [],
+  convergedMs: 0,
+  duplicates: 0,
+  leaked: 0,
+  violations: 0,
+  failedWithoutNeed: 0,
+  broken: [],
+};
+
+async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
+  const tally = structuredClone(kept.get<Tally>('cluster') ?? NOTHING);
+  const parts = short ? 1 : FULL_PARTS;
+  const minutes = Number(process.env['TRUNKLINE_CHAOS_MINUTES'] ?? PART_MINUTES);
+  while (tally.parts < parts) {
+    await part(seed + tally.parts, minutes, tally, say);
+    tally.parts++;
+    kept.set('cluster', tally);
+  }
+  return {
+    figures: [
+      figure('duration', tally.minutes, 'min'),
+      figure('clients', CLIENTS, ''),
+      ...Object.entries(tally.counts).map(([name, count]) => figure(name, count, '')),
+      figure('violations of the ledger, two owners included', tally.violations, '', 0),
+      figure('of those, executions beyond one', tally.duplicates, '', 0),
+      figure('calls that failed though they needed nothing but their node', tally.failedWithoutNeed, '', 0),
+      figure('processes left over', tally.leaked, '', 0),
+      figure('a node is dead: its calls in flight answered, of them', tally.inFlight.length, ''),
+      figure('… the last after', Math.max(0, ...tally.inFlight), 'ms', 2_000),
+      figure('… next result of a session that needs no new process, p99', percentile(tally.next, 99), 'ms', 3_000),
+      figure('… sessions that needed one', tally.reborn.length, ''),
+      figure('… it began after, p99', percentile(tally.reborn, 99), 'ms', 3_000),
+      figure('… and its start and the call took, p99', percentile(tally.spawn, 99), 'ms'),
+      figure('all nodes show what was acknowledged, after', tally.convergedMs, 'ms', 3_000),
+    ],
+    broken: tally.broken.slice(0, 20),
+  };
+}
+
+async function part(seed: number, minutes: number, tally: Tally, say: Run['say']): Promise<void> {
+  const result = await clusterChaos({
+    seed,
+    durationMs: minutes * 60_000,
+    clients: CLIENTS,
+    pauseMs: 1_000,
+    everyMs: 3_000,
+    stopMs: 30_000,
+    lateMs: 1_000,
+    reapedMs: 1_000,
+    say,
+  });
+  const wrong = wrongs(result);
+  if (wrong.length > 0) {
+    const file = join(process.env['TRUNKLINE_PROVE_DIR'] ?? tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
+    writeFileSync(file, JSON.stringify(result.history));
+    say(`the whole history is in ${file}`);
+  }
+  const { counts } = tally;
+  const add = (kind: string, found: Record<string, number>): void => {
+    for (const [name, count] of Object.entries(found)) counts[kind + name] = (counts[kind + name] ?? 0) + count;
+  };
+  add('misfortune: ', result.misfortunes);
+  add('calls ended ', result.endings);
+  add('changes of servers ', result.writes);
+  tally.minutes += minutes;
+  tally.inFlight.push(...result.figures.inFlight);
+  tally.next.push(...result.figures.next);
+  tally.reborn.push(...result.figures.reborn);
+  tally.spawn.push(...result.figures.spawn);
+  tally.convergedMs = Math.max(tally.convergedMs, result.convergedMs);
+  tally.violations += result.violations.length;
+  tally.duplicates += result.violations.filter(({ rule }) => rule === 'c').length;
+  tally.failedWithoutNeed += result.needless.length;
+  tally.leaked += result.leaked.length;
+  tally.broken.push(...wrong);
+}
+
+export const CLUSTER_CHAOS: Proof = {
+  id: 'cluster',
+  group: 'chaos',
+  claim:
+    'Three nodes on NATS and PostgreSQL, 64 clients of both eras whose every request goes to any node, seeded misfortune (nodes killed, stopped, cut off in one direction and both, slowed, restarted one after the other; NATS and the database killed): ledger rules (a)–(f) hold, never two owners, the dead are told of within 2 s, nothing is left over (G2, G4, G5)',
+  shortened: 'fifty of the sixty minutes',
+  run,
+};
