@@ -112,7 +112,8 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
     for (const name of ['a', 'b', 'c']) members.push(await nodes.node(name, servers, {}, { program: before }));
     for (const node of members) await callable(node, 'own', 'common');
 
-    // A proxy that sends nobody to a node that says it is not ready; what it had sent before goes on there.
+    // A proxy that is told before a node is stopped, and sends nobody there any more. Calls that cross nodes go on.
+    const sent = new Map<NodeProcess, number>();
     let rotation = members;
     let turn = 0;
     let calls = 0;
@@ -124,9 +125,12 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
       while (!over) {
         const node = rotation[turn++ % rotation.length]!;
         const client = sameSession(opened, node.serverUrl(server));
-        const { message } = await client.request('tools/call', { name: 'count', arguments: {} });
+        sent.set(node, (sent.get(node) ?? 0) + 1);
+        const answered = await client.request('tools/call', { name: 'count', arguments: {} }).catch((error) => error);
+        sent.set(node, sent.get(node)! - 1);
         calls++;
-        if (wordOf(message) !== 'RESULT') lost.push(`${server} at ${node.name}: ${JSON.stringify(message)}`);
+        const word = answered instanceof Error ? String(answered) : wordOf(answered.message);
+        if (word !== 'RESULT') lost.push(`${server} at ${node.name}: ${word} ${JSON.stringify(answered.message)}`);
         await new Promise((done) => setTimeout(done, 5));
       }
     });
@@ -137,6 +141,7 @@ test('fault:F33 rolling upgrade: every node of the previous version is replaced 
     await more(60);
     for (const old of members) {
       rotation = members.filter((node) => node !== old);
+      await until(() => sent.get(old) === 0, `what was sent to ${old.name} to be answered`);
       old.kill('SIGTERM');
       assert.equal(await old.exited, 0);
       const next = await nodes.node(old.name, servers);
