@@ -13,7 +13,7 @@ import { ServedExchange } from './served-exchange.ts';
 const MAX_CALLS = 10_000;
 
 /** A node that leaves waits so long, and no longer, for what it did not begin to be told so. */
-const FAREWELL_MS = 1_000;
+const FAREWELL_MS = 5_000;
 const POLL_MS = 10;
 
 /** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
