@@ -289,7 +289,7 @@ export class ClusterBench {
   async dispose(): Promise<void> {
     for (const { cluster } of this.nodes) {
       const closing = cluster.close();
-      await this.pass(2_000);
+      await this.pass(6_000);
       await closing;
     }
   }
