@@ -287,11 +287,7 @@ export class ClusterBench {
   }
 
   async dispose(): Promise<void> {
-    for (const { cluster } of this.nodes) {
-      const closing = cluster.close();
-      await this.pass(6_000);
-      await closing;
-    }
+    for (const { cluster } of this.nodes) await this.until(cluster.close(), 60_000);
   }
 }
 
