@@ -40,12 +40,12 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.update(key, value, revision));
   }
 
-  /** Writes it whatever is there. */
-  async put(key: string, value: Buffer): Promise<void> {
+  /** Writes it whatever is there; in which revision. */
+  async put(key: string, value: Buffer): Promise<number> {
     let there = 0;
     for (let attempt = 0; attempt < PUT_ATTEMPTS; attempt++) {
       const written = there === 0 ? await this.create(key, value) : await this.update(key, value, there);
-      if (written !== null) return;
+      if (written !== null) return written;
       there = (await this.get(key))?.revision ?? 0;
     }
     throw new Error(`${key} is being written by others all the time`);

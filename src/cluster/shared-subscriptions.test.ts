@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import type { Bucket, SharedState, StateWatcher } from '../bus/shared-state.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 
@@ -13,6 +14,54 @@ const resource = (uri = 'counter://value'): SharedSubscription => ({
   exposed: `counter+${uri}`,
 });
 
+/** The store as one node sees it: what it hears can be held up, and what it removes is counted. */
+class SlowHearing implements SharedState {
+  removals = 0;
+  readonly #state: SharedState;
+  #held: (() => void)[] | null = null;
+
+  constructor(state: SharedState) {
+    this.#state = state;
+  }
+
+  hold(): void {
+    this.#held = [];
+  }
+
+  release(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const hear of held) hear();
+  }
+
+  async bucket(...args: Parameters<SharedState['bucket']>): Promise<Bucket> {
+    const bucket = await this.#state.bucket(...args);
+    return {
+      name: bucket.name,
+      incarnation: bucket.incarnation,
+      get: (key) => bucket.get(key),
+      create: (key, value) => bucket.create(key, value),
+      update: (key, value, revision) => bucket.update(key, value, revision),
+      delete: (key, revision) => {
+        this.removals++;
+        return bucket.delete(key, revision);
+      },
+      keys: (pattern) => bucket.keys(pattern),
+      watch: (pattern, watcher) => bucket.watch(pattern, this.#slowed(watcher)),
+    };
+  }
+
+  #slowed(watcher: StateWatcher): StateWatcher {
+    const hear = (run: () => void): void => void (this.#held === null ? run() : this.#held.push(run));
+    return {
+      put: (record) => hear(() => watcher.put(record)),
+      gone: (key, revision) => hear(() => watcher.gone(key, revision)),
+      onBegin: () => hear(() => watcher.onBegin?.()),
+      onReady: (incarnation) => hear(() => watcher.onReady?.(incarnation)),
+    };
+  }
+}
+
 /** Nodes that share what is subscribed to, each with a client that listens there or not. */
 class Bench {
   readonly clock = new FakeClock();
@@ -22,10 +71,10 @@ class Bench {
   readonly told: string[] = [];
   answers: SubscribedAgain[] = [];
 
-  async node(self: string): Promise<SharedSubscriptions> {
+  async node(self: string, state: SharedState = this.state): Promise<SharedSubscriptions> {
     this.there.add(self);
     const subscriptions = new SharedSubscriptions({
-      state: this.state,
+      state,
       clock: this.clock,
       logger: Logger.silent(),
       self,
@@ -176,5 +225,69 @@ test('check:C9 a session that was ended while its node was gone leaves nothing, 
   b.ended(SESSION);
   while ((await bench.records()) > 0) await bench.pass(50);
   assert.ok(records >= 1_000 && records <= 1_002, `${records} records`);
+  for (const node of [a, b]) node.close();
+});
+
+test('check:C9 what is heard late of a subscription that was made anew since takes it from nobody', async () => {
+  const bench = new Bench();
+  const slow = new SlowHearing(bench.state);
+  const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
+  slow.hold();
+  b.made(resource());
+  await bench.pass(50);
+  b.givenUp(resource());
+  await bench.pass(50);
+  b.made(resource());
+  await bench.pass(50);
+  slow.release();
+  assert.deepEqual(bench.take(), []);
+  // Another node had it before, of which this one hears when it has it already: not both are to let go.
+  slow.hold();
+  a.made(resource('counter://other'));
+  await bench.pass(50);
+  b.made(resource('counter://other'));
+  await bench.pass(50);
+  slow.release();
+  assert.deepEqual(bench.take(), ['a drop counter://other']);
+  // And who has it since takes it all the same.
+  a.made(resource('counter://other'));
+  await bench.pass(50);
+  assert.deepEqual(bench.take(), ['b drop counter://other']);
+  assert.equal(await bench.records(), 2);
+  for (const node of [a, b]) node.close();
+});
+
+test('check:C9 a session that ends before its subscriptions are heard of leaves nothing', async () => {
+  const bench = new Bench();
+  const slow = new SlowHearing(bench.state);
+  const a = await bench.node('a', slow);
+  slow.hold();
+  a.made(resource());
+  await bench.pass(50);
+  assert.equal(await bench.records(), 1);
+  a.ended(SESSION);
+  await bench.pass(50);
+  slow.release();
+  await bench.pass(50);
+  assert.equal(await bench.records(), 0);
+  a.close();
+});
+
+test('check:C9 giving up what nobody is subscribed to writes nothing', async () => {
+  const bench = new Bench();
+  const slow = new SlowHearing(bench.state);
+  const [a, b] = [await bench.node('a'), await bench.node('b', slow)];
+  for (let at = 0; at < 20; at++) b.givenUp(resource(`counter://${at}`));
+  await bench.pass(100);
+  assert.equal(slow.removals, 0);
+  // Not heard of here, but there.
+  slow.hold();
+  a.made(resource());
+  await bench.pass(50);
+  b.givenUp(resource());
+  await bench.pass(50);
+  assert.equal(slow.removals, 1);
+  assert.equal(await bench.records(), 0);
+  slow.release();
   for (const node of [a, b]) node.close();
 });

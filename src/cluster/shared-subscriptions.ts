@@ -44,11 +44,29 @@ interface Known {
   readonly telling: number;
 }
 
+/** One in the books of this node. */
+interface Mine {
+  readonly written: Written;
+  /** In which it was written last, as heard in this telling; 0: in none yet. */
+  revision: number;
+  telling: number;
+}
+
+/** What is being written. What is heard of it meanwhile may be older, or newer. */
+interface Writing {
+  readonly key: string;
+  /** The revision in which somebody else had it by then, or nobody; 0: none. */
+  outdone: number;
+  telling: number;
+}
+
 const BUCKET = 'trunkline_subscriptions';
 /** No session lives for longer; records of ended ones are deleted by whoever ends them. */
 const KEPT_MS = 30 * 24 * 3_600_000;
 const MAX_OF_SESSION = 1_000;
 const MAX_IN_ALL = 65_536;
+/** Given up by way of this node, which has never heard of them: so many wait to be looked up. */
+const MAX_UNHEARD = 1_000;
 const MAX_BYTES = 32 * 1024;
 const AGAIN_MS = 1_000;
 const MAX_AGAIN_MS = 30_000;
@@ -67,11 +85,13 @@ export class SharedSubscriptions {
   readonly #known = new Map<string, Map<string, Known>>();
   #count = 0;
   /** Those in the books of this node. */
-  readonly #mine = new Map<string, Written>();
+  readonly #mine = new Map<string, Mine>();
   /** To be written; null: to be deleted. */
   readonly #unwritten = new Map<string, Written | null>();
   readonly #taking = new Set<string>();
-  #writing = false;
+  /** Runs while there is something to write. */
+  #running = false;
+  #writing: Writing | null = null;
   #telling = 0;
   #watch: { close(): void } | null = null;
   #stop: () => void = () => {};
@@ -94,15 +114,17 @@ export class SharedSubscriptions {
       this.#deps.logger.warn('subscription_not_shared', { server: subscription.server, known: this.#count });
       return;
     }
-    this.#mine.set(key, written);
+    this.#mine.set(key, { written, revision: 0, telling: this.#telling });
+    // Its session may end before it is heard of.
+    this.#know(key, written, known?.get(key)?.revision ?? 0);
     this.#put(key, written);
   }
 
   /** The session has given the resource up by way of this node. */
   givenUp(subscription: Omit<SharedSubscription, 'exposed'>): void {
     const key = keyOf(subscription);
-    this.#mine.delete(key);
-    this.#put(key, null);
+    const heard = this.#mine.delete(key) || this.#isKnown(key) || this.#unwritten.has(key);
+    if (heard || this.#unwritten.size < MAX_UNHEARD) this.#put(key, null);
   }
 
   /** The session has ended: whoever has it in the books deletes it, and anybody what nobody has. */
@@ -174,12 +196,12 @@ export class SharedSubscriptions {
         const revision = await this.#bucket.update(key, bytesOf(written), known.revision);
         if (revision === null) return 'over';
         this.#know(key, written, revision);
-        this.#mine.set(key, written);
+        this.#mine.set(key, { written, revision, telling: this.#telling });
       } catch {
         return 'later';
       }
     }
-    const mine = this.#mine.get(key);
+    const mine = this.#mine.get(key)?.written;
     if (mine === undefined) return 'over';
     const how = await this.#deps.again(mine);
     if (how === 'later') return 'later';
@@ -194,31 +216,45 @@ export class SharedSubscriptions {
 
   #put(key: string, written: Written | null): void {
     this.#unwritten.set(key, written);
-    if (!this.#writing) void this.#write();
+    if (!this.#running) void this.#write();
   }
 
   async #write(): Promise<void> {
-    this.#writing = true;
+    this.#running = true;
     while (this.#unwritten.size > 0 && !this.#closed) {
       const [key, written] = this.#unwritten.entries().next().value!;
       this.#unwritten.delete(key);
+      const writing: Writing = { key, outdone: 0, telling: this.#telling };
+      this.#writing = writing;
       try {
-        if (written === null) await this.#bucket.delete(key);
-        else await this.#bucket.put(key, bytesOf(written));
+        if (written === null) await this.#delete(key);
+        else this.#wrote(key, written, await this.#bucket.put(key, bytesOf(written)));
       } catch (error) {
         this.#deps.logger.debug('subscription_not_written', { error: String(error) });
         if (!this.#unwritten.has(key)) this.#unwritten.set(key, written);
         await this.#pause(AGAIN_MS);
       }
+      this.#writing = null;
+      if (writing.outdone > 0 && writing.telling === this.#telling) this.#outdone(key, writing.outdone);
     }
-    this.#writing = false;
+    this.#running = false;
+  }
+
+  /** A removal is a record too, for as long as any other: none is made of what was never there. */
+  async #delete(key: string): Promise<void> {
+    if (this.#isKnown(key) || (await this.#bucket.get(key)) !== null) await this.#bucket.delete(key);
+  }
+
+  #wrote(key: string, written: Written, revision: number): void {
+    const mine = this.#mine.get(key);
+    if (mine?.written === written) Object.assign(mine, { revision, telling: this.#telling });
   }
 
   async #follow(): Promise<void> {
     try {
       const watch = await this.#bucket.watch('>', {
         put: (record) => this.#heard(record),
-        gone: (key) => this.#forget(key),
+        gone: (key, revision) => this.#gone(key, revision),
         onBegin: () => this.#telling++,
         onReady: () => this.#told(),
       });
@@ -234,11 +270,25 @@ export class SharedSubscriptions {
   #heard({ key, value, revision }: StateRecord): void {
     const written = writtenIn(value);
     if (written === null || keyOf(written) !== key) return;
-    if (!this.#know(key, written, revision) || this.#unwritten.has(key)) return;
+    if (this.#know(key, written, revision) && written.peer !== this.#deps.self) this.#outdone(key, revision);
+  }
+
+  #gone(key: string, revision: number): void {
+    this.#outdone(key, revision);
+    if (!this.#mine.has(key)) this.#forget(key);
+  }
+
+  /** Somebody else had it in this revision, or nobody. What this node says of it may be newer. */
+  #outdone(key: string, revision: number): void {
+    if (this.#unwritten.has(key)) return;
+    if (this.#writing?.key === key) {
+      Object.assign(this.#writing, { outdone: revision, telling: this.#telling });
+      return;
+    }
     const mine = this.#mine.get(key);
-    if (written.peer === this.#deps.self || mine === undefined) return;
+    if (mine === undefined || (mine.telling === this.#telling && revision < mine.revision)) return;
     this.#mine.delete(key);
-    this.#deps.drop(mine);
+    this.#deps.drop(mine.written);
   }
 
   /** False for what is older than what is known. */
@@ -254,16 +304,16 @@ export class SharedSubscriptions {
     return true;
   }
 
+  #isKnown(key: string): boolean {
+    return this.#known.get(sessionOf(key))?.has(key) === true;
+  }
+
   #forget(key: string): void {
-    const sessionId = key.slice(0, key.indexOf('.'));
+    const sessionId = sessionOf(key);
     const known = this.#known.get(sessionId);
     if (known?.delete(key) !== true) return;
     this.#count--;
     if (known.size === 0) this.#known.delete(sessionId);
-    const mine = this.#mine.get(key);
-    if (mine === undefined || this.#unwritten.has(key)) return;
-    this.#mine.delete(key);
-    this.#deps.drop(mine);
   }
 
   /** What was not told is not there any more; where the store has lost what is ours, it is told again. */
@@ -272,8 +322,8 @@ export class SharedSubscriptions {
       for (const [key, { telling }] of [...known]) {
         if (telling >= this.#telling) continue;
         const mine = this.#mine.get(key);
-        if (mine !== undefined && !this.#unwritten.has(key)) this.#put(key, mine);
-        else this.#forget(key);
+        if (mine === undefined) this.#forget(key);
+        else if (!this.#unwritten.has(key)) this.#put(key, mine.written);
       }
     }
   }
@@ -285,6 +335,10 @@ export class SharedSubscriptions {
 
 function keyOf({ sessionId, server, uri }: Omit<SharedSubscription, 'exposed'>): string {
   return `${sessionId}.${hash('sha256', `${server}\0${uri}`).slice(0, 32)}`;
+}
+
+function sessionOf(key: string): string {
+  return key.slice(0, key.indexOf('.'));
 }
 
 function bytesOf(written: Written): Buffer {

@@ -90,8 +90,9 @@ export class Subscriptions {
       return ownAnswer('stateful', '');
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
-    // A session of a single connection ends with its node.
-    if (isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client.sessionId, resource);
+    // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
+    const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
+    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client.sessionId, resource);
     return outcome;
   }
 
