@@ -5,6 +5,7 @@ import { agent, client } from '../../test/support/gateway-bench.ts';
 import { MemorySharedState } from '../bus/memory-shared-state.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { type NewTask, NO_RECORDS, TaskTable } from '../gateway/tasks/task-table.ts';
+import type { TaskRecords } from '../model/ports.ts';
 import { systemRandom } from '../model/random.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
@@ -36,11 +37,11 @@ class Nodes {
   state = new MemorySharedState(this.clock);
   readonly #records: SharedTaskRecords[] = [];
 
-  node(): TaskTable {
+  node(own: TaskRecords = NO_RECORDS): TaskTable {
     const { clock } = this;
     const state = { bucket: (name: string, options: { ttlMs: number }) => this.state.bucket(name, options) };
     const sealing = new Sealer(Buffer.alloc(32, 7));
-    const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own: NO_RECORDS });
+    const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own });
     this.#records.push(records);
     return new TaskTable({ clock, random: systemRandom, records });
   }
@@ -140,5 +141,24 @@ test('who looks for a task moments before it was told of finds it; for one that 
   await nodes.clock.advance(1_000);
   assert.ok(over);
   assert.equal(await never, null);
+  await nodes.dispose();
+});
+
+test('a task that another node forgets is not kept by the one that began it either', async () => {
+  const nodes = new Nodes();
+  const kept = new Set<string>();
+  const own: TaskRecords = {
+    load: () => [],
+    put: ({ key }) => void kept.add(key),
+    delete: (key) => void kept.delete(key),
+  };
+  const [a, b] = [nodes.node(own), nodes.node()];
+  const record = a.add(task('t1'));
+  await settled();
+  assert.deepEqual([...kept], [record.key]);
+  b.delete(record);
+  await settled();
+  assert.equal(a.get(record.key), null);
+  assert.deepEqual([...kept], []);
   await nodes.dispose();
 });

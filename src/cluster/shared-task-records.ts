@@ -47,7 +47,11 @@ export class SharedTaskRecords implements TaskRecords {
       keptMs: KEPT_MS,
       maxValueBytes: MAX_RECORD_BYTES,
       heard: (key, value) => this.#heard(key, value),
-      gone: (key) => this.#follower?.gone(key),
+      gone: (key) => {
+        // Whichever node forgets it, the one that began it is not to keep it.
+        deps.own.delete(key);
+        this.#follower?.gone(key);
+      },
       lost: () => {
         for (const record of this.#follower?.all() ?? []) this.#tell(record);
       },
