@@ -12,7 +12,9 @@ const LOOK_MS = 500;
 /** Truth is level: whoever was not told that nobody listens finds out by itself. */
 const LEVEL_MS = 60_000;
 /** In one message. */
-const MAX_TOLD = 500;
+const MAX_TOLD = 100;
+/** Servers choose the ids of their events: longer ones are told to nobody, and whoever listens next begins anew. */
+const MAX_AFTER = 512;
 
 export interface SessionStreamsDeps {
   readonly bus: Bus;
@@ -165,6 +167,10 @@ export class SessionStreams {
         entry.listening = true;
         entry.member.listen(entry.after, (entry.gap || !owner.claim.fresh) && entry.after === null);
         entry.after = null;
+      } else {
+        // This node has begun to leave meanwhile.
+        await claims.release(entry.server, entry.key, true);
+        this.#tell([{ key: entry.key.slice(PREFIX.length), after: entry.after }]);
       }
     } catch (error) {
       logger.debug('stream_not_claimed', { server: entry.server, error: String(error) });
@@ -204,7 +210,10 @@ export class SessionStreams {
 
   #tell(streams: Unheard['streams']): void {
     for (let i = 0; i < streams.length; i += MAX_TOLD) {
-      const unheard: Unheard = { streams: streams.slice(i, i + MAX_TOLD) };
+      const some = streams.slice(i, i + MAX_TOLD);
+      const unheard: Unheard = {
+        streams: some.map(({ key, after }) => ({ key, after: (after?.length ?? 0) > MAX_AFTER ? null : after })),
+      };
       this.#deps.bus.publish(SUBJECT, packFrame(unheard));
     }
   }

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import type { Bus } from '../bus/bus.ts';
+import type { SessionPlace } from '../model/shared-sessions.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Claims, Owner } from './claims.ts';
+import { unpackFrame } from './frame.ts';
+import { SessionStreams } from './session-streams.ts';
+
+const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
+
+interface Told {
+  readonly streams: readonly { readonly key: string; readonly after: string | null }[];
+}
+
+/** A node that may listen to whatever it claims, on a bus that refuses long hints as the real one does. */
+class Bench {
+  readonly claiming = Promise.withResolvers<void>();
+  readonly released: string[] = [];
+  readonly told: Told[] = [];
+  readonly listened: (string | null)[] = [];
+  able = true;
+  lastEventId: string | null = null;
+  readonly streams: SessionStreams;
+
+  constructor() {
+    const bus = {
+      peer: 'a',
+      subscribe: () => ({ close: () => {} }),
+      publish: (_subject: string, pieces: readonly Buffer[]) => {
+        const bytes = Buffer.concat(pieces);
+        if (bytes.length > 512 * 1024) throw new Error(`a hint of ${bytes.length} bytes`);
+        this.told.push(unpackFrame<Told>(bytes).header);
+      },
+    };
+    const claims = {
+      claim: async (): Promise<Owner> => {
+        await this.claiming.promise;
+        return { kind: 'mine', claim: { fresh: true } } as Owner;
+      },
+      release: async (_server: string, key: string) => void this.released.push(key),
+    };
+    this.streams = new SessionStreams({
+      bus: bus as unknown as Bus,
+      clock: new FakeClock(),
+      logger: Logger.silent(),
+      claims: claims as unknown as Claims,
+      able: () => this.able,
+      there: () => true,
+    });
+  }
+
+  join(key: string): () => void {
+    return this.streams.join(PLACE, key, {
+      lastId: 0,
+      numberAfter: () => {},
+      renamed: () => {},
+      listen: (after) => void this.listened.push(after),
+      silence: () => this.lastEventId,
+      replaced: () => {},
+    });
+  }
+}
+
+test('check:C9 ids of events that a server chose long are told to nobody, and stop no node from leaving', async () => {
+  const bench = new Bench();
+  bench.claiming.resolve();
+  for (let at = 0; at < 300; at++) bench.join(`s${at}`);
+  await settled();
+  assert.equal(bench.listened.length, 300);
+  bench.lastEventId = 'x'.repeat(600_000);
+  bench.streams.drain();
+  await settled();
+  const told = bench.told.flatMap(({ streams }) => streams);
+  assert.deepEqual(
+    told,
+    Array.from({ length: 300 }, (_, at) => ({ key: `s${at}`, after: null })),
+  );
+  bench.streams.close();
+});
+
+test('check:C9 many ids of events of the usual kind are told, as many at a time as a hint takes', async () => {
+  const bench = new Bench();
+  bench.claiming.resolve();
+  for (let at = 0; at < 300; at++) bench.join(`s${at}`);
+  await settled();
+  // Six bytes each, in JSON.
+  bench.lastEventId = '\u0001'.repeat(500);
+  bench.streams.drain();
+  await settled();
+  const told = bench.told.flatMap(({ streams }) => streams);
+  assert.equal(told.length, 300);
+  assert.ok(told.every(({ after }) => after === bench.lastEventId));
+  bench.streams.close();
+});
+
+test('check:C9 fault:F33 a node that begins to leave while it claims a stream leaves it to the others', async () => {
+  const bench = new Bench();
+  bench.join('s');
+  await settled();
+  bench.able = false;
+  bench.streams.drain();
+  bench.claiming.resolve();
+  await settled();
+  assert.deepEqual(bench.listened, []);
+  assert.deepEqual(bench.released, ['stream s']);
+  assert.deepEqual(
+    bench.told.flatMap(({ streams }) => streams),
+    [{ key: 's', after: null }],
+  );
+  bench.streams.close();
+});
