@@ -110,6 +110,59 @@ export function callContract(scenario: Scenario): void {
     assert.equal(reasons.get(serving)?.length, 1);
   });
 
+  scenario(
+    'check:H5 a caller that bears no silence ends the call itself; what it hears, is asked or does not take moves that',
+    async (bench, a, b) => {
+      const subject = `trunkline.quiet.${b.peer}`;
+      let serving: BusServing | null = null;
+      b.serve(subject, (taken) => {
+        serving = taken;
+      });
+      await bench.settle();
+      let heard = 0;
+      let asks = 0;
+      const { promise: thought, resolve: answer } = Promise.withResolvers<Buffer>();
+      const call = a.call(subject, Buffer.from('x'), {
+        to: b.peer,
+        deadlineMs: 60_000,
+        quietMs: 5_000,
+        onEmit: () => heard++,
+        onAsk: () => {
+          asks++;
+          return thought;
+        },
+      });
+      let over = false;
+      void call.outcome.then(() => {
+        over = true;
+      });
+      await eventually(bench, () => serving !== null);
+      const at = serving as unknown as BusServing;
+      await bench.clock.advance(20);
+      await eventually(bench, () => call.takenBy !== null);
+      await bench.clock.advance(4_000);
+      at.emit(Buffer.from('1'));
+      await eventually(bench, () => heard === 1);
+      await bench.clock.advance(4_000);
+      const asked = at.ask(Buffer.from('?'));
+      await eventually(bench, () => asks === 1);
+      await bench.clock.advance(20_000);
+      answer(Buffer.from('!'));
+      await asked;
+      await bench.clock.advance(4_000);
+      call.pause();
+      await bench.clock.advance(10_000);
+      call.resume();
+      await bench.clock.advance(4_000);
+      await bench.settle();
+      assert.equal(over, false);
+      await bench.clock.advance(1_100);
+      const error = failure(await call.outcome);
+      assert.deepEqual([error.code, error.outcome], ['TIMEOUT', 'UNKNOWN']);
+      await eventually(bench, () => at.cancelled !== null);
+    },
+  );
+
   scenario('what a peer does not serve, or serves no more, is NOT_SENT as well', async (bench, a, b) => {
     const subject = `trunkline.passing.${b.peer}`;
     const call = () => a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome;

@@ -78,6 +78,11 @@ export interface CallOptions {
   readonly to: string | null;
   /** What is left of the caller's time. When it has run out the call ends with TIMEOUT and its server is told. */
   readonly deadlineMs: number;
+  /**
+   * The call ends, as at its deadline, when nothing has been heard of the serving side for so long. What it asks, and what the
+   * caller does not take, stops that clock. The serving side is not told of it. Default: no bound but the deadline.
+   */
+  readonly quietMs?: number;
   /** What the serving side emits, in order. */
   readonly onEmit?: (payload: Buffer) => void;
   /** What the serving side asks; rejects with GatewayError where that cannot be answered. */

@@ -9,7 +9,7 @@ export const TICK_MS = 1_000;
  */
 export class Deadline {
   readonly #clock: Clock;
-  readonly #at: number;
+  #at: number;
   readonly #owner: { expired(): void };
   #disarm: (() => void) | null = null;
 
@@ -23,6 +23,14 @@ export class Deadline {
   tick(): void {
     const left = this.#at - this.#clock.now();
     if (left <= TICK_MS && this.#disarm === null) this.#arm(Math.max(0, left));
+  }
+
+  /** It is so far off again. Infinity: it stands still until it is moved once more. */
+  move(ms: number): void {
+    this.#disarm?.();
+    this.#disarm = null;
+    this.#at = this.#clock.now() + ms;
+    if (ms <= TICK_MS) this.#arm(ms);
   }
 
   /** It does not matter any more. */

@@ -25,6 +25,10 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   #made: Channel | null = null;
   readonly #deadlineMs: number;
   readonly #deadline: Deadline;
+  /** 0: only the deadline counts. */
+  readonly #quietMs: number;
+  #questions = 0;
+  #paused = false;
   readonly #ended: (call: OutgoingCall) => void;
   #settle: ((outcome: BusOutcome) => void) | null = null;
   /** A peer that comes forward is given the call; before that none can have begun. */
@@ -46,7 +50,9 @@ export class OutgoingCall implements BusCall, ChannelEnds {
       this.#settle = resolve;
     });
     this.#deadlineMs = Math.max(0, Math.min(Math.ceil(options.deadlineMs), MAX_DEADLINE_MS));
-    this.#deadline = new Deadline(ground.clock, this.#deadlineMs, this);
+    const { quietMs = 0 } = options;
+    this.#quietMs = quietMs < this.#deadlineMs ? quietMs : 0;
+    this.#deadline = new Deadline(ground.clock, this.#quietMs > 0 ? this.#quietMs : this.#deadlineMs, this);
     ground.untaken.add(this);
   }
 
@@ -77,11 +83,15 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   }
 
   pause(): void {
+    this.#paused = true;
     this.#channel.pause();
+    this.#heard();
   }
 
   resume(): void {
+    this.#paused = false;
     this.#made?.resume();
+    this.#heard();
   }
 
   /** A peer has come forward, or has begun. */
@@ -108,11 +118,22 @@ export class OutgoingCall implements BusCall, ChannelEnds {
     const { part, seq, more } = frame;
     const short = this.takenBy === null && this.#made === null && seq === 1 && !more;
     if (short && (part === PART.result || part === PART.failure)) this.received(part, 0, frame.bytes);
-    else this.#channel.data(frame);
+    else {
+      this.#channel.data(frame);
+      this.#heard();
+    }
   }
 
   ack(frame: AckFrame, from: string): void {
-    if (this.takenBy === from) this.#channel.ack(frame);
+    if (this.takenBy !== from) return;
+    this.#channel.ack(frame);
+    // What it takes of a long request; the word that it has something under way says nothing of the call.
+    if (this.#rest !== null || !this.#channel.sent) this.#heard();
+  }
+
+  #heard(): void {
+    if (this.#quietMs === 0 || this.over) return;
+    this.#deadline.move(this.#questions > 0 || this.#paused ? Number.POSITIVE_INFINITY : this.#quietMs);
   }
 
   /** It cannot have reached anybody: nobody serves the subject, there is no connection. */
@@ -187,10 +208,15 @@ export class OutgoingCall implements BusCall, ChannelEnds {
 
   #asked(ref: number, payload: Buffer): void {
     const { onAsk } = this.#options;
+    this.#questions++;
     const answered = (answer: Payload): void => {
+      this.#questions--;
+      this.#heard();
       if (!this.over) this.#channel.send(PART.answer, ref, answer);
     };
     const failed = (error: unknown): void => {
+      this.#questions--;
+      this.#heard();
       if (this.over) return;
       const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', String(error));
       this.#channel.send(PART.askFailure, ref, failureJson(known));

@@ -10,6 +10,7 @@ import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { timeoutOf } from '../protocol/call-time.ts';
 import type { Claim, Claims, Owner } from './claims.ts';
 import type { Directory, ForeignHome, Place } from './directory.ts';
 import type { ForeignCatalogs } from './foreign-catalogs.ts';
@@ -334,7 +335,16 @@ export class ClusterUpstreams implements Upstreams {
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
     this.#sentElsewhere++;
-    const tried = await callRemotely(bus, home.node, name, request, exchange, epoch, waitedMs);
+    const tried = await callRemotely(
+      bus,
+      home.node,
+      name,
+      request,
+      exchange,
+      epoch,
+      waitedMs,
+      deadlineOf(place, request, exchange),
+    );
     if (tried.kind === 'elsewhere') {
       if (key !== null) this.#homes.forget(name, key);
       return tried;
@@ -362,6 +372,13 @@ export class ClusterUpstreams implements Upstreams {
     const served = place.elsewhere.find(({ node }) => node.peer === peer);
     return served ?? this.homeOf(place.server.name);
   }
+}
+
+/** As its home keeps it. 0 for what has none, or one that only its home knows: streams, and what waits for a task. */
+function deadlineOf({ server }: Place, request: Message, exchange: Exchange): number {
+  const { method } = request;
+  if (method === 'subscriptions/listen' || method === 'tasks/result' || exchange.waitsForTask === true) return 0;
+  return timeoutOf(server, request);
 }
 
 function elsewhere(reason: string): Served {

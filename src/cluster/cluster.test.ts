@@ -95,6 +95,26 @@ test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
     assert.deepEqual(reasons, ['the client left']);
   }));
 
+test('fault:F29 the caller’s node ends a call itself when the word of its server’s node, that its time is over, does not arrive', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const slow = { transport: remoteSpec, timeoutMs: 5_000, toolTimeoutMs: new Map([['t', 8_000]]) };
+    const b = await nodes.join('b', [serverNamed('slow', slow)]);
+    b.local.keeps = true;
+    const running = call(a, 'slow');
+    let over = false;
+    void running.then(() => {
+      over = true;
+    });
+    await nodes.pass(8_000);
+    assert.equal(over, false, 'its own node comes first');
+    await nodes.pass(800);
+    assert.equal(over, true);
+    const outcome = await running;
+    assert.ok(outcome.kind === 'failure');
+    assert.deepEqual([outcome.error.code, outcome.error.outcome], ['TIMEOUT', 'UNKNOWN']);
+  }));
+
 test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
   bench(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });

@@ -47,6 +47,8 @@ export type RemoteOutcome =
 
 /** Of what nobody else ends: a week. Calls have the deadline of their server, which its node keeps. */
 const LONGEST_MS = 7 * 24 * 3_600_000;
+/** Its node says that a call's time is over. Only where that does not arrive does the caller's node say so itself. */
+const GRACE_MS = 500;
 
 export function callsSubject(peer: string): string {
   return `trunkline.calls.${peer}`;
@@ -73,10 +75,12 @@ export async function runElsewhere(
   header: ExchangeHeader,
   request: Message,
   exchange: Exchange,
+  quietMs = 0,
 ): Promise<BusOutcome> {
   const call = bus.call(subject, packFrame(header, [request.bytes]), {
     to: peer,
     deadlineMs: LONGEST_MS,
+    quietMs,
     onEmit: (payload) => exchange.emit(messageIn(payload).message, flow),
     onAsk: async (payload) => {
       const { message, likely } = messageIn(payload);
@@ -91,7 +95,10 @@ export async function runElsewhere(
   return outcome;
 }
 
-/** One request of an exchange, run at another node. Emits, questions and cancellation go along. Never rejects. */
+/**
+ * One request of an exchange, run at another node. Emits, questions and cancellation go along. Its deadline is kept there, from
+ * `waitedMs` ago on; `timeoutMs` is what it is by the definition known here, 0 for none. Never rejects.
+ */
 export async function callRemotely(
   bus: Bus,
   node: NodeView,
@@ -99,12 +106,14 @@ export async function callRemotely(
   request: Message,
   exchange: Exchange,
   epoch: string | null,
-  waitedMs = 0,
+  waitedMs: number,
+  timeoutMs: number,
 ): Promise<RemoteOutcome> {
   const header: CallHeader = { ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs };
   const { cancelled } = exchange;
   if (cancelled !== null) return ended(calledOff(cancelled, server));
-  const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange);
+  const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
+  const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange, quietMs);
   if (outcome.kind === 'failure') {
     const { error, told } = outcome;
     // It never came to that node, which has just left: whoever serves it now is to be found.

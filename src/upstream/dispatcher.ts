@@ -6,7 +6,7 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
-import { field, stringValue } from '../protocol/fields.ts';
+import { nameIn, timeoutOf } from '../protocol/call-time.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './call.ts';
@@ -123,10 +123,7 @@ export class Dispatcher implements CallOwner {
     if (request.method === LISTEN) return NO_DEADLINE;
     const { maxTimeoutMs } = this.#deps.limits;
     if (request.method === TASK_RESULT) return { timeoutMs: maxTimeoutMs, maxTimeoutMs };
-    let { timeoutMs } = server;
-    if (server.toolTimeoutMs.size > 0 && request.method === 'tools/call') {
-      timeoutMs = server.toolTimeoutMs.get(nameIn(request) ?? '') ?? timeoutMs;
-    }
+    const timeoutMs = timeoutOf(server, request);
     const last = this.#lastTiming;
     if (last.timeoutMs === timeoutMs && last.maxTimeoutMs === maxTimeoutMs) return last;
     this.#lastTiming = { timeoutMs, maxTimeoutMs };
@@ -182,11 +179,6 @@ function callerOf({ exchange }: Call): string {
 /** A task is asked after on its client's first connection, so it has to be begun there. */
 function placedAs({ method, exchange }: Call): string {
   return exchange.beginsTask === true ? '' : method;
-}
-
-function nameIn(request: Message): string | null {
-  const { bytes, bodyStart, bodyEnd } = request;
-  return bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'name'));
 }
 
 /** The failure with what the caller wants to know of it: whose it is, and how often it was tried. */
