@@ -219,7 +219,10 @@ export class ServerSessions implements SharedUpstreamSessions {
       if (at === null) throw new GatewayError('NOT_SENT', 'another node has opened the session');
       published = true;
     } catch (error) {
-      if (!(error instanceof GatewayError) || this.#connected) throw error;
+      if (!(error instanceof GatewayError) || this.#connected) {
+        this.#settleLater(key);
+        throw error;
+      }
     }
     this.#used.put(key, record, generation, published);
     return generation;
@@ -247,8 +250,12 @@ export class ServerSessions implements SharedUpstreamSessions {
       // One that was opened meanwhile is written by those who look after what is used.
       if (this.#used.get(key) === null) await this.#free(key, held.replaces, found.revision);
     } catch {
-      if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
+      this.#settleLater(key);
     }
+  }
+
+  #settleLater(key: string): void {
+    if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#settle(key));
   }
 
   /** Without the store: what this node knows, or one of its own, which is told of later. */

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import type { Bus } from '../bus/bus.ts';
+import { MemorySharedState } from '../bus/memory-shared-state.ts';
+import type { SharedState } from '../bus/shared-state.ts';
+import { Sealer } from '../gateway/sealer.ts';
+import { GatewayError } from '../model/gateway-error.ts';
+import { systemRandom } from '../model/random.ts';
+import type { SessionPlace } from '../model/shared-sessions.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Claims } from './claims.ts';
+import { ServerSessions } from './server-sessions.ts';
+
+const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
+const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
+
+/** The store, which may leave a write without an answer. */
+class Store implements SharedState {
+  silent = false;
+  readonly #state: SharedState;
+
+  constructor(state: SharedState) {
+    this.#state = state;
+  }
+
+  async bucket(...args: Parameters<SharedState['bucket']>): ReturnType<SharedState['bucket']> {
+    const bucket = await this.#state.bucket(...args);
+    const update: typeof bucket.update = async (...written) => {
+      if (this.silent) throw new GatewayError('UNKNOWN', 'no answer');
+      return bucket.update(...written);
+    };
+    return new Proxy(bucket, {
+      get(_target, name) {
+        if (name === 'update') return update;
+        const value = Reflect.get(bucket, name);
+        return typeof value === 'function' ? value.bind(bucket) : value;
+      },
+    });
+  }
+}
+
+function node(peer: string, state: SharedState, clock: FakeClock): ServerSessions {
+  const bus = { peer, status: { state: 'connected' }, subscribe: () => ({ close: () => {} }), publish: () => {} };
+  return new ServerSessions({
+    bus: bus as unknown as Bus,
+    state,
+    clock,
+    random: systemRandom,
+    logger: Logger.silent(),
+    sealing: new Sealer(Buffer.alloc(32, 7)),
+    claims: { lives: async () => true } as unknown as Claims,
+    able: () => true,
+    there: () => true,
+    elsewhere: () => true,
+  });
+}
+
+test('S0.20 a turn whose end the store did not take is nobody’s soon, though its node lives and wants it no more', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new Store(state);
+  const [a, b] = [node('a', store, clock), node('b', state, clock)];
+  const turn = await a.enter(PLACE, null, () => true);
+  assert.ok(turn.kind === 'turn');
+  store.silent = true;
+  await assert.rejects(turn.opened(RECORD), { code: 'UNKNOWN' });
+  store.silent = false;
+  let entered: string | null = null;
+  const wanted = { still: true };
+  const entering = b
+    .enter(PLACE, null, () => wanted.still)
+    .then(
+      ({ kind }) => (entered = kind),
+      () => {},
+    );
+  for (let passed = 0; passed < 5_000 && entered === null; passed += 50) {
+    await clock.advance(50);
+    await settled();
+  }
+  wanted.still = false;
+  await clock.advance(1_000);
+  await entering;
+  assert.equal(entered, 'turn');
+  a.close();
+  b.close();
+});
