@@ -105,7 +105,8 @@ export class Comebacks {
     let told = false;
     for (let step = 0; step < MAX_STEPS; step++) {
       if (now.next === null) {
-        const { stream, startId } = this.#deps.standalone(session).successor();
+        const standalone = this.#deps.standalone(session);
+        const { stream, startId } = standalone.successor();
         if (await others.takeOver(now, startId)) {
           const sink = open();
           sayLeft(sink, now, session.endpoint);
@@ -117,7 +118,7 @@ export class Comebacks {
           await stream.resume(sink, startId);
           return true;
         }
-        stream.end();
+        standalone.abandon(stream);
       } else {
         const sink = open();
         sayLeft(sink, now, session.endpoint);

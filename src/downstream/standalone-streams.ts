@@ -74,6 +74,12 @@ export class StandaloneStreams implements SessionChannel {
     return { stream, startId: stream.mark() };
   }
 
+  /** A successor that is to succeed nobody after all: nothing must wait for it, or be said on it. */
+  abandon(stream: LoggedStream): void {
+    this.#streams = this.#streams.filter((other) => other !== stream);
+    stream.end();
+  }
+
   deliver(notification: Message, server?: string): void {
     if (notification.method === 'notifications/cancelled') {
       const told = callOffAsk(this.#session, null, notification, server);
