@@ -162,3 +162,15 @@ test('a task that another node forgets is not kept by the one that began it eith
   assert.deepEqual([...kept], []);
   await nodes.dispose();
 });
+
+test('a task of which its server says more than the store takes is its node’s affair, and holds up no other', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const long = a.add(task('long', { description: Buffer.from(`{"statusMessage":"${'x'.repeat(600_000)}"}`) }));
+  await settled();
+  const short = a.add(task('short'));
+  await settled();
+  assert.equal(b.get(long.key), null);
+  assert.equal(b.get(short.key)?.taskId, 'short');
+  await nodes.dispose();
+});

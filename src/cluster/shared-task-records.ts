@@ -86,7 +86,10 @@ export class SharedTaskRecords implements TaskRecords {
     const { answer } = record;
     const short = answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
     const text = serialize({ format: FORMAT, record: short } satisfies Written).toString('base64');
-    this.#records.put(record.key, Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text)));
+    const value = Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text));
+    // What its server says of it may be of any length. The store would never take it, and the others would wait for that.
+    if (value.length <= MAX_RECORD_BYTES) this.#records.put(record.key, value);
+    else this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
   }
 
   #heard(key: string, value: Buffer): void {
