@@ -72,6 +72,18 @@ test('check:C9 what one node writes of a session all nodes have, and they hear o
   await bench.close();
 });
 
+test('check:C9 a client may say as much of itself as is taken from it, and is known at all nodes', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  const empty = '"":"",';
+  const most = `{${empty.repeat(64 * 1024).slice(0, 64 * 1024 - 2)}}`;
+  assert.equal(most.length, 64 * 1024);
+  a.put(record('s1', { capabilities: most }));
+  await settled();
+  assert.deepEqual(await b.all(), [record('s1', { capabilities: most })]);
+  await bench.close();
+});
+
 test('a client that is faster than the record of its session is waited for', async () => {
   const bench = new Bench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];

@@ -15,6 +15,8 @@ const SETTLES_MS = 3_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
+/** What clients say of themselves, 64 KiB at most, is in them as text: a line feed or a quotation mark takes two bytes. */
+const MAX_RECORD_BYTES = 256 * 1024;
 /** One after the other at most so many; the rest wait. */
 const MAX_WRITES = 64;
 
@@ -58,7 +60,7 @@ export class SharedSessionRecords implements SessionRecords {
 
   constructor(deps: SharedSessionRecordsDeps) {
     this.#deps = deps;
-    this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS });
+    this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
     void this.#follow();
   }
 
