@@ -64,6 +64,8 @@ interface GivenUp {
 }
 
 const GIVEN_UP = 'trunkline.given-up';
+/** A longer one is too long for a hint, and is known at its own node alone. */
+const MAX_URI = 32 * 1024;
 const JUST_BEGUN: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
 
 /** Clients that come to one node with what leads back to another: both ways. */
@@ -123,6 +125,7 @@ export class ClientsElsewhere {
 
   /** To all other nodes: one of them may have the subscription in its books. A hint; lost in an outage. */
   givenUp(sessionId: string, server: string, uri: string): void {
+    if (uri.length > MAX_URI) return;
     const told: GivenUp = { sessionId, server, uri };
     this.#subscriptions.givenUp(told);
     this.#bus.publish(GIVEN_UP, packFrame(told));
