@@ -74,6 +74,29 @@ test('fault:F04 what was read when the stream ends is taken before the end is to
   assert.equal(lines.at(-1), '{"last":true}');
 });
 
+test('fault:F04 the order stays when somebody else makes the stream flow, as Node does when a process has exited', async () => {
+  const { stream, lines } = bench(5);
+  stream.write(flood(2_000));
+  await turn();
+  stream.write(flood(2_000));
+  stream.resume();
+  while (!(stream.readableLength === 0 && lines.at(-1) === '{"line":1999}' && lines.length > 2_000)) await turn();
+  assert.equal(`${lines.join('\n')}\n`, flood(2_000) + flood(2_000));
+});
+
+test('fault:F04 what waits in a stream that breaks is taken all the same', async () => {
+  const { stream, lines, reading } = bench(5);
+  stream.write(flood(2_000));
+  await turn();
+  stream.write(flood(100));
+  const closed = new Promise((resolve) => stream.once('close', resolve));
+  stream.once('error', () => {});
+  stream.destroy(new Error('reset'));
+  await closed;
+  reading.flush();
+  assert.equal(`${lines.join('\n')}\n`, flood(2_000) + flood(100));
+});
+
 test('messages that come one by one are taken as they come', async () => {
   const { stream, lines } = bench(60);
   for (let i = 0; i < 5; i++) {

@@ -26,6 +26,12 @@ export class SlicedReading {
     this.#looks++;
     return this.#isFull;
   };
+  readonly #heard = (chunk: Buffer): void => {
+    // Whoever else makes the stream flow, as Node does at the exit of a process, changes nothing about the order.
+    this.#takeHeld();
+    if (this.#since === null && chunk.length >= LARGE_BYTES) this.#begin();
+    this.#go(chunk, 0);
+  };
   /** When the slice of this turn began; null while there is none. */
   #since: number | null = null;
   /** In this slice. */
@@ -37,20 +43,30 @@ export class SlicedReading {
     this.#stream = stream;
     this.#take = take;
     this.#now = now;
-    stream.on('data', (chunk: Buffer) => {
-      if (this.#since === null && chunk.length >= LARGE_BYTES) this.#begin();
-      this.#go(chunk, 0);
-    });
+    stream.on('data', this.#heard);
   }
 
-  /** Takes what is left of what was read, at once: the stream has ended, or nobody waits for it any longer. */
+  /**
+   * Takes what was read, at once, and what still comes as it comes. For whoever knows that little is left: the process that
+   * wrote it has exited, or the stream is closed. It may be called again.
+   */
   flush(): void {
     this.#ended = true;
+    this.#takeHeld();
+    // A closed stream gives what is in it, and tells nobody.
+    this.#stream.off('data', this.#heard);
+    for (let chunk = this.#read(); chunk !== null; chunk = this.#read()) this.#go(chunk, 0);
+    this.#stream.on('data', this.#heard).resume();
+  }
+
+  #read(): Buffer | null {
+    return this.#stream.read() as Buffer | null;
+  }
+
+  #takeHeld(): void {
     const held = this.#held;
     this.#held = null;
-    if (held !== null) this.#go(held.chunk, held.at);
-    // What is read is told as if it had come.
-    while (this.#stream.read() !== null);
+    if (held !== null) this.#take(held.chunk, held.at, notYet);
   }
 
   get #isFull(): boolean {
@@ -78,4 +94,8 @@ export class SlicedReading {
     this.#held = { chunk, at };
     this.#stream.pause();
   }
+}
+
+function notYet(): boolean {
+  return false;
 }

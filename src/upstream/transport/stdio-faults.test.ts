@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { nodeSpec, type StdioBench, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
+import { systemClock } from '../../model/clock.ts';
 import type { StdioTransportDeps } from './stdio-transport.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'trunkline-stdio-'));
@@ -128,6 +129,29 @@ test('fault:F04 an answer written just before the death is delivered', LIMIT, ()
     assert.deepEqual(receiver.losses, []);
     assert.deepEqual(receiver.closedReasons, [{ kind: 'exited', code: 3, signal: null }]);
   }),
+);
+
+test(
+  'fault:F04 all of a flood that ends in death is heard, in order, however little of it is read in one turn',
+  LIMIT,
+  async () => {
+    let now = 0;
+    // Each look at the clock finds a slice over.
+    const clock = { ...systemClock, now: () => (now += 5) };
+    await withServer(
+      async ({ receiver, ask }) => {
+        const told = Array.from({ length: 4_000 }, (_, i) => `{"jsonrpc":"2.0","method":"told","params":{"at":${i}}}`);
+        ask(1, { do: 'exit-after', text: `${told.join('\n')}\n{"jsonrpc":"2.0","id":$ID,"result":{}}\n` });
+        await receiver.until(() => receiver.closedReasons.length > 0);
+        assert.deepEqual(receiver.losses, []);
+        assert.deepEqual(
+          receiver.messages.map(({ bytes }) => bytes.toString()),
+          [...told, '{"jsonrpc":"2.0","id":1,"result":{}}'],
+        );
+      },
+      { clock },
+    );
+  },
 );
 
 test('fault:F04 also when a grandchild keeps the pipe open', LIMIT, async () => {

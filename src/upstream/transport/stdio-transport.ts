@@ -110,8 +110,9 @@ export class StdioTransport extends LineTransport {
       child.once('exit', (code, signal) => {
         if (this.state === 'open') this.state = 'dying';
         clearTimeout(this.#brokenInput);
+        // What it has left in its pipe is little, and none of it may be missed for being read in slices.
+        output.flush();
         void this.#drained(child).then(() => {
-          output.flush();
           this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
           this.#end({ kind: 'exited', code, signal });
           for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
