@@ -199,8 +199,8 @@ test('S0.12 check:A2 nodes start with all rows of the store, more than a thousan
       assert.equal(desiredProblems.length, 1);
       assert.match(desiredProblems[0]!, /stored server broken cannot be read/);
       await until(async () => {
-        const { consecutiveFailures } = await node.control<{ consecutiveFailures: number }>('/api/v1/servers/failing');
-        return consecutiveFailures > 0;
+        const { state } = await node.control<{ state: string }>('/api/v1/servers/failing');
+        return state === 'failed';
       }, 'the failed start to be reported');
       await callable(node, 'counter');
       assert.ok((await who(await opened(node.serverUrl('counter')))).pid > 0);
