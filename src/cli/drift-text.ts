@@ -23,10 +23,13 @@ export function visible(text: string): string {
   });
 }
 
-/** Stands for what waits, to the last byte: whoever approves by it approves what he was shown. */
+/** Hexadecimal digits. Of a shorter code a server could look for two offers that have the same one, and swap them. */
+const CODE_DIGITS = 40;
+
+/** Stands for what waits, to the last byte: whoever approves by it approves what they were shown. */
 export function seenCode(waiting: readonly WaitingDefinition[]): string {
   const digests = waiting.map(({ list, key, digest }) => JSON.stringify([list, key, digest])).sort();
-  return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, 16);
+  return createHash('sha256').update(digests.join('\n')).digest('hex').slice(0, CODE_DIGITS);
 }
 
 /** How one server stands to what was approved of it, for people. */
