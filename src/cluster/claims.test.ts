@@ -12,6 +12,8 @@ import { LEASE_MS, type NodeLease } from './node-lease.ts';
 class Bench {
   readonly clock = new FakeClock();
   #store: SharedState = new MemorySharedState(this.clock);
+  /** The answers to writes that begin a record wait for these, one after the other. */
+  readonly held: Promise<void>[] = [];
 
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
     // As over a connection: what is opened goes on when the store was made anew, and does not notice.
@@ -23,7 +25,12 @@ class Bench {
           name,
           incarnation,
           get: async (key) => (await now()).get(key),
-          create: async (key, value) => (await now()).create(key, value),
+          create: async (key, value) => {
+            const late = this.held.shift();
+            const revision = await (await now()).create(key, value);
+            await late;
+            return revision;
+          },
           update: async (key, value, revision) => (await now()).update(key, value, revision),
           delete: async (key, revision) => (await now()).delete(key, revision),
           keys: async (pattern) => (await now()).keys(pattern),
@@ -96,4 +103,21 @@ test('a revision that falls says that the store was made anew before the lease d
   await bench.lose();
   await assert.rejects(claims.claim('own', 's3'), { outcome: 'NOT_SENT' });
   assert.equal(claims.mine('own', 's3'), null);
+});
+
+test('check:H4 claims that are made at once are all made, in whatever order the store’s answers come', async () => {
+  const bench = new Bench();
+  const { claims } = bench.node('a');
+  await claims.regained('anew');
+  const first = Promise.withResolvers<void>();
+  bench.held.push(first.promise);
+  const early = claims.claim('own', 's1');
+  await settled();
+  const later = await claims.claim('own', 's2');
+  first.resolve();
+  const owners = [await early, later];
+  assert.deepEqual(
+    owners.map((owner) => owner.kind === 'mine' && owner.claim.revision),
+    [1, 2],
+  );
 });

@@ -211,6 +211,8 @@ export class Claims {
         return this.#theirs(before, entry!);
       }
       const claimed = claimText({ node, peer, since: null });
+      // Of claims that are made at once the answers may come in any order.
+      const highest = this.#highest;
       const asked = entry === null ? this.#asked(() => forgottenUpTo(store)) : Promise.resolve(0);
       asked.catch(() => {});
       const revision = await this.#asked(() =>
@@ -222,8 +224,8 @@ export class Claims {
       if (!lease.held || lease.since !== since) throw fenced(server);
       if (revision !== null) {
         // The store begins again: it was made anew, and our lease has not told us yet.
-        if (revision <= this.#highest) throw fenced(server);
-        this.#highest = revision;
+        if (revision <= highest) throw fenced(server);
+        this.#highest = Math.max(this.#highest, revision);
         const epoch = this.#epoch(revision);
         const claim: Claim = {
           server,
