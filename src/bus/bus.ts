@@ -80,7 +80,8 @@ export interface CallOptions {
   readonly deadlineMs: number;
   /**
    * The call ends, as at its deadline, when nothing has been heard of the serving side for so long. What it asks, and what the
-   * caller does not take, stops that clock. The serving side is not told of it. Default: no bound but the deadline.
+   * caller does not take, stops that clock. The serving side is not told of it, and alone keeps the deadline then. Default: no
+   * bound but the deadline.
    */
   readonly quietMs?: number;
   /** What the serving side emits, in order. */
