@@ -5,9 +5,9 @@
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { docsText } from '../src/config/docs-text.ts';
-import { schemaText } from '../src/config/schema-files.ts';
-import { typesText } from '../src/config/types-text.ts';
+import { docsText } from '../src/config/schema/docs-text.ts';
+import { schemaText } from '../src/config/schema/schema-files.ts';
+import { typesText } from '../src/config/schema/types-text.ts';
 import { openApi } from '../src/control/openapi.ts';
 import { citations } from '../test/e2e/citations.ts';
 import { compatibilityText } from '../test/e2e/matrix/compatibility-text.ts';
@@ -24,7 +24,7 @@ const generated: Readonly<Record<string, string>> = {
   'schema/openapi.json': `${JSON.stringify(openApi(version), null, 2)}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/compatibility.md': compatibilityText(),
-  'src/config/config-input.ts': typesText(JSON.parse(schema)),
+  'src/config/schema/config-input.ts': typesText(JSON.parse(schema)),
   'test/e2e/covered.json': `${JSON.stringify(covered, null, 2)}\n`,
 };
 

@@ -109,8 +109,8 @@ export {
 } from './catalog/drift/compare-tool-lists.ts';
 export { type InputSchemaObject, type OptionalProperty, objectSchema, type Property } from './catalog/object-schema.ts';
 export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/tool-name.ts';
-export type { ConfigProblem } from './config/problem.ts';
-export type { Session, SessionManager } from './downstream/session-manager.ts';
+export type { ConfigProblem } from './config/problem/problem.ts';
+export type { Session, SessionManager } from './downstream/session/session-manager.ts';
 export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
 export { TOOL_NAME_DELIMITER } from './model/names.ts';
@@ -119,5 +119,5 @@ export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './m
 export type { Capability, ListKind } from './model/server-catalog.ts';
 export type { ConnectionStatus, Health, LaunchFailure, ServerState, ServerStatus } from './model/server-state.ts';
 export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
-export { type ConnectionKey, connectionKeyText } from './upstream/connection-key.ts';
+export { type ConnectionKey, connectionKeyText } from './upstream/connection/connection-key.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { EXIT } from '../src/cli/exit-code.ts';
 import { runProgram } from '../src/cli/program.ts';
-import { RouteTable } from '../src/http/route-table.ts';
+import { RouteTable } from '../src/http/listener/route-table.ts';
 import * as api from '../src/index.ts';
 import { textResult, textServer, tool } from './support/text-server.ts';
 

@@ -1,7 +1,7 @@
-import { renderProblem } from '../config/problem.ts';
+import { renderProblem } from '../config/problem/problem.ts';
 import { ControlApi } from '../control/control-api.ts';
 import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
-import { Listener } from '../http/listener.ts';
+import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';

@@ -1,4 +1,4 @@
-import type { ListenerSettings } from '../http/listener.ts';
+import type { ListenerSettings } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 
 /** Settings of the MCP listener, or of another one on an address of its own, which speaks plain HTTP. */

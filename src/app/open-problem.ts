@@ -1,4 +1,4 @@
-import type { ConfigProblem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Instance } from '../store/data-folder.ts';
 
 /** Why a gateway could not be built. Expected, all of it: the reader is a person who can mend it. */

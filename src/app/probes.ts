@@ -1,5 +1,5 @@
 import type { Readiness } from '../control/control-plane.ts';
-import type { Listener } from '../http/listener.ts';
+import type { Listener } from '../http/listener/listener.ts';
 import type { Upstreams } from '../model/ports.ts';
 
 export interface ProbesDeps {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { Cluster } from '../cluster/cluster.ts';
-import { SharedTaskRecords } from '../cluster/shared-task-records.ts';
+import { SharedTaskRecords } from '../cluster/sessions/shared-task-records.ts';
 import type { ConfigResult } from '../config/load-config.ts';
-import { KeyAuthenticator } from '../downstream/auth.ts';
 import { Downstream } from '../downstream/downstream.ts';
+import { KeyAuthenticator } from '../downstream/identity/auth.ts';
 import { Gateway } from '../gateway/gateway.ts';
-import { isListening } from '../http/is-listening.ts';
+import { isListening } from '../http/listener/is-listening.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords, Upstreams } from '../model/ports.ts';

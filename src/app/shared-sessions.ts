@@ -1,5 +1,5 @@
 import type { Cluster } from '../cluster/cluster.ts';
-import { SharedSessionRecords } from '../cluster/shared-session-records.ts';
+import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
 import type { Downstream, DownstreamDeps } from '../downstream/downstream.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import type { Clock } from '../model/clock.ts';

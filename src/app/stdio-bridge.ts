@@ -1,7 +1,7 @@
-import type { StdioStreams } from '../downstream/stdio.ts';
-import { StdioBridge } from '../downstream/stdio-bridge.ts';
-import { openHttpClient } from '../http/open-http-client.ts';
-import type { ProxyEnvironment } from '../http/proxy-choice.ts';
+import type { StdioStreams } from '../downstream/stdio/stdio.ts';
+import { StdioBridge } from '../downstream/stdio/stdio-bridge.ts';
+import { openHttpClient } from '../http/client/open-http-client.ts';
+import type { ProxyEnvironment } from '../http/client/proxy-choice.ts';
 import { systemClock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 

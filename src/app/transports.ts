@@ -1,13 +1,13 @@
-import type { HttpClientPort } from '../http/client-port.ts';
-import { openHttpClient } from '../http/open-http-client.ts';
-import type { PhaseTimes } from '../http/phase-times.ts';
-import { Resolver } from '../http/resolver.ts';
+import type { HttpClientPort } from '../http/client/client-port.ts';
+import { openHttpClient } from '../http/client/open-http-client.ts';
+import type { PhaseTimes } from '../http/client/phase-times.ts';
+import { Resolver } from '../http/client/resolver.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
 import type { HttpSpec, Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { OpenTransport } from '../upstream/connection/open-transport.ts';
 import { ContainerHost } from '../upstream/docker/container-host.ts';
-import type { OpenTransport } from '../upstream/open-transport.ts';
 import type { ProcessGuard } from '../upstream/process/process-guard.ts';
 import { DockerTransport } from '../upstream/transport/docker-transport.ts';
 import { HttpClientShare } from '../upstream/transport/http-client-share.ts';

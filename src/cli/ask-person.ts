@@ -1,4 +1,4 @@
-import type { InputPrompt } from '../config/inputs.ts';
+import type { InputPrompt } from '../config/document/inputs.ts';
 
 /** Asks on the terminal; what is typed for a password is not shown. */
 export const askPerson: InputPrompt = async ({ id, description, password }) => {

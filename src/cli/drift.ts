@@ -1,4 +1,4 @@
-import { suggest } from '../config/suggest.ts';
+import { suggest } from '../config/problem/suggest.ts';
 import type { DriftReport, WaitingDefinition } from '../model/drift.ts';
 import type { CommandInput } from './command-input.ts';
 import type { ControlClient } from './control-client.ts';

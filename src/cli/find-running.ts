@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { type RunningGateway, runningGateway } from '../app/running.ts';
-import { dataDirOf } from '../config/data-dir-of.ts';
-import { findConfig } from '../config/find-config.ts';
+import { dataDirOf } from '../config/files/data-dir-of.ts';
+import { findConfig } from '../config/files/find-config.ts';
 import type { CommandInput } from './command-input.ts';
 
 /**

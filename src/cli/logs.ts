@@ -1,4 +1,4 @@
-import { suggest } from '../config/suggest.ts';
+import { suggest } from '../config/problem/suggest.ts';
 import type { CommandInput } from './command-input.ts';
 import { ControlClient } from './control-client.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';

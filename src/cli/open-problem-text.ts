@@ -1,5 +1,5 @@
 import type { OpenProblem } from '../app/open-problem.ts';
-import { renderProblem } from '../config/problem.ts';
+import { renderProblem } from '../config/problem/problem.ts';
 
 /** Why the gateway cannot start, in words and with the remedy. */
 export function openProblemText(problem: OpenProblem, cwd: string): string {

@@ -2,7 +2,7 @@ import type { App } from '../app/app.ts';
 import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
-import { renderProblem } from '../config/problem.ts';
+import { renderProblem } from '../config/problem/problem.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { openProblemText } from './open-problem-text.ts';

@@ -1,7 +1,7 @@
 import { processLogger } from '../app/process-logger.ts';
 import type { StoppedGateway } from '../app/stopped-gateway.ts';
 import { openStopped } from '../app/stopped-gateway.ts';
-import { findConfig } from '../config/find-config.ts';
+import { findConfig } from '../config/files/find-config.ts';
 import type { CommandInput } from './command-input.ts';
 import { ControlClient } from './control-client.ts';
 import { CommandError, EXIT } from './exit-code.ts';

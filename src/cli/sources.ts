@@ -1,6 +1,6 @@
 import { relative, resolve } from 'node:path';
-import { findConfig } from '../config/find-config.ts';
-import { rememberInputs } from '../config/inputs.ts';
+import { rememberInputs } from '../config/document/inputs.ts';
+import { findConfig } from '../config/files/find-config.ts';
 import type { LoadOptions } from '../config/load-config.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT } from './exit-code.ts';

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { suggest } from '../config/suggest.ts';
+import { suggest } from '../config/problem/suggest.ts';
 import type { DriftSummary } from '../model/drift.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import type { CommandInput } from './command-input.ts';

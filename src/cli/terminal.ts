@@ -1,4 +1,4 @@
-import type { InputPrompt } from '../config/inputs.ts';
+import type { InputPrompt } from '../config/document/inputs.ts';
 
 /** What a command prints to and is asked from; real streams, or a test's. */
 export interface Terminal {

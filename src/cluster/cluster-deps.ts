@@ -8,7 +8,7 @@ import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { NodeView } from './node-state.ts';
+import type { NodeView } from './nodes/node-state.ts';
 
 /** What the cluster needs of the servers of this node. */
 export interface LocalUpstreams extends Upstreams {

@@ -1,12 +1,12 @@
-import type { Claims } from './claims.ts';
+import type { ServedCalls } from './calls/served-calls.ts';
 import type { NodeReport } from './cluster-deps.ts';
 import type { ClusterUpstreams } from './cluster-upstreams.ts';
-import type { NodeLease } from './node-lease.ts';
-import type { NodeView } from './node-state.ts';
-import type { Nodes } from './nodes.ts';
-import type { Offers } from './offers.ts';
-import type { OwnOffer } from './own-offer.ts';
-import type { ServedCalls } from './served-calls.ts';
+import type { NodeLease } from './lease/node-lease.ts';
+import type { NodeView } from './nodes/node-state.ts';
+import type { Nodes } from './nodes/nodes.ts';
+import type { Offers } from './nodes/offers.ts';
+import type { OwnOffer } from './nodes/own-offer.ts';
+import type { Claims } from './ownership/claims.ts';
 
 /** What this node does and has in its cluster, in numbers. Counts are since its start. */
 export interface ClusterFigures {

@@ -11,17 +11,17 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { timeoutOf } from '../protocol/call-time.ts';
-import type { Claim, Claims, Owner } from './claims.ts';
-import type { Directory, ForeignHome, Place } from './directory.ts';
-import type { ForeignCatalogs } from './foreign-catalogs.ts';
-import { Homes, homeToRead, statusElsewhere } from './homes.ts';
-import type { OwnedCalls } from './owned-calls.ts';
-import { claimKey, clientKey, SINGLETON, spread } from './placement.ts';
-import { callRemotely } from './remote-calls.ts';
-import type { Served } from './served-calls.ts';
-import { concernsAll, SharedWatches } from './shared-watches.ts';
-import type { SideMessages } from './side-messages.ts';
-import { mayGiveState, nodeOfState, withNode, withoutNode } from './states-of-processes.ts';
+import { callRemotely } from './calls/remote-calls.ts';
+import type { Served } from './calls/served-calls.ts';
+import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
+import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
+import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
+import { Homes, homeToRead, statusElsewhere } from './nodes/homes.ts';
+import type { Claim, Claims, Owner } from './ownership/claims.ts';
+import type { OwnedCalls } from './ownership/owned-calls.ts';
+import { claimKey, clientKey, SINGLETON, spread } from './ownership/placement.ts';
+import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
+import type { SideMessages } from './streams/side-messages.ts';
 
 /** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
 const PLACE_MS = 5_000;

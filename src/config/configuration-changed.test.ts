@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { asSecrets } from '../model/secret.ts';
 import type { Server, TransportSpec } from '../model/server.ts';
 import { diffServers } from '../model/servers-diff.ts';
-import { argvServer } from './argv-server.ts';
-import { connectionDigest } from './connection-digest.ts';
+import { argvServer } from './server/argv-server.ts';
+import { connectionDigest } from './server/connection-digest.ts';
 
 const ROUNDS = 4_000;
 const BASE = argvServer(['a'], '/')!;

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { inspect } from 'node:util';
 import { revealed } from '../model/secret.ts';
 import { type LoadOptions, loadConfig } from './load-config.ts';
-import { renderProblem } from './problem.ts';
+import { renderProblem } from './problem/problem.ts';
 
 let folder = '';
 before(() => {

@@ -1,27 +1,27 @@
 import { dirname, resolve } from 'node:path';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';
-import { readAgents } from './agents.ts';
-import { argvServer } from './argv-server.ts';
-import { folderOf } from './client.ts';
-import { readCluster } from './cluster.ts';
-import { findDefinitions, isContainerKey, isSetting, type Layout } from './containers.ts';
-import type { Expander } from './expand.ts';
-import { answerInputs, type InputPrompt } from './inputs.ts';
-import { maskByPattern, maskSecrets } from './mask-secrets.ts';
-import type { ObjectNode } from './node.ts';
-import { parseSource } from './parse.ts';
-import { type ConfigProblem, Problems } from './problem.ts';
-import { readServer } from './read-server.ts';
-import { readSource } from './read-source.ts';
+import type { Expander } from './document/expand.ts';
+import { answerInputs, type InputPrompt } from './document/inputs.ts';
+import type { ObjectNode } from './document/node.ts';
+import { parseSource } from './document/parse.ts';
+import { readSource } from './document/read-source.ts';
+import { Source } from './document/source.ts';
+import { folderOf } from './files/client.ts';
+import { findDefinitions, isContainerKey, isSetting, type Layout } from './files/containers.ts';
+import { maskByPattern, maskSecrets } from './problem/mask-secrets.ts';
+import { type ConfigProblem, Problems } from './problem/problem.ts';
+import { secretForms } from './problem/secret-words.ts';
+import { checkShape, NOT_YET } from './problem/shape.ts';
+import { suggest } from './problem/suggest.ts';
 import { readingContext } from './reading-context.ts';
-import { configJsonSchema } from './schema-json.ts';
-import { secretForms } from './secret-words.ts';
-import { nameServers, type TakenName } from './server-names.ts';
-import { type Overrides, type Setting, SettingsReader } from './settings.ts';
-import { checkShape, NOT_YET } from './shape.ts';
-import { Source } from './source.ts';
-import { suggest } from './suggest.ts';
+import { configJsonSchema } from './schema/schema-json.ts';
+import { argvServer } from './server/argv-server.ts';
+import { readServer } from './server/read-server.ts';
+import { nameServers, type TakenName } from './server/server-names.ts';
+import { readAgents } from './settings/agents.ts';
+import { readCluster } from './settings/cluster.ts';
+import { type Overrides, type Setting, SettingsReader } from './settings/settings.ts';
 
 export interface LoadOptions {
   /** Files to read, relative to `cwd`. Several are read as one; no server and no setting may stand in two. */

@@ -1,16 +1,16 @@
 import type { Server } from '../model/server.ts';
-import { clientOf } from './client.ts';
-import { type Need, needsOf, readsOf } from './definition-needs.ts';
-import { answerInputs } from './inputs.ts';
-import { maskByPattern, maskSecrets } from './mask-secrets.ts';
-import { isString, member, type ObjectNode } from './node.ts';
-import { parseSource } from './parse.ts';
-import { type ConfigProblem, Problems } from './problem.ts';
-import { readServer } from './read-server.ts';
+import { answerInputs } from './document/inputs.ts';
+import { isString, member, type ObjectNode } from './document/node.ts';
+import { parseSource } from './document/parse.ts';
+import { Source } from './document/source.ts';
+import { clientOf } from './files/client.ts';
+import { maskByPattern, maskSecrets } from './problem/mask-secrets.ts';
+import { type ConfigProblem, Problems } from './problem/problem.ts';
+import { secretForms } from './problem/secret-words.ts';
 import { readingContext } from './reading-context.ts';
-import { secretForms } from './secret-words.ts';
-import { nameServers } from './server-names.ts';
-import { Source } from './source.ts';
+import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
+import { readServer } from './server/read-server.ts';
+import { nameServers } from './server/server-names.ts';
 
 /** One definition that stands in no file: what would stand under a server's name, as a JSON object of its own. */
 export interface DefinitionText {

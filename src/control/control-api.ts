@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Listener } from '../http/listener.ts';
-import type { RequestContext } from '../http/request-context.ts';
-import type { Handler } from '../http/route-table.ts';
+import type { Listener } from '../http/listener/listener.ts';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { type JournalReading, JournalStream } from './journal-stream.ts';

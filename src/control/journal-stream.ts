@@ -1,4 +1,4 @@
-import type { SseWriter } from '../http/sse-writer.ts';
+import type { SseWriter } from '../http/sse/sse-writer.ts';
 import type { Journal } from '../telemetry/journal.ts';
 
 const AT_ONCE = 256;

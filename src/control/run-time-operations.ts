@@ -1,4 +1,4 @@
-import type { ConfigProblem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';

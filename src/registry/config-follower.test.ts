@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { rememberInputs } from '../config/inputs.ts';
+import { rememberInputs } from '../config/document/inputs.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { ConfigFollower, type Reload } from './config-follower.ts';
 import { Registry } from './registry.ts';

@@ -1,7 +1,7 @@
-import { FilesAnswer } from '../config/files-answer.ts';
+import { FilesAnswer } from '../config/files/files-answer.ts';
+import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/files/watch-config.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
-import type { ConfigProblem } from '../config/problem.ts';
-import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/watch-config.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Registry } from './registry.ts';
 

@@ -1,4 +1,4 @@
-import type { Need } from '../config/definition-needs.ts';
+import type { Need } from '../config/server/definition-needs.ts';
 import { RunTimeProblem } from './run-time-problem.ts';
 
 /** Who asks for a change at run time. */

@@ -1,4 +1,4 @@
-import type { ConfigProblem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
 import { TruthError } from '../store/truth/truth.ts';
 
 /** Why a change of servers at run time was refused. Nothing of it was done. */

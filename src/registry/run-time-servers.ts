@@ -1,5 +1,5 @@
-import type { Need } from '../config/definition-needs.ts';
-import { type ConfigProblem, renderProblem } from '../config/problem.ts';
+import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
+import type { Need } from '../config/server/definition-needs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';

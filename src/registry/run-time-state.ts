@@ -1,4 +1,4 @@
-import { renderProblem } from '../config/problem.ts';
+import { renderProblem } from '../config/problem/problem.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Server } from '../model/server.ts';

@@ -1,6 +1,6 @@
-import type { Need } from '../config/definition-needs.ts';
 import { type DefinitionResult, loadDefinition } from '../config/load-definition.ts';
-import type { ConfigProblem } from '../config/problem.ts';
+import type { ConfigProblem } from '../config/problem/problem.ts';
+import type { Need } from '../config/server/definition-needs.ts';
 import type { Server } from '../model/server.ts';
 import type { StoredDesire, StoredServer } from './stored-servers.ts';
 

@@ -14,9 +14,9 @@ import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { SharedUpstreamSessions } from '../model/shared-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { AuthChallenge } from './auth-challenge.ts';
-import type { LaunchSurroundings } from './launch-reports.ts';
-import type { OpenTransport } from './open-transport.ts';
+import type { OpenTransport } from './connection/open-transport.ts';
+import type { AuthChallenge } from './health/auth-challenge.ts';
+import type { LaunchSurroundings } from './supervision/launch-reports.ts';
 
 export interface UpstreamSetDeps {
   readonly clock: Clock;

@@ -6,9 +6,9 @@ import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import type { RememberedCatalog } from './server-catalogs.ts';
-import type { StoryPart } from './server-story.ts';
-import { isExclusive } from './tenancy.ts';
+import type { RememberedCatalog } from './lists/server-catalogs.ts';
+import { isExclusive } from './pool/tenancy.ts';
+import type { StoryPart } from './status/server-story.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { assembleUpstream, type UpstreamContext, type UpstreamParts, type UpstreamPlace } from './upstream-parts.ts';
 

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { App } from '../../src/app/app.ts';
 import { listenerSettings } from '../../src/app/listener-settings.ts';
 import { openApp } from '../../src/app/open-app.ts';
-import { Listener } from '../../src/http/listener.ts';
-import { StreamWheel } from '../../src/http/stream-wheel.ts';
+import { Listener } from '../../src/http/listener/listener.ts';
+import { StreamWheel } from '../../src/http/sse/stream-wheel.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { until } from './fault-bench.ts';
 

@@ -1,6 +1,6 @@
-import { KeyAuthenticator } from '../../src/downstream/auth.ts';
 import { Downstream } from '../../src/downstream/downstream.ts';
-import { Listener } from '../../src/http/listener.ts';
+import { KeyAuthenticator } from '../../src/downstream/identity/auth.ts';
+import { Listener } from '../../src/http/listener/listener.ts';
 import { type Clock, systemClock } from '../../src/model/clock.ts';
 import type { Agent, DesiredState, SessionSettings } from '../../src/model/desired-state.ts';
 import { POOL_DEFAULTS } from '../../src/model/pool-settings.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BodyMode, HttpClientPort, HttpRequest } from '../../src/http/client-port.ts';
-import type { HttpFailure } from '../../src/http/http-failure.ts';
-import type { ResponseHeaders } from '../../src/http/response-headers.ts';
+import type { BodyMode, HttpClientPort, HttpRequest } from '../../src/http/client/client-port.ts';
+import type { HttpFailure } from '../../src/http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../src/http/client/response-headers.ts';
 
 /** How a request of a test ended. */
 export interface Ended {

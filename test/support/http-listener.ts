@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
-import { Listener, type ListenerOptions, type ListenerSettings } from '../../src/http/listener.ts';
+import { Listener, type ListenerOptions, type ListenerSettings } from '../../src/http/listener/listener.ts';
 
 export interface ListenerRig {
   readonly listener: Listener;

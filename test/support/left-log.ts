@@ -5,7 +5,7 @@ import { NatsSharedLog } from '../../src/bus/nats/nats-shared-log.ts';
 import { NatsSharedState } from '../../src/bus/nats/nats-shared-state.ts';
 import { NatsWire } from '../../src/bus/nats/nats-wire.ts';
 import { SealedLog } from '../../src/bus/sealed-log.ts';
-import { LeftStreams } from '../../src/cluster/left-streams.ts';
+import { LeftStreams } from '../../src/cluster/streams/left-streams.ts';
 import { systemClock } from '../../src/model/clock.ts';
 import { ANONYMOUS } from '../../src/model/principal.ts';
 import type { LeftStream } from '../../src/model/stream-copies.ts';

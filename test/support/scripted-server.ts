@@ -1,4 +1,4 @@
-import type { PhaseTimes } from '../../src/http/phase-times.ts';
+import type { PhaseTimes } from '../../src/http/client/phase-times.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type {
   ClosedReason,

@@ -1,6 +1,6 @@
 import { PassThrough, Writable } from 'node:stream';
 import type { Downstream } from '../../downstream/downstream.ts';
-import { LineReader } from '../../downstream/line-reader.ts';
+import { LineReader } from '../../downstream/stdio/line-reader.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Principal } from '../../model/principal.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';

@@ -1,5 +1,5 @@
 import { loadConfig } from '../../config/load-config.ts';
-import type { ConfigProblem } from '../../config/problem.ts';
+import type { ConfigProblem } from '../../config/problem/problem.ts';
 import type { Server } from '../../model/server.ts';
 import type { ConfiguredServer } from './gateway-options.ts';
 import { ConfigError } from './open-errors.ts';

@@ -1,7 +1,7 @@
-import { initializeAnswer } from '../../downstream/hello-answer.ts';
-import { readInitialize } from '../../downstream/initialize.ts';
-import { SessionManager } from '../../downstream/session-manager.ts';
-import { bindProblem } from '../../http/bind-problem.ts';
+import { initializeAnswer } from '../../downstream/endpoints/hello-answer.ts';
+import { SessionManager } from '../../downstream/session/session-manager.ts';
+import { readInitialize } from '../../downstream/stateful/initialize.ts';
+import { bindProblem } from '../../http/listener/bind-problem.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { ANONYMOUS } from '../../model/principal.ts';

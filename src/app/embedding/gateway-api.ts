@@ -1,5 +1,5 @@
 import type { StatusView } from '../../control/status-view.ts';
-import type { SessionManager } from '../../downstream/session-manager.ts';
+import type { SessionManager } from '../../downstream/session/session-manager.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';

@@ -1,4 +1,4 @@
-import type { ConfigInput, ServerInput } from '../../config/config-input.ts';
+import type { ConfigInput, ServerInput } from '../../config/schema/config-input.ts';
 import type { InProcessServer } from './in-process.ts';
 import type { LogSink } from './log-outlet.ts';
 

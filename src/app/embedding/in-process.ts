@@ -1,5 +1,5 @@
-import { connectionDigest } from '../../config/connection-digest.ts';
 import { DEFAULTS } from '../../config/defaults.ts';
+import { connectionDigest } from '../../config/server/connection-digest.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';

@@ -1,4 +1,4 @@
-import { type ConfigProblem, renderProblem } from '../../config/problem.ts';
+import { type ConfigProblem, renderProblem } from '../../config/problem/problem.ts';
 import type { OpenProblem } from '../open-problem.ts';
 
 /** A configuration or definition that is not good; `problems` says everything that is wrong, each with its place. */

@@ -1,5 +1,5 @@
 import type { LoadOptions } from '../../config/load-config.ts';
-import { renderProblem } from '../../config/problem.ts';
+import { renderProblem } from '../../config/problem/problem.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
 import { openApp } from '../open-app.ts';

@@ -1,5 +1,5 @@
 import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
-import { renderProblem } from '../../config/problem.ts';
+import { renderProblem } from '../../config/problem/problem.ts';
 import { statusView } from '../../control/status-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Server } from '../../model/server.ts';

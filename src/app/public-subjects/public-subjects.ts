@@ -1,5 +1,5 @@
 import type { Wire, WireMessage } from '../../bus/wire.ts';
-import type { KeyAuthenticator } from '../../downstream/auth.ts';
+import type { KeyAuthenticator } from '../../downstream/identity/auth.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Principal } from '../../model/principal.ts';

@@ -1,4 +1,4 @@
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 
 /** A client as it is described to another node. */
 export interface ClientText extends Omit<ClientProfile, 'principal'> {

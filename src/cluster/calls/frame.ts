@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import { Message, type MessageKind } from '../model/message.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { Message, type MessageKind } from '../../model/message.ts';
 
 /**
  * The protocol that nodes speak with each other. A node understands its own and the one before. It rises with the first

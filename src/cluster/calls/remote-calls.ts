@@ -1,11 +1,11 @@
-import type { Bus, BusOutcome } from '../bus/bus.ts';
-import type { Exchange, Flow } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Bus, BusOutcome } from '../../bus/bus.ts';
+import type { Exchange, Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { NodeView } from '../nodes/node-state.ts';
 import { type ClientText, clientText } from './client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
-import type { NodeView } from './node-state.ts';
 
 /** An exchange as it is described to another node; its request is the piece. */
 export interface ExchangeHeader {

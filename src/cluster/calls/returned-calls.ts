@@ -1,8 +1,8 @@
-import type { Bus, BusServing } from '../bus/bus.ts';
-import { failureJson, readFailure } from '../bus/failure-json.ts';
-import type { Endpoint, Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Bus, BusServing } from '../../bus/bus.ts';
+import { failureJson, readFailure } from '../../bus/failure-json.ts';
+import type { Endpoint, Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';

@@ -1,10 +1,10 @@
-import type { Bus, BusServing } from '../bus/bus.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Exchange } from '../model/exchange.ts';
-import type { Message } from '../model/message.ts';
-import type { Outcome } from '../model/outcome.ts';
-import { everythingArrived } from './farewell.ts';
+import type { Bus, BusServing } from '../../bus/bus.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { everythingArrived } from '../lease/farewell.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';

@@ -1,7 +1,7 @@
-import type { BusServing } from '../bus/bus.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Exchange, Flow } from '../model/exchange.ts';
-import type { Message } from '../model/message.ts';
+import type { BusServing } from '../../bus/bus.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange, Flow } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
 import { clientOf } from './client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';

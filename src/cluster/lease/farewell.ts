@@ -1,5 +1,5 @@
-import type { Bus } from '../bus/bus.ts';
-import type { Clock } from '../model/clock.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { Clock } from '../../model/clock.ts';
 
 /** What a node says to itself, to know what has come before it. */
 const SUBJECT = 'trunkline.farewell';

@@ -1,5 +1,5 @@
-import type { Bus } from '../bus/bus.ts';
-import type { Clock } from '../model/clock.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { Clock } from '../../model/clock.ts';
 
 /** After so long without another sign of it a node counts as keeping up again. */
 const CALM_MS = 5_000;

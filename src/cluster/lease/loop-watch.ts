@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 
 const BEAT_MS = 100;
 /** A loop that does not turn for so long is reported, from outside of it. */

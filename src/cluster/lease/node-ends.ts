@@ -1,7 +1,7 @@
-import type { Clock } from '../model/clock.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import type { Nodes } from '../nodes/nodes.ts';
 import { leaseKey } from './node-lease.ts';
-import type { Nodes } from './nodes.ts';
 
 export interface NodeEndsDeps {
   readonly nodes: () => Nodes;

@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
 
 /** After so long without a renewal the store forgets a lease (TTL of its bucket), and others may take what it covered. */
 export const LEASE_MS = 2_500;

@@ -1,4 +1,4 @@
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 
 interface ListText {
   readonly keys: readonly string[];

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { dirname, relative } from 'node:path';
-import { revealed } from '../model/secret.ts';
-import type { Server, TransportSpec } from '../model/server.ts';
+import { revealed } from '../../model/secret.ts';
+import type { Server, TransportSpec } from '../../model/server.ts';
 
 /**
  * Equal digests: two nodes mean the same server, so that either can serve its calls. Keyed, because secrets are in it and

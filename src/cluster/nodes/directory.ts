@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Server } from '../model/server.ts';
+import type { Server } from '../../model/server.ts';
 import { foreignServer } from './foreign-server.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer } from './own-offer.ts';

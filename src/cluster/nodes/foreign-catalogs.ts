@@ -1,12 +1,12 @@
-import type { Bus } from '../bus/bus.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { type ClientText, clientOf, clientText } from '../calls/client-codec.ts';
+import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { Recent } from '../recent.ts';
 import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
-import { type ClientText, clientOf, clientText } from './client-codec.ts';
 import type { ForeignHome } from './directory.ts';
-import { packFrame, unpackFrame } from './frame.ts';
-import { Recent } from './recent.ts';
 
 interface CatalogRequest {
   readonly server: string;

@@ -1,4 +1,4 @@
-import type { Server, TransportSpec } from '../model/server.ts';
+import type { Server, TransportSpec } from '../../model/server.ts';
 
 /** A definition as other nodes may know it: what they need to serve callers, and nothing of how the server is reached. */
 export interface ServerText extends Omit<Server, 'transport' | 'toolTimeoutMs' | 'tools'> {

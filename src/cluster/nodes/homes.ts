@@ -1,6 +1,6 @@
-import type { ServerStatus } from '../model/server-state.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
-import { Recent } from './recent.ts';
 
 /** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;

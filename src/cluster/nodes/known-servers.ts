@@ -1,5 +1,5 @@
-import { isOwnProcess, type Server } from '../model/server.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import { type Directory, directory, sameServers } from './directory.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, SECRET, serverNamed } from '../../test/support/cluster-bench.ts';
-import { settled } from '../../test/support/fake-clock.ts';
-import { KeyRing } from '../bus/key-ring.ts';
-import { SignedBus } from '../bus/signed-bus.ts';
-import { systemRandom } from '../model/random.ts';
-import { Logger } from '../telemetry/logger.ts';
-import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from './frame.ts';
+import { ClusterBench, SECRET, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { KeyRing } from '../../bus/key-ring.ts';
+import { SignedBus } from '../../bus/signed-bus.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from '../calls/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 /** Somebody on the bus who says what the test has it say. */

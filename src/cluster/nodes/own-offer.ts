@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
-import type { ServerStatus } from '../model/server-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
 import { definitionDigest } from './definition-digest.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 

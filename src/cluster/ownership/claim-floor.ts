@@ -1,4 +1,4 @@
-import type { LazyBucket } from './lazy-bucket.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
 
 const KEY = 'forgotten';
 const ATTEMPTS = 5;

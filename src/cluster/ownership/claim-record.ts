@@ -1,4 +1,4 @@
-import type { StateRecord } from '../bus/shared-state.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
 
 /** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
 export interface Claimed {

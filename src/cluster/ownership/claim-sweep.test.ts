@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf, serverNamed } from '../../test/support/cluster-bench.ts';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import { Logger } from '../telemetry/logger.ts';
+import { clientOf, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
 import { forgottenUpTo } from './claim-floor.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
-import { LazyBucket } from './lazy-bucket.ts';
-import { LEASE_MS, leaseKey, type NodeLease } from './node-lease.ts';
 import { clientKey } from './placement.ts';
 import { ProcessOwnership } from './process-ownership.ts';
 

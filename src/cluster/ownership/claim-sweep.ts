@@ -1,9 +1,9 @@
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import { leaseKey } from '../lease/node-lease.ts';
 import { raiseFloor } from './claim-floor.ts';
 import { readClaim } from './claim-record.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
-import { leaseKey } from './node-lease.ts';
 
 const EVERY_MS = 10 * 60_000;
 /** A claim that was nobody's for so long is not wanted any more. */

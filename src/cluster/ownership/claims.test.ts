@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { Bucket, SharedState } from '../bus/shared-state.ts';
-import { Logger } from '../telemetry/logger.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, type NodeLease } from '../lease/node-lease.ts';
 import { Claims } from './claims.ts';
-import { LazyBucket } from './lazy-bucket.ts';
-import { LEASE_MS, type NodeLease } from './node-lease.ts';
 
 /** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
 class Bench {

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
-import type { StateRecord } from '../bus/shared-state.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { StateRecord } from '../../bus/shared-state.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
 import { forgottenUpTo } from './claim-floor.ts';
 import { type Claimed, claimText, readClaim } from './claim-record.ts';
 import { ClaimSweep } from './claim-sweep.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
-import { LEASE_MS, leaseKey, type NodeLease, type Regained } from './node-lease.ts';
 
 /** What this node owns. */
 export interface Claim {

@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import { failure, type Outcome } from '../model/outcome.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claim, Claims } from './claims.ts';
 
 interface Running {

@@ -1,6 +1,6 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { ForeignHome, Place } from './directory.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { ForeignHome, Place } from '../nodes/directory.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
 export const SINGLETON = 'singleton';

@@ -1,7 +1,7 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Owned, Ownership } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Owned, Ownership } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
 import type { Claim, Claims } from './claims.ts';
 import { clientKey, SINGLETON } from './placement.ts';
 import { isSingleton } from './singletons.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Clock } from '../../model/clock.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from './claims.ts';
 import { SINGLETON } from './placement.ts';
 

@@ -1,7 +1,7 @@
-import type { SharedState } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { LazyBucket } from './lazy-bucket.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
 
 const AGAIN_MS = 1_000;
 /** One after the other at most so many; the rest wait. */

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, type PlayedNode } from '../../test/support/cluster-bench.ts';
+import { ClusterBench, type PlayedNode } from '../../../test/support/cluster-bench.ts';
 import {
   type Params,
   ScriptedServer,
   type ScriptedTransport,
   SILENCE,
   statefulServer,
-} from '../../test/support/scripted-server.ts';
-import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { SharedState } from '../bus/shared-state.ts';
+} from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
 
 const WEB = httpServerOf('web');
 

@@ -1,10 +1,10 @@
-import type { Bus } from '../bus/bus.ts';
-import type { SharedState, StateRecord } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { UpstreamSessionRecord } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
-import type { Sealing } from '../model/sealing.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
 import {
   ID_BLOCK,
   type OpenedSession,
@@ -12,10 +12,11 @@ import {
   type SessionPlace,
   type SessionTurn,
   type SharedUpstreamSessions,
-} from '../model/shared-sessions.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { Claims } from './claims.ts';
-import { LazyBucket } from './lazy-bucket.ts';
+} from '../../model/shared-sessions.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import type { Claims } from '../ownership/claims.ts';
+import { SessionStreams } from '../streams/session-streams.ts';
 import {
   openRecord,
   readWritten,
@@ -24,7 +25,6 @@ import {
   type WrittenSession,
   writtenText,
 } from './session-record.ts';
-import { SessionStreams } from './session-streams.ts';
 import { UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import type { Bus } from '../bus/bus.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { SharedState } from '../bus/shared-state.ts';
-import { Sealer } from '../gateway/sealer.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import { systemRandom } from '../model/random.ts';
-import type { SessionPlace } from '../model/shared-sessions.ts';
-import { Logger } from '../telemetry/logger.ts';
-import type { Claims } from './claims.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import { Sealer } from '../../gateway/sealer.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { systemRandom } from '../../model/random.ts';
+import type { SessionPlace } from '../../model/shared-sessions.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { Claims } from '../ownership/claims.ts';
 import { ServerSessions } from './server-sessions.ts';
 
 const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };

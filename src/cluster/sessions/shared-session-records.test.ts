@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { Bucket, SharedState } from '../bus/shared-state.ts';
-import type { SessionRecord } from '../model/ports.ts';
-import { Logger } from '../telemetry/logger.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
+import type { SessionRecord } from '../../model/ports.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { SharedSessionRecords } from './shared-session-records.ts';
 
 function record(id: string, more: Partial<SessionRecord> = {}): SessionRecord {

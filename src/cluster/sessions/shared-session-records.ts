@@ -1,9 +1,9 @@
-import type { SharedState } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { SessionRecord, SessionRecords } from '../model/ports.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { LazyBucket } from './lazy-bucket.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];

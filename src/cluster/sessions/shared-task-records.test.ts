@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { agent, client } from '../../test/support/gateway-bench.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import { Sealer } from '../gateway/sealer.ts';
-import { type NewTask, NO_RECORDS, TaskTable } from '../gateway/tasks/task-table.ts';
-import type { TaskRecords } from '../model/ports.ts';
-import { systemRandom } from '../model/random.ts';
-import { Logger } from '../telemetry/logger.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { agent, client } from '../../../test/support/gateway-bench.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { Sealer } from '../../gateway/sealer.ts';
+import { type NewTask, NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
+import type { TaskRecords } from '../../model/ports.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
 
 const ADA = client('stateful', { principal: agent('ada', 's') });

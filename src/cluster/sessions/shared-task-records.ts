@@ -1,9 +1,9 @@
 import { deserialize, serialize } from 'node:v8';
-import type { SharedState } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import type { TaskFollower, TaskRecord, TaskRecords } from '../model/ports.ts';
-import type { Sealing } from '../model/sealing.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
 
 const TASKS = 'trunkline_tasks';

@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import type { UpstreamSessionRecord } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
-import type { Sealing } from '../model/sealing.ts';
-import { ID_BLOCK, type SessionMember, type SessionPlace } from '../model/shared-sessions.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { LazyBucket } from './lazy-bucket.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
+import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-sessions.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 
 /** What is in use is looked after so often, and written so often, that the store does not forget it. */

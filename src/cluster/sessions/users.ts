@@ -1,5 +1,5 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import { Recent } from './recent.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { Recent } from '../recent.ts';
 
 const MAX_SESSIONS = 65_536;
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench } from '../../test/support/cluster-bench.ts';
+import { ClusterBench } from '../../../test/support/cluster-bench.ts';
 
 test('check:C9 a resource is given up at the other nodes, and one whose name is too long for a hint at this one', async () => {
   const bench = new ClusterBench();

@@ -1,12 +1,12 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import type { ConnectionChange, StateLoss, UpstreamEvents } from '../model/ports.ts';
-import type { ListKind } from '../model/server-catalog.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import { errorAnswer } from '../protocol/compose.ts';
-import { headOf } from './frame.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { ConnectionChange, StateLoss, UpstreamEvents } from '../../model/ports.ts';
+import type { ListKind } from '../../model/server-catalog.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { errorAnswer } from '../../protocol/compose.ts';
+import { headOf } from '../calls/frame.ts';
+import type { Users } from '../sessions/users.ts';
 import type { Side, SideMessages } from './side-messages.ts';
-import type { Users } from './users.ts';
 
 export interface RelayedEventsDeps {
   /** This node's own gateway. */

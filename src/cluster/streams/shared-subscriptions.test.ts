@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { MemorySharedState } from '../bus/memory-shared-state.ts';
-import type { Bucket, SharedState, StateWatcher } from '../bus/shared-state.ts';
-import { Logger } from '../telemetry/logger.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 
 const SESSION = 'f'.repeat(32);

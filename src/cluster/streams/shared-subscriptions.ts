@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
-import type { SharedState, StateRecord } from '../bus/shared-state.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { LazyBucket } from './lazy-bucket.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
 
 /** A resource that a session is subscribed to. */
 export interface SharedSubscription {

@@ -1,9 +1,9 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Message } from '../model/message.ts';
-import { answer, type Outcome } from '../model/outcome.ts';
-import { result } from '../protocol/compose.ts';
-import { field, text } from '../protocol/fields.ts';
-import { Recent } from './recent.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import { result } from '../../protocol/compose.ts';
+import { field, text } from '../../protocol/fields.ts';
+import { Recent } from '../recent.ts';
 
 /** Resources of which it is known who watches them; others are given up by whoever comes first. */
 const MAX_RESOURCES = 65_536;

@@ -1,12 +1,12 @@
-import type { Bus, Payload } from '../bus/bus.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import type { ConnectionChange, StateLoss } from '../model/ports.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import { type ClientText, clientOf, clientText } from './client-codec.ts';
-import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
-import type { AskHeader } from './remote-calls.ts';
+import type { Bus, Payload } from '../../bus/bus.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { type ClientText, clientOf, clientText } from '../calls/client-codec.ts';
+import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../calls/frame.ts';
+import type { AskHeader } from '../calls/remote-calls.ts';
 
 /** What nodes tell each other beside calls. The message, where there is one, is the piece. */
 export type Side =

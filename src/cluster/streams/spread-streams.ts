@@ -1,7 +1,7 @@
-import type { Message } from '../model/message.ts';
-import type { ClientStreams } from '../model/ports.ts';
-import { headOf } from './frame.ts';
-import { Recent } from './recent.ts';
+import type { Message } from '../../model/message.ts';
+import type { ClientStreams } from '../../model/ports.ts';
+import { headOf } from '../calls/frame.ts';
+import { Recent } from '../recent.ts';
 import type { Side, SideMessages } from './side-messages.ts';
 
 /** The clients of this node, and whether one of them listens here. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { MemorySharedLog } from '../bus/memory-shared-log.ts';
-import type { LeftStream, OwedAnswer, StreamCopy } from '../model/stream-copies.ts';
-import { packFrame } from './frame.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { MemorySharedLog } from '../../bus/memory-shared-log.ts';
+import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
+import { packFrame } from '../calls/frame.ts';
 import { LeftStreams } from './left-streams.ts';
 import { CopiesOfStreams } from './stream-copies.ts';
 

@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import type { Message } from '../model/message.ts';
-import { listsChangedBy } from '../protocol/methods.ts';
-import { takesInput } from '../protocol/stateless/input-required.ts';
-import { relatedTask } from '../protocol/tasks/related-task.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import { listsChangedBy } from '../../protocol/methods.ts';
+import { takesInput } from '../../protocol/stateless/input-required.ts';
+import { relatedTask } from '../../protocol/tasks/related-task.ts';
+import { isExclusive, isOneClient, type Tenancy } from '../pool/tenancy.ts';
 import type { Pending } from './pending.ts';
-import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 import { isAboutTask, waitingForTask } from './waiting-for-task.ts';
 
 /**

@@ -1,8 +1,8 @@
-import type { Clock } from '../model/clock.ts';
-import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Carrier, Pending } from './pending.ts';
 
 /** Decides what becomes of an attempt that ended: the call's outcome, or another attempt. */

@@ -1,5 +1,5 @@
-import type { Message } from '../model/message.ts';
-import { field, type Range } from '../protocol/fields.ts';
+import type { Message } from '../../model/message.ts';
+import { field, type Range } from '../../protocol/fields.ts';
 
 /** Longest id of ours that can come back: all safe integers have at most 16 digits. */
 const MAX_DIGITS = 15;

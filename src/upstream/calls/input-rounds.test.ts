@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   type Seen,
   SILENCE,
   statefulServer,
   statelessServer,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -17,11 +17,11 @@ import {
   type TestExchange,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import type { Outcome } from '../model/outcome.ts';
-import { errorAnswer, result } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { errorAnswer, result } from '../../protocol/compose.ts';
 
 const EVERYTHING = '{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}';
 const FORM = { method: 'elicitation/create', params: { message: 'who?', requestedSchema: { type: 'object' } } };

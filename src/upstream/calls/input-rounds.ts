@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Era, Message } from '../model/message.ts';
-import type { Random } from '../model/random.ts';
-import { isUrlMode, undeclared } from '../protocol/askable.ts';
-import { errorAnswer, request } from '../protocol/compose.ts';
-import { editObject } from '../protocol/edit-object.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import type { Random } from '../../model/random.ts';
+import { isUrlMode, undeclared } from '../../protocol/askable.ts';
+import { errorAnswer, request } from '../../protocol/compose.ts';
+import { editObject } from '../../protocol/edit-object.ts';
 import {
   type InputRequest,
   type InputRequired,
@@ -13,9 +13,9 @@ import {
   readInputRequired,
   takesInput,
   withInput,
-} from '../protocol/stateless/input-required.ts';
-import { resultType } from '../protocol/stateless/result-type.ts';
-import { toStateless } from '../protocol/stateless/to-stateless.ts';
+} from '../../protocol/stateless/input-required.ts';
+import { resultType } from '../../protocol/stateless/result-type.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
 
 /** Rounds of one call; a server that asks on and on is not going to answer. */

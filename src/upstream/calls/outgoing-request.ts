@@ -1,12 +1,12 @@
-import type { Era, Message } from '../model/message.ts';
-import { field, stringValue } from '../protocol/fields.ts';
-import { encodeHeaderValue, isFieldText } from '../protocol/headers.ts';
-import { progressToken, subscriptionId } from '../protocol/meta.ts';
-import { nameMember } from '../protocol/methods.ts';
-import { type HeaderParam, paramHeaders, scanHeaderParams } from '../protocol/param-headers.ts';
-import { type Edit, spliceMessage, spliceParts, withId } from '../protocol/splice.ts';
-import { toStateful } from '../protocol/stateful/to-stateful.ts';
-import { toStateless } from '../protocol/stateless/to-stateless.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import { encodeHeaderValue, isFieldText } from '../../protocol/headers.ts';
+import { progressToken, subscriptionId } from '../../protocol/meta.ts';
+import { nameMember } from '../../protocol/methods.ts';
+import { type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/param-headers.ts';
+import { type Edit, spliceMessage, spliceParts, withId } from '../../protocol/splice.ts';
+import { toStateful } from '../../protocol/stateful/to-stateful.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { Call } from './call.ts';
 import type { Pending } from './pending.ts';
 

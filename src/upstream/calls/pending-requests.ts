@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Pending } from './pending.ts';
 
 const LISTEN = 'subscriptions/listen';

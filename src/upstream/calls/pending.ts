@@ -1,7 +1,7 @@
-import type { Exchange } from '../model/exchange.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import type { ClosedReason } from './transport/transport.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { ClosedReason } from '../transport/transport.ts';
 
 /** One request of ours that a connection has in flight. Exactly one of `answered` and `lost` is called, once. */
 export interface Pending {

@@ -1,6 +1,6 @@
-import type { GatewayError } from '../model/gateway-error.ts';
-import type { Server } from '../model/server.ts';
-import { field } from '../protocol/fields.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Server } from '../../model/server.ts';
+import { field } from '../../protocol/fields.ts';
 
 /** Attempts of one call, whatever happens. */
 const MAX_ATTEMPTS = 3;

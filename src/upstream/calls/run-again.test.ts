@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   type ScriptedTransport,
   SILENCE,
   statefulScript,
   statefulServer,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -16,9 +16,9 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
 
 test('a call that may have run and cannot be sent a second time is not one that was never sent', async () => {
   const bench = new UpstreamBench();

@@ -1,8 +1,8 @@
-import type { Clock } from '../model/clock.ts';
-import type { Message } from '../model/message.ts';
-import { isTerminal } from '../model/task-status.ts';
-import { stringValue } from '../protocol/fields.ts';
-import { readTask, type TaskState } from '../protocol/tasks/task-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import { isTerminal } from '../../model/task-status.ts';
+import { stringValue } from '../../protocol/fields.ts';
+import { readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
 import { bodyField, errorCode } from './identifiers.ts';
 
 /** Tasks of one connection that are known to run; beyond them the oldest is forgotten. */

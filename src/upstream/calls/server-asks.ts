@@ -1,7 +1,7 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { errorAnswer, failureAnswer, notification } from '../protocol/compose.ts';
-import { withId } from '../protocol/splice.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { errorAnswer, failureAnswer, notification } from '../../protocol/compose.ts';
+import { withId } from '../../protocol/splice.ts';
 import type { Pending } from './pending.ts';
 import { isAboutTask } from './waiting-for-task.ts';
 

@@ -1,4 +1,4 @@
-import { stringValue } from '../protocol/fields.ts';
+import { stringValue } from '../../protocol/fields.ts';
 import { bodyField } from './identifiers.ts';
 import type { Pending } from './pending.ts';
 

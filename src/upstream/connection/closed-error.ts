@@ -1,6 +1,6 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { HttpRefusal } from './transport/http-refusal.ts';
-import type { ClosedReason } from './transport/transport.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { HttpRefusal } from '../transport/http-refusal.ts';
+import type { ClosedReason } from '../transport/transport.ts';
 
 /** Why a connection ended, in words for status and for those who wait for the next one: nothing of theirs was sent. */
 export function closedError(server: string, reason: ClosedReason): GatewayError {

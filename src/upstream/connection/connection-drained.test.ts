@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
-import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
+import { clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
 test('everybody who waits for a connection to drain is told when it has, and nobody waits for longer than they said', async () => {
   const bench = new UpstreamBench();

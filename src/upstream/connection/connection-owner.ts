@@ -1,5 +1,5 @@
-import type { Message } from '../model/message.ts';
-import type { ClosedReason } from './transport/transport.ts';
+import type { Message } from '../../model/message.ts';
+import type { ClosedReason } from '../transport/transport.ts';
 
 /** Whom a connection (`C`) tells what concerns no request in flight. Handlers neither block nor throw. */
 export interface ConnectionOwner<C> {

@@ -1,9 +1,9 @@
-import type { Clock } from '../model/clock.ts';
-import type { Message } from '../model/message.ts';
-import type { ConnectionStatus } from '../model/server-state.ts';
-import { field, stringValue } from '../protocol/fields.ts';
-import type { Pending } from './pending.ts';
-import { RunningTasks } from './running-tasks.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import type { ConnectionStatus } from '../../model/server-state.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import type { Pending } from '../calls/pending.ts';
+import { RunningTasks } from '../calls/running-tasks.ts';
 
 /** Watched resources that are told apart on one connection; beyond them it counts as watching till it ends. */
 const MAX_WATCHED = 4_096;

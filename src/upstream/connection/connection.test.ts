@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   Refusal,
   ScriptedServer,
@@ -9,7 +9,7 @@ import {
   statefulServer,
   statelessScript,
   statelessServer,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -18,8 +18,8 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { POOL_DEFAULTS } from '../model/pool-settings.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
 
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');

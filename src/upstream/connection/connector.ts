@@ -1,23 +1,23 @@
-import type { PhaseTimes } from '../http/phase-times.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { UpstreamSessionRecord } from '../model/ports.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
-import type { Hello } from '../model/server-catalog.ts';
-import { ID_BLOCK, type SessionPlace } from '../model/shared-sessions.ts';
-import { request } from '../protocol/compose.ts';
-import { Attempt } from './attempt.ts';
+import type { PhaseTimes } from '../../http/client/phase-times.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { Hello } from '../../model/server-catalog.ts';
+import { ID_BLOCK, type SessionPlace } from '../../model/shared-sessions.ts';
+import { request } from '../../protocol/compose.ts';
+import type { Wanted } from '../pool/pool-slot.ts';
+import { digestOfKey, labelOf } from '../pool/session-key.ts';
+import { withEpoch } from '../process/epoch-variable.ts';
+import { Attempt } from '../supervision/attempt.ts';
+import { OwnedTransport } from '../transport/owned-transport.ts';
+import type { Transport } from '../transport/transport.ts';
+import type { UpstreamSetDeps, UpstreamTimes } from '../upstream-deps.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
 import type { OpenTransportOptions } from './open-transport.ts';
-import type { Wanted } from './pool-slot.ts';
-import { withEpoch } from './process/epoch-variable.ts';
 import { SessionJoiner } from './session-joiner.ts';
-import { digestOfKey, labelOf } from './session-key.ts';
 import type { SpokenEras } from './spoken-eras.ts';
-import { OwnedTransport } from './transport/owned-transport.ts';
-import type { Transport } from './transport/transport.ts';
-import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';

@@ -1,4 +1,4 @@
-import { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 /** A server of the stateless era does not take `initialize` too. Nothing of a call was sent. */
 export class EraUnspoken extends GatewayError {

@@ -1,5 +1,5 @@
-import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../model/shared-sessions.ts';
-import type { CloseReason, Transport } from './transport/transport.ts';
+import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/shared-sessions.ts';
+import type { CloseReason, Transport } from '../transport/transport.ts';
 
 /** What is needed of the connection. */
 interface Numbered {

@@ -1,6 +1,6 @@
-import type { PhaseTimes } from '../http/phase-times.ts';
-import type { Server } from '../model/server.ts';
-import type { Transport } from './transport/transport.ts';
+import type { PhaseTimes } from '../../http/client/phase-times.ts';
+import type { Server } from '../../model/server.ts';
+import type { Transport } from '../transport/transport.ts';
 
 export interface OpenTransportOptions {
   /**

@@ -1,7 +1,7 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import { ANONYMOUS } from '../model/principal.ts';
-import { LATEST_STATEFUL } from '../model/revision.ts';
-import { fingerprint } from '../protocol/canonical.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { ANONYMOUS } from '../../model/principal.ts';
+import { LATEST_STATEFUL } from '../../model/revision.ts';
+import { fingerprint } from '../../protocol/canonical.ts';
 
 const NO_CAPABILITIES = '{}';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   SILENCE,
@@ -8,7 +8,7 @@ import {
   statefulServer,
   statelessScript,
   statelessServer,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -17,8 +17,8 @@ import {
   TestExchange,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { request, result } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { request, result } from '../../protocol/compose.ts';
 
 const hanging = () => new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
 const client = clientOf('session-1');

@@ -1,19 +1,19 @@
-import type { Clock } from '../model/clock.ts';
-import type { Exchange, Flow } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Era, Message } from '../model/message.ts';
-import { errorAnswer, request, result } from '../protocol/compose.ts';
-import type { Range } from '../protocol/fields.ts';
-import { subscriptionId } from '../protocol/meta.ts';
-import { listsChangedBy } from '../protocol/methods.ts';
-import { spliceMessage } from '../protocol/splice.ts';
-import { relatedTask } from '../protocol/tasks/related-task.ts';
-import { Attribution } from './attribution.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Exchange, Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { errorAnswer, request, result } from '../../protocol/compose.ts';
+import type { Range } from '../../protocol/fields.ts';
+import { subscriptionId } from '../../protocol/meta.ts';
+import { listsChangedBy } from '../../protocol/methods.ts';
+import { spliceMessage } from '../../protocol/splice.ts';
+import { relatedTask } from '../../protocol/tasks/related-task.ts';
+import { Attribution } from '../calls/attribution.ts';
+import { bodyField, ownId } from '../calls/identifiers.ts';
+import type { Pending } from '../calls/pending.ts';
+import { ServerAsks } from '../calls/server-asks.ts';
+import { isExclusive, isOneClient, type Tenancy } from '../pool/tenancy.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
-import { bodyField, ownId } from './identifiers.ts';
-import type { Pending } from './pending.ts';
-import { ServerAsks } from './server-asks.ts';
-import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, type ScriptedTransport, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import {
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulServer,
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -10,10 +15,10 @@ import {
   TestExchange,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import type { Message } from '../model/message.ts';
-import type { Server } from '../model/server.ts';
-import { request, result } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import type { Message } from '../../model/message.ts';
+import type { Server } from '../../model/server.ts';
+import { request, result } from '../../protocol/compose.ts';
 
 const ASKABLE = '{"elicitation":{},"roots":{}}';
 const FORM = { jsonrpc: '2.0', id: 'form', method: 'elicitation/create', params: { message: 'who?' } };

@@ -1,6 +1,6 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Era } from '../model/message.ts';
-import type { EraVerdicts } from '../model/ports.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Era } from '../../model/message.ts';
+import type { EraVerdicts } from '../../model/ports.ts';
 import type { EraUnspoken } from './era-unspoken.ts';
 
 type Also = 'stateful' | 'none';

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   SILENCE,
   statefulScript,
   statefulServer,
   statelessScript,
-} from '../../test/support/scripted-server.ts';
-import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import type { Message } from '../model/message.ts';
-import type { Call } from './call.ts';
+} from '../../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import type { Message } from '../../model/message.ts';
+import type { Call } from '../calls/call.ts';
 import { ToldLevel } from './told-level.ts';
 
 const LOGGING = {

@@ -1,11 +1,11 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Message } from '../model/message.ts';
-import { request } from '../protocol/compose.ts';
-import { fieldAt, stringValue } from '../protocol/fields.ts';
-import { isAsSevere, isLogLevel, type LogLevel } from '../protocol/meta-keys.ts';
-import type { Call } from './call.ts';
-import { bodyField } from './identifiers.ts';
-import type { Pending } from './pending.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { request } from '../../protocol/compose.ts';
+import { fieldAt, stringValue } from '../../protocol/fields.ts';
+import { isAsSevere, isLogLevel, type LogLevel } from '../../protocol/meta-keys.ts';
+import type { Call } from '../calls/call.ts';
+import { bodyField } from '../calls/identifiers.ts';
+import type { Pending } from '../calls/pending.ts';
 
 const SET_LEVEL = 'logging/setLevel';
 /** How long a call waits for the server to agree to the level it asks for. */

@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import { refusalOf } from './transport/http-refusal.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
 
 /** What a server that asks for credentials said of how to get them. */
 export interface AuthChallenge {

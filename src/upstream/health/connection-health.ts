@@ -1,9 +1,9 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Connection } from './connection.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Connection } from '../connection/connection.ts';
+import type { CloseReason } from '../transport/transport.ts';
 import { asGatewayError } from './failures.ts';
 import { ping } from './health-probe.ts';
 import { FAILURES_TILL_UNHEALTHY, type ServerHealth } from './server-health.ts';
-import type { CloseReason } from './transport/transport.ts';
 
 /** Attempts in a row that could not even be sent; then a remote server counts as gone. */
 const UNSENT_TILL_GONE = 3;

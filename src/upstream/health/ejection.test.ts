@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import { Ejection } from './ejection.ts';
 
 const failed = (status: number): GatewayError =>

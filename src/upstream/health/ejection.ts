@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import { refusalOf } from './transport/http-refusal.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
 
 /** Answers of 5xx in a row, with nothing better between them. */
 const FAILURES_TILL_OUT = 5;

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { statefulScript } from '../../test/support/scripted-server.ts';
-import { httpServerOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { HttpFailure, type HttpFailureKind } from '../http/http-failure.ts';
-import { undiciFailure } from '../http/undici-failure.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import { closedError } from './closed-error.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { HttpFailure, type HttpFailureKind } from '../../http/client/http-failure.ts';
+import { undiciFailure } from '../../http/client/undici-failure.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { closedError } from '../connection/closed-error.ts';
+import { resolveCommand, spawnFailure } from '../process/command.ts';
+import { Supervisor } from '../supervision/supervisor.ts';
+import { failureError, refusalError } from '../transport/http-refusal.ts';
 import { type FailureClass, failureClass } from './failure-class.ts';
 import { asGatewayError } from './failures.ts';
-import { resolveCommand, spawnFailure } from './process/command.ts';
-import { Supervisor } from './supervisor.ts';
-import { failureError, refusalError } from './transport/http-refusal.ts';
 
 /** Says everything that a classification by text would go wrong on. */
 const TEXT = 'timeout: certificate x509 tls handshake, connection refused, EOF, status 500, context canceled';

@@ -1,4 +1,4 @@
-import { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 /** Whatever was thrown before anything was sent, as a failure of this server. */
 export function asGatewayError(error: unknown, server: string): GatewayError {

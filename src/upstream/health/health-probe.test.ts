@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Connection } from './connection.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Connection } from '../connection/connection.ts';
 import { HealthProbe } from './health-probe.ts';
 import type { ServerHealth } from './server-health.ts';
 

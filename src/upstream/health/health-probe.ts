@@ -1,11 +1,11 @@
-import type { Clock } from '../model/clock.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
-import { request } from '../protocol/compose.ts';
-import { discoverRequest } from '../protocol/stateless/discover.ts';
-import type { Connection } from './connection.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import { request } from '../../protocol/compose.ts';
+import { discoverRequest } from '../../protocol/stateless/discover.ts';
+import type { Connection } from '../connection/connection.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
 import { asGatewayError } from './failures.ts';
 import type { ServerHealth } from './server-health.ts';
-import { refusalOf } from './transport/http-refusal.ts';
 
 export interface HealthProbeDeps {
   readonly server: string;

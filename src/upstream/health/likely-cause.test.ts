@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { TransportSpec } from '../model/server.ts';
+import type { TransportSpec } from '../../model/server.ts';
 import { type FailedStart, likelyCause } from './likely-cause.ts';
 
 const LOCAL: TransportSpec = { type: 'stdio', command: 'x', args: [], env: {}, inheritEnv: false, cwd: '/' };

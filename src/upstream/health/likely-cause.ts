@@ -1,6 +1,6 @@
-import { bareHost, isLoopbackHost } from '../model/host-address.ts';
-import type { TransportSpec } from '../model/server.ts';
-import type { LaunchFailure } from '../model/server-state.ts';
+import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
+import type { TransportSpec } from '../../model/server.ts';
+import type { LaunchFailure } from '../../model/server-state.ts';
 import type { FailureClass } from './failure-class.ts';
 
 /** What is known of a start that failed. */

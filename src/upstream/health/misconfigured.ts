@@ -1,4 +1,4 @@
-import { GatewayError } from '../model/gateway-error.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 /** A server that cannot be started before somebody corrects its definition or installs what it names. */
 export class Misconfigured extends GatewayError {

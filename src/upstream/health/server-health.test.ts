@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   Refusal,
   ScriptedServer,
   SILENCE,
   statefulScript,
   statelessScript,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -16,8 +16,8 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import { ServerHealth } from './server-health.ts';
 
 const eager = { start: 'eager' } as const;

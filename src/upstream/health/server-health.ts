@@ -1,4 +1,4 @@
-import type { GatewayError } from '../model/gateway-error.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
 import { failureClass } from './failure-class.ts';
 
 /** Calls in a row that failed. */

@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import type { Message } from '../model/message.ts';
-import type { Connection } from './connection.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import type { Connection } from '../connection/connection.ts';
 
 /** F12: a server is listed again at most once a second, whatever it announces. */
 const REFRESH_EVERY_MS = 1_000;

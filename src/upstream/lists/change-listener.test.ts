@@ -1,8 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { type Handler, Refusal, ScriptedServer, SILENCE, statelessServer } from '../../test/support/scripted-server.ts';
-import { clientOf, httpServerOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import {
+  type Handler,
+  Refusal,
+  ScriptedServer,
+  SILENCE,
+  statelessServer,
+} from '../../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
 const client = clientOf(null);
 

@@ -1,11 +1,11 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Era } from '../model/message.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { ClientConnections } from './client-connections.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Era } from '../../model/message.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { ownEra, type SpokenEras } from '../connection/spoken-eras.ts';
+import type { ClientConnections } from '../pool/client-connections.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
-import { ownEra, type SpokenEras } from './spoken-eras.ts';
 
 /** Where nobody was there at a server's address for so long, its start is one of those that come to nothing, as a rule. */
 const REACH_MS = 500;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
-import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 const WAIT_MS = 2_000;
 const hangs = () => new ScriptedServer({ ...statefulServer(), 'server/discover': () => SILENCE });

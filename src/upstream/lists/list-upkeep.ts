@@ -1,12 +1,12 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Message } from '../model/message.ts';
-import type { UpstreamEvents } from '../model/ports.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Message } from '../../model/message.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
+import type { Connection } from '../connection/connection.ts';
+import { sessionOf } from '../pool/tenancy.ts';
 import { ChangeGatherer } from './change-gatherer.ts';
 import { ChangeListener } from './change-listener.ts';
-import type { Connection } from './connection.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';
-import { sessionOf } from './tenancy.ts';
 
 export interface ListUpkeepDeps {
   readonly server: string;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   Refusal,
   ScriptedServer,
@@ -8,7 +8,7 @@ import {
   statefulScript,
   statefulServer,
   statelessServer,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -17,7 +17,7 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
+} from '../../../test/support/upstream-bench.ts';
 
 const client = clientOf('s');
 const names = (catalog: { lists: { tools: { items: readonly { key: string }[] } } } | null) =>

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Message } from '../model/message.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Message } from '../../model/message.ts';
 import {
   type CachedList,
   type Capability,
@@ -8,16 +8,16 @@ import {
   LIST_KINDS,
   type ListKind,
   type ServerCatalog,
-} from '../model/server-catalog.ts';
-import { cacheHints } from '../protocol/cache-hints.ts';
-import { request } from '../protocol/compose.ts';
-import { elements, field, fields, type Range, stringValue } from '../protocol/fields.ts';
-import { type ListMethod, listOf } from '../protocol/methods.ts';
-import { scanHeaderParams } from '../protocol/param-headers.ts';
-import { discoverRequest, helloFromDiscover } from '../protocol/stateless/discover.ts';
-import { toStateless } from '../protocol/stateless/to-stateless.ts';
-import type { Connection } from './connection.ts';
-import { errorCode } from './identifiers.ts';
+} from '../../model/server-catalog.ts';
+import { cacheHints } from '../../protocol/cache-hints.ts';
+import { request } from '../../protocol/compose.ts';
+import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
+import { type ListMethod, listOf } from '../../protocol/methods.ts';
+import { scanHeaderParams } from '../../protocol/param-headers.ts';
+import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
+import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { errorCode } from '../calls/identifiers.ts';
+import type { Connection } from '../connection/connection.ts';
 
 /** Pages of one list; a server that has more is believed to be going in circles. */
 const MAX_PAGES = 100;

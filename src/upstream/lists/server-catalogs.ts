@@ -1,13 +1,13 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Era } from '../model/message.ts';
-import type { KnownCatalogs } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
-import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
-import { canonical } from '../protocol/canonical.ts';
-import { isStale } from '../protocol/list-freshness.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { Connection } from './connection.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Era } from '../../model/message.ts';
+import type { KnownCatalogs } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import { canonical } from '../../protocol/canonical.ts';
+import { isStale } from '../../protocol/list-freshness.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Connection } from '../connection/connection.ts';
 import { differingLists, listServer } from './listing.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */

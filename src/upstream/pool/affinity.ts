@@ -1,4 +1,4 @@
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Replica } from './replica.ts';
 
 /** Sessions and handles that are remembered; beyond that the one that was not heard of for longest is bound anew. */

@@ -1,6 +1,6 @@
-import type { Clock } from '../model/clock.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
-import type { Pending } from './pending.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Pending } from '../calls/pending.ts';
 
 /** How long the end of a pipe may be behind the first request that it did not take. */
 const END_FOLLOWS_MS = 500;

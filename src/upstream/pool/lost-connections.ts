@@ -1,6 +1,6 @@
-import type { Connection } from './connection.ts';
-import { EraUnspoken } from './era-unspoken.ts';
-import { asGatewayError } from './failures.ts';
+import type { Connection } from '../connection/connection.ts';
+import { EraUnspoken } from '../connection/era-unspoken.ts';
+import { asGatewayError } from '../health/failures.ts';
 import type { Wanted } from './pool-slot.ts';
 import type { SessionPool } from './session-pool.ts';
 import { sessionOf } from './tenancy.ts';

@@ -1,4 +1,4 @@
-import type { PoolSettings } from '../model/pool-settings.ts';
+import type { PoolSettings } from '../../model/pool-settings.ts';
 
 /** Limits of this node that the operator may change while it runs. */
 export interface NodeLimits {

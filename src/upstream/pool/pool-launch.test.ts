@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { SILENCE, statefulScript } from '../../test/support/scripted-server.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { SILENCE, statefulScript } from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -10,8 +10,8 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import type { Isolation } from '../model/server.ts';
+} from '../../../test/support/upstream-bench.ts';
+import type { Isolation } from '../../model/server.ts';
 
 test('S1.14 S1.15 W1.2 a start that takes too long fails, and its late connection is nobody’s: it is closed', async () => {
   const bench = new UpstreamBench({ times: { startupMs: 5_000, probeSilenceMs: 1_000 } });

@@ -1,7 +1,7 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Era } from '../model/message.ts';
-import type { Attempt } from './attempt.ts';
-import type { Connection } from './connection.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Era } from '../../model/message.ts';
+import type { Connection } from '../connection/connection.ts';
+import type { Attempt } from '../supervision/attempt.ts';
 import type { Tenancy } from './tenancy.ts';
 
 /** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */

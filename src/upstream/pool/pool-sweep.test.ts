@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   Refusal,
   ScriptedServer,
@@ -9,7 +9,7 @@ import {
   statefulScript,
   statefulServer,
   statelessScript,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -19,11 +19,11 @@ import {
   TestExchange,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
-import { POOL_DEFAULTS } from '../model/pool-settings.ts';
-import type { ConnectionStatus } from '../model/server-state.ts';
-import { request } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
+import type { ConnectionStatus } from '../../model/server-state.ts';
+import { request } from '../../protocol/compose.ts';
 
 const MINUTE = 60_000;
 

@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Connection } from './connection.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Connection } from '../connection/connection.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
 
 /** What a caller is told to wait before it tries again. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../test/support/scripted-server.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer, statelessServer } from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   type BenchOptions,
@@ -11,10 +11,10 @@ import {
   TestExchange,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Server } from '../model/server.ts';
-import { request } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Server } from '../../model/server.ts';
+import { request } from '../../protocol/compose.ts';
 
 const three: Partial<Server> = { isolation: 'shared', replicas: 3 };
 

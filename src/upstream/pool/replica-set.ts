@@ -1,19 +1,19 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
-import type { Era } from '../model/message.ts';
-import type { StateLoss } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
-import type { ReplicaStatus } from '../model/server-state.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { Era } from '../../model/message.ts';
+import type { StateLoss } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
+import type { ReplicaStatus } from '../../model/server-state.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Connection } from '../connection/connection.ts';
+import { RollingRestart } from '../supervision/rolling-restart.ts';
+import { type RecoveryStep, Supervisor } from '../supervision/supervisor.ts';
 import { Affinity, holderOf } from './affinity.ts';
-import type { Connection } from './connection.ts';
 import type { Wanted } from './pool-slot.ts';
 import { isFailing, Replica } from './replica.ts';
-import { RollingRestart } from './rolling-restart.ts';
 import { replicaKey } from './session-key.ts';
 import type { SessionPool } from './session-pool.ts';
-import { type RecoveryStep, Supervisor } from './supervisor.ts';
 
 /** What stands for itself, so that it may go anywhere; all else may be meant to be found again. */
 const SPREAD = new Set(['tools/call', 'prompts/get', 'resources/read', 'completion/complete']);

@@ -1,9 +1,9 @@
-import type { Era } from '../model/message.ts';
-import type { Health, ReplicaStatus } from '../model/server-state.ts';
-import type { Connection } from './connection.ts';
-import { isUp } from './lifecycle.ts';
-import { FAILURES_TILL_UNHEALTHY } from './server-health.ts';
-import type { Supervisor } from './supervisor.ts';
+import type { Era } from '../../model/message.ts';
+import type { Health, ReplicaStatus } from '../../model/server-state.ts';
+import type { Connection } from '../connection/connection.ts';
+import { FAILURES_TILL_UNHEALTHY } from '../health/server-health.ts';
+import { isUp } from '../supervision/lifecycle.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
 
 /** One of several processes that share the calls of a server, as calls are placed on it. */
 export class Replica {

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Era } from '../model/message.ts';
-import type { Isolation, Server } from '../model/server.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Era } from '../../model/message.ts';
+import type { Isolation, Server } from '../../model/server.ts';
 import type { Tenancy } from './tenancy.ts';
 
 /** Key of the one connection everybody uses, by its era: a server may speak both. */

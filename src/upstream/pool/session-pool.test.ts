@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import {
   ScriptedServer,
   SILENCE,
   statefulScript,
   statefulServer,
   statelessScript,
-} from '../../test/support/scripted-server.ts';
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -17,8 +17,8 @@ import {
   serverOf,
   toolCall,
   UpstreamBench,
-} from '../../test/support/upstream-bench.ts';
-import { result } from '../protocol/compose.ts';
+} from '../../../test/support/upstream-bench.ts';
+import { result } from '../../protocol/compose.ts';
 
 test('check:C4 S1.16 stateful servers get a connection per session, stateless ones share one', async () => {
   const bench = new UpstreamBench();

@@ -1,17 +1,17 @@
-import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Era } from '../model/message.ts';
-import type { PoolSettings } from '../model/pool-settings.ts';
-import type { ConnectionStatus } from '../model/server-state.ts';
-import { Attempt } from './attempt.ts';
-import type { Connection } from './connection.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Era } from '../../model/message.ts';
+import type { PoolSettings } from '../../model/pool-settings.ts';
+import type { ConnectionStatus } from '../../model/server-state.ts';
+import type { Connection } from '../connection/connection.ts';
+import { Attempt } from '../supervision/attempt.ts';
+import type { CloseReason } from '../transport/transport.ts';
 import { longestUnused } from './longest-unused.ts';
 import { mayFit, type Slot, type Wanted } from './pool-slot.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
 import { labelOf } from './session-key.ts';
 import { SlotLife } from './slot-life.ts';
 import { isExclusive, isReplica, SPARE, type Tenancy } from './tenancy.ts';
-import type { CloseReason } from './transport/transport.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
 const STALE_HOLD_MS = 20_000;

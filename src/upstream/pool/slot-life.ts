@@ -1,10 +1,10 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Attempt } from './attempt.ts';
-import type { Connection } from './connection.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Connection } from '../connection/connection.ts';
+import type { Attempt } from '../supervision/attempt.ts';
+import type { CloseReason } from '../transport/transport.ts';
 import type { Slot, Wanted } from './pool-slot.ts';
 import type { Yielding } from './process-quota.ts';
 import { ProcessRoom, type ProcessRoomDeps } from './process-room.ts';
-import type { CloseReason } from './transport/transport.ts';
 
 export interface SlotLifeDeps extends ProcessRoomDeps {
   /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */

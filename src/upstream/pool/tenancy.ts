@@ -1,4 +1,4 @@
-import type { ClientProfile } from '../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 
 /**
  * Whose a connection is. `spare`: nobody's yet; it was opened to list the server, and the first session with the same

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { RunAs } from '../../model/server.ts';
-import { Misconfigured } from '../misconfigured.ts';
+import { Misconfigured } from '../health/misconfigured.ts';
 import { resolveCommand } from './command.ts';
 
 /** A user as the system knows it. */

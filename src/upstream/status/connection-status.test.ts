@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
-import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { connectionKeyText } from './connection-key.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { connectionKeyText } from '../connection/connection-key.ts';
 
 test('S1.2 check:C1 a connection’s key as text is server/session; a slash in either part is encoded, so none collide', () => {
   assert.equal(connectionKeyText({ server: 'files', session: 'session 1a2b3c4d' }), 'files/session 1a2b3c4d');

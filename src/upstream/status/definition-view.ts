@@ -1,6 +1,6 @@
-import type { Server } from '../model/server.ts';
-import type { DefinitionView } from '../model/server-state.ts';
-import { shownArguments } from './process/launch-command.ts';
+import type { Server } from '../../model/server.ts';
+import type { DefinitionView } from '../../model/server-state.ts';
+import { shownArguments } from '../process/launch-command.ts';
 
 /** A server's definition for people (S3.16): names of variables and headers are shown, of their values none. */
 export function definitionView(server: Server, redact: (text: string) => string): DefinitionView {

@@ -1,17 +1,17 @@
-import type { PhaseTimes } from '../http/phase-times.ts';
-import type { Clock } from '../model/clock.ts';
-import type { UpstreamEvents } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { Connection } from './connection.ts';
-import type { LaunchReports } from './launch-reports.ts';
-import type { Replicas } from './replicas.ts';
-import type { ServerCatalogs } from './server-catalogs.ts';
-import type { ServerHealth } from './server-health.ts';
+import type { PhaseTimes } from '../../http/client/phase-times.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import type { Connection } from '../connection/connection.ts';
+import type { ServerHealth } from '../health/server-health.ts';
+import type { ServerCatalogs } from '../lists/server-catalogs.ts';
+import type { Replicas } from '../pool/replicas.ts';
+import type { SessionPool } from '../pool/session-pool.ts';
+import type { LaunchReports } from '../supervision/launch-reports.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
 import { describeServer } from './server-status.ts';
 import type { ServerStory } from './server-story.ts';
-import type { SessionPool } from './session-pool.ts';
-import type { Supervisor } from './supervisor.ts';
 
 export interface ServerObserverDeps {
   readonly clock: Clock;

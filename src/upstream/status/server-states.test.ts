@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { statefulScript } from '../../test/support/scripted-server.ts';
-import { httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { ServerState } from '../model/server-state.ts';
-import type { Attempt } from './attempt.ts';
-import { isUp, mayFollow } from './lifecycle.ts';
-import { StateMachine, type Transition } from './state-machine.ts';
-import { Supervisor, type SupervisorDeps } from './supervisor.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerState } from '../../model/server-state.ts';
+import type { Attempt } from '../supervision/attempt.ts';
+import { isUp, mayFollow } from '../supervision/lifecycle.ts';
+import { StateMachine, type Transition } from '../supervision/state-machine.ts';
+import { Supervisor, type SupervisorDeps } from '../supervision/supervisor.ts';
 
 const STATES: readonly ServerState[] = [
   'unknown',

@@ -1,10 +1,10 @@
-import type { Server } from '../model/server.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
-import type { ConnectionStatus, Health, ReplicaStatus, ServerState, ServerStatus } from '../model/server-state.ts';
+import type { Server } from '../../model/server.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { ConnectionStatus, Health, ReplicaStatus, ServerState, ServerStatus } from '../../model/server-state.ts';
+import type { ServerHealth } from '../health/server-health.ts';
+import { isUp } from '../supervision/lifecycle.ts';
+import type { Supervisor } from '../supervision/supervisor.ts';
 import { definitionView } from './definition-view.ts';
-import { isUp } from './lifecycle.ts';
-import type { ServerHealth } from './server-health.ts';
-import type { Supervisor } from './supervisor.ts';
 
 export interface ObservedServer {
   readonly server: Server;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ServerNews } from '../model/ports.ts';
-import type { ServerState, StateChange } from '../model/server-state.ts';
+import type { ServerNews } from '../../model/ports.ts';
+import type { ServerState, StateChange } from '../../model/server-state.ts';
 import { ServerStory } from './server-story.ts';
 
 function step(from: ServerState, to: ServerState, reason: string | null = null, at = 0): StateChange {

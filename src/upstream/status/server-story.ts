@@ -1,5 +1,5 @@
-import type { ServerNews } from '../model/ports.ts';
-import type { ServerState, StateChange } from '../model/server-state.ts';
+import type { ServerNews } from '../../model/ports.ts';
+import type { ServerState, StateChange } from '../../model/server-state.ts';
 
 const MAX_CHANGES = 50;
 

@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import type { Server } from '../model/server.ts';
-import type { LaunchFailure } from '../model/server-state.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { Connection } from './connection.ts';
-import { likelyCause } from './likely-cause.ts';
-import { missingVariables, shownArguments } from './process/launch-command.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Server } from '../../model/server.ts';
+import type { LaunchFailure } from '../../model/server-state.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Connection } from '../connection/connection.ts';
+import { likelyCause } from '../health/likely-cause.ts';
+import { missingVariables, shownArguments } from '../process/launch-command.ts';
 import type { Transition } from './state-machine.ts';
 
 /** What of the gateway's own surroundings a start depends on. */

@@ -1,4 +1,4 @@
-import type { ServerState } from '../model/server-state.ts';
+import type { ServerState } from '../../model/server-state.ts';
 
 /**
  * Which state may follow which (S3.20). `running` is a local process, `connected` a remote server; `stopped` and

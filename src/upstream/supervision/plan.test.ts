@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { serverOf } from '../../test/support/upstream-bench.ts';
-import type { Server } from '../model/server.ts';
+import { serverOf } from '../../../test/support/upstream-bench.ts';
+import type { Server } from '../../model/server.ts';
 import { planChanges } from './plan.ts';
 
 const mapOf = (...servers: readonly Server[]) => new Map(servers.map((server) => [server.name, server]));

@@ -1,5 +1,5 @@
-import type { Server } from '../model/server.ts';
-import { diffServers } from '../model/servers-diff.ts';
+import type { Server } from '../../model/server.ts';
+import { diffServers } from '../../model/servers-diff.ts';
 
 /** What has to be done so that the running servers are the desired ones. Each server is in at most one list. */
 export interface Plan {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { statefulScript } from '../../test/support/scripted-server.ts';
-import { httpServerOf, serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { isListening } from '../http/is-listening.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { isListening } from '../../http/listener/is-listening.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 function rigOf(listening: () => boolean) {
   const looks: string[] = [];

@@ -1,5 +1,5 @@
-import type { Clock } from '../model/clock.ts';
-import type { ServerState } from '../model/server-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { ServerState } from '../../model/server-state.ts';
 import { isAtRest, isUp } from './lifecycle.ts';
 
 /** S2.26: how often a remote server that has not come up yet is looked for, and for how long. */

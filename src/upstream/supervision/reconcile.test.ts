@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../test/support/scripted-server.ts';
-import { serverOf, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import type { Server } from '../model/server.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
+import { serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import type { Server } from '../../model/server.ts';
 
 const stateful = () => new ScriptedServer(statefulServer());
 const eager = (name: string, changes: Partial<Server> = {}) => serverOf(name, { start: 'eager', ...changes });

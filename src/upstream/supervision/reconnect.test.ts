@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { statefulScript } from '../../test/support/scripted-server.ts';
-import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 test('S4.12 a death is followed by attempts further and further apart, which never stop for good; a restart begins anew', async () => {
   const bench = new UpstreamBench();

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../test/support/fake-clock.ts';
-import { type ScriptedServer, SILENCE, statefulScript } from '../../test/support/scripted-server.ts';
-import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { type ScriptedServer, SILENCE, statefulScript } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 async function rigOf(replicas: number): Promise<{ bench: UpstreamBench; script: ScriptedServer }> {
   const bench = new UpstreamBench();

@@ -1,4 +1,4 @@
-import type { Replica } from './replica.ts';
+import type { Replica } from '../pool/replica.ts';
 import type { RecoveryStep } from './supervisor.ts';
 
 export interface RollingRestartDeps {

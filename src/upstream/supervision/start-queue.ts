@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers';
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 
 /** Tasks that begin in one turn of the event loop: what many starts do first may not hold up everything else. */
 const PER_TURN = 4;

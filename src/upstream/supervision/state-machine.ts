@@ -1,7 +1,7 @@
-import type { Clock } from '../model/clock.ts';
-import type { GatewayError } from '../model/gateway-error.ts';
-import type { ServerState } from '../model/server-state.ts';
-import { type FailureClass, failureClass } from './failure-class.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerState } from '../../model/server-state.ts';
+import { type FailureClass, failureClass } from '../health/failure-class.ts';
 import { mayFollow } from './lifecycle.ts';
 
 /** One step of a server from a state to another, with why it was taken. */

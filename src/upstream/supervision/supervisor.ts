@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Random } from '../model/random.ts';
-import type { ServerState } from '../model/server-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Random } from '../../model/random.ts';
+import type { ServerState } from '../../model/server-state.ts';
+import { failureClass } from '../health/failure-class.ts';
+import { asGatewayError } from '../health/failures.ts';
 import { Attempt } from './attempt.ts';
-import { failureClass } from './failure-class.ts';
-import { asGatewayError } from './failures.ts';
 import { isAtRest, isUp } from './lifecycle.ts';
 import { restartDelayMs, UNREACHABLE_THRESHOLD } from './restart-delay.ts';
 import { StateMachine, type Transition } from './state-machine.ts';

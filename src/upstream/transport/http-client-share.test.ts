@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { callEcho, echoed, initialize, notify, openBench } from '../../../test/fixtures/http/bench.ts';
 import { LegacySseServer } from '../../../test/fixtures/http/legacy-sse.ts';
 import { StatefulServer } from '../../../test/fixtures/http/stateful.ts';
-import type { HttpClientPort } from '../../http/client-port.ts';
-import { openHttpClient } from '../../http/open-http-client.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import { openHttpClient } from '../../http/client/open-http-client.ts';
 import { HttpClientShare } from './http-client-share.ts';
 
 const LIMIT = { timeout: 20_000 };

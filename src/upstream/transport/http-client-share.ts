@@ -1,4 +1,4 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
 
 interface Shared {
   readonly client: HttpClientPort;

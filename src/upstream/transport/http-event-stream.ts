@@ -1,7 +1,7 @@
-import type { BodyMode, ClientRequest, HttpClientPort, ResponseHandler } from '../../http/client-port.ts';
-import type { HeaderBlock } from '../../http/header-block.ts';
-import type { HttpFailure } from '../../http/http-failure.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { BodyMode, ClientRequest, HttpClientPort, ResponseHandler } from '../../http/client/client-port.ts';
+import type { HeaderBlock } from '../../http/client/header-block.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Flow } from '../../model/exchange.ts';
 import type { Random } from '../../model/random.ts';

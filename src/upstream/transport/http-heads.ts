@@ -1,4 +1,4 @@
-import { HeaderBlock } from '../../http/header-block.ts';
+import { HeaderBlock } from '../../http/client/header-block.ts';
 
 const SESSION_ID = /^[\x21-\x7e]{1,1024}$/;
 

@@ -1,6 +1,6 @@
-import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
-import type { HttpFailure } from '../../http/http-failure.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { isAnswer } from './http-answer.ts';
 import { HttpEvents, newCursor, type StreamCursor } from './http-events.ts';

@@ -1,5 +1,5 @@
-import type { HttpFailure } from '../../http/http-failure.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answeredRequest } from './answered-request.ts';
 import { isAnswer } from './http-answer.ts';

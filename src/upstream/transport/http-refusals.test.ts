@@ -10,7 +10,7 @@ import {
 } from '../../../test/fixtures/http/bench.ts';
 import { errorOf } from '../../../test/fixtures/http/rpc.ts';
 import { type StatefulOptions, StatefulServer } from '../../../test/fixtures/http/stateful.ts';
-import { ResponseHeaders } from '../../http/response-headers.ts';
+import { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { parseRetryAfter, refusalError, refusalOf } from './http-refusal.ts';
 

@@ -1,6 +1,6 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
-import type { HeaderBlock } from '../../http/header-block.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import type { HeaderBlock } from '../../http/client/header-block.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { ErrorCode } from '../../model/error-catalogue.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import type { HttpClientPort, HttpRequest, ResponseHandler } from '../../http/client-port.ts';
-import { ResponseHeaders } from '../../http/response-headers.ts';
+import type { HttpClientPort, HttpRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { HttpHeads } from './http-heads.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
 

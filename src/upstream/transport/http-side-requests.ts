@@ -1,5 +1,5 @@
-import type { HttpClientPort, HttpRequest } from '../../http/client-port.ts';
-import type { HeaderBlock } from '../../http/header-block.ts';
+import type { HttpClientPort, HttpRequest } from '../../http/client/client-port.ts';
+import type { HeaderBlock } from '../../http/client/header-block.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { HttpHeads } from './http-heads.ts';
 import { HttpStatusOnly } from './http-status-only.ts';

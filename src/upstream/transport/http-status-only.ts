@@ -1,5 +1,5 @@
-import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 
 /** A longer body is not worth the socket that it would save. */
 const MAX_BODY_BYTES = 64 * 1024;

@@ -1,5 +1,5 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { HttpDisowned } from './http-disowned.ts';

@@ -1,5 +1,5 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
-import { encodeHeaders } from '../../http/header-block.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import { encodeHeaders } from '../../http/client/header-block.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';

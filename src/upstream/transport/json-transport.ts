@@ -1,4 +1,4 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { HttpHeads } from './http-heads.ts';
 import { HTTP_LIMITS } from './http-limits.ts';

@@ -1,6 +1,6 @@
-import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client-port.ts';
-import type { HttpFailure } from '../../http/http-failure.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { BodyMode, ClientRequest, ResponseHandler } from '../../http/client/client-port.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 
 export interface SsePostOwner {
   /** The POST is over; comes before anything else is told of it. */

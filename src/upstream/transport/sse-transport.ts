@@ -1,7 +1,7 @@
-import type { HttpClientPort } from '../../http/client-port.ts';
-import { HeaderBlock } from '../../http/header-block.ts';
-import type { HttpFailure } from '../../http/http-failure.ts';
-import type { ResponseHeaders } from '../../http/response-headers.ts';
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import { HeaderBlock } from '../../http/client/header-block.ts';
+import type { HttpFailure } from '../../http/client/http-failure.ts';
+import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { HttpEventStream, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import { newCursor } from './http-events.ts';

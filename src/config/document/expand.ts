@@ -1,0 +1,191 @@
+import { homedir } from 'node:os';
+import { basename, resolve } from 'node:path';
+import type { ClientId } from '../files/client.ts';
+import type { Problems } from '../problem/problem.ts';
+import { suggest } from '../problem/suggest.ts';
+import type { ScalarNode } from './node.ts';
+import { isReadFailure, readBytes } from './read-source.ts';
+import type { Source, Span } from './source.ts';
+
+export interface ExpanderOptions {
+  readonly source: Source;
+  readonly problems: Problems;
+  readonly client: ClientId;
+  /** Folder of the configuration file: `${file:…}` starts here. */
+  readonly fileFolder: string;
+  readonly workspaceFolder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Answers to the inputs that could be had. */
+  readonly inputs: ReadonlyMap<string, string>;
+}
+
+const MAX_NAMED_FILE_BYTES = 1024 * 1024;
+/** Of one string so many problems are told; what has more is no configuration. */
+const MAX_TOLD = 20;
+/** `$${`, `${…}` up to the first brace, and an opened but never closed `${`. Bounded, so that any text takes linear time. */
+const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
+const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
+const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
+const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** Variables whose values are no secrets: everybody's surroundings. */
+const ORDINARY =
+  /^(?:PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|LANG|LC_\w+|TZ|TERM|TMPDIR|TEMP|TMP|HOSTNAME|XDG_\w+|APPDATA)$/;
+
+/**
+ * Replaces the references in the strings of one file, once: what comes out is never looked at again, so a value
+ * that contains `${` stays as it is. Everything that was put in and may be a secret is kept in `secrets`.
+ */
+export class Expander {
+  readonly #options: ExpanderOptions;
+  readonly secrets = new Set<string>();
+  /** Files that were read for `${file:…}`: a change of theirs is a change of the configuration. */
+  readonly files = new Set<string>();
+
+  constructor(options: ExpanderOptions) {
+    this.#options = options;
+  }
+
+  /** The node's value with all references replaced; null after a problem. `user` says what needs it, for messages. */
+  expand(node: ScalarNode, user: string, shellNames = false): string | null {
+    const { text } = node;
+    if (!text.includes('$') && !text.includes('{')) return text;
+    const { client } = this.#options;
+    const pattern =
+      shellNames && client === 'gemini' ? GEMINI_REFERENCE : client === 'opencode' ? OPENCODE_REFERENCE : REFERENCE;
+    let result = '';
+    let from = 0;
+    let searched = node.span.start;
+    let failures = 0;
+    for (const match of text.matchAll(pattern)) {
+      result += text.slice(from, match.index);
+      from = match.index + match[0].length;
+      if (match[0] === '$${') {
+        result += '${';
+        continue;
+      }
+      const span = this.#spanOf(match[0], node.span, searched);
+      searched = span.end;
+      const value = this.#reference(match[0], match[1] ?? match[2], span, user);
+      if (value !== null) result += value;
+      else if (++failures === MAX_TOLD) break;
+    }
+    return failures > 0 ? null : result + text.slice(from);
+  }
+
+  /** The variable's value, for keys that hold the name of one. */
+  variable(node: ScalarNode, user: string): string | null {
+    const value = this.#options.env[node.text];
+    if (value === undefined && !/^[A-Z_][A-Z0-9_]*$/.test(node.text)) {
+      // Most likely the secret itself, so it is not repeated.
+      const { source, problems } = this.#options;
+      problems.error('TL1303', source, node.span, `${user} must be the name of a variable that is set`);
+      return null;
+    }
+    if (value === undefined) return this.#unset(node.text, node.span, user);
+    this.#keep(node.text, value);
+    return value;
+  }
+
+  #reference(whole: string, inner: string | undefined, span: Span, user: string): string | null {
+    const { source, problems, workspaceFolder } = this.#options;
+    if (inner === undefined) {
+      problems.error(
+        'TL1201',
+        source,
+        span,
+        `this reference is never closed (in ${user})`,
+        'add "}", or write $${ for a literal ${',
+      );
+      return null;
+    }
+    if (inner === 'workspaceFolder') return workspaceFolder;
+    if (inner === 'workspaceFolderBasename') return basename(workspaceFolder);
+    if (inner === 'userHome') return this.#options.env['HOME'] ?? homedir();
+    if (inner === 'pathSeparator' || inner === '/') return '/';
+    const colon = inner.indexOf(':');
+    if (colon < 0 || inner[colon + 1] === '-') return this.#environment(inner, whole, span, user);
+    const kind = inner.slice(0, colon);
+    const rest = inner.slice(colon + 1);
+    if (kind === 'env') return this.#environment(rest, whole, span, user);
+    if (kind === 'input') return this.#input(rest, span, user);
+    if (kind === 'file') return this.#file(rest, span, user);
+    const near = suggest(kind, ['env', 'input', 'file']);
+    const fix = near === null ? undefined : `did you mean \${${near}:${rest}}?`;
+    problems.error(
+      'TL1202',
+      source,
+      span,
+      `references of the kind ${JSON.stringify(kind)} are unknown (in ${user})`,
+      fix,
+    );
+    return null;
+  }
+
+  #environment(inner: string, whole: string, span: Span, user: string): string | null {
+    const split = inner.indexOf(':-');
+    const name = split < 0 ? inner : inner.slice(0, split);
+    const fallback = split < 0 ? null : inner.slice(split + 2);
+    if (!NAME.test(name) || fallback?.includes('${')) {
+      const why = NAME.test(name) ? 'a default cannot hold a reference' : 'this is not the name of a variable';
+      this.#options.problems.error('TL1201', this.#options.source, span, `${why}: ${whole} (in ${user})`);
+      return null;
+    }
+    const value = this.#options.env[name];
+    if (value !== undefined && (value !== '' || fallback === null)) {
+      this.#keep(name, value);
+      return value;
+    }
+    return fallback ?? this.#unset(name, span, user);
+  }
+
+  #unset(name: string, span: Span, user: string): null {
+    const { env, source, problems } = this.#options;
+    const near = Object.keys(env).find((candidate) => candidate.toLowerCase() === name.toLowerCase());
+    const instead = near === undefined ? '' : ` (there is a ${near})`;
+    const message = `environment variable ${name} is not set${instead} (used by ${user})`;
+    problems.error('TL1203', source, span, message, `export ${name}=...   or   \${${name}:-}   for an empty default`);
+    return null;
+  }
+
+  #input(id: string, span: Span, user: string): string | null {
+    const value = this.#options.inputs.get(id);
+    if (value === undefined) {
+      const { source, problems } = this.#options;
+      const fix = `export ${inputVariable(id)}=...   or   start in a terminal, where it is asked for`;
+      problems.error('TL1204', source, span, `the input ${JSON.stringify(id)} has no value (used by ${user})`, fix);
+      return null;
+    }
+    this.#keep('', value);
+    return value;
+  }
+
+  #file(path: string, span: Span, user: string): string | null {
+    const { fileFolder, env, source, problems } = this.#options;
+    const home = path.startsWith('~/') ? (env['HOME'] ?? homedir()) : null;
+    const file = home === null ? resolve(fileFolder, path) : resolve(home, path.slice(2));
+    this.files.add(file);
+    const bytes = readBytes(file, MAX_NAMED_FILE_BYTES);
+    if (isReadFailure(bytes)) {
+      problems.error('TL1205', source, span, `${file}: ${bytes.message} (used by ${user})`);
+      return null;
+    }
+    const value = bytes.toString('utf8').replace(/\r?\n$/, '');
+    this.#keep('', value);
+    return value;
+  }
+
+  #keep(name: string, value: string): void {
+    if (!ORDINARY.test(name)) this.secrets.add(value);
+  }
+
+  /** Where the reference stands in the file. Escapes before it make the value shorter than what is written. */
+  #spanOf(written: string, within: Span, from: number): Span {
+    const start = this.#options.source.text.indexOf(written, from);
+    return start < 0 || start >= within.end ? within : { start, end: start + written.length };
+  }
+}
+
+/** `api-key` → `TRUNKLINE_INPUT_API_KEY`. */
+export function inputVariable(id: string): string {
+  return `TRUNKLINE_INPUT_${id.toUpperCase().replaceAll(/[^A-Z0-9]/g, '_')}`;
+}

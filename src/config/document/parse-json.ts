@@ -1,0 +1,90 @@
+import { createScanner, type Node as JsonNode, type ParseError, parseTree, printParseErrorCode } from 'jsonc-parser';
+import { type Problems, reportDuplicate } from '../problem/problem.ts';
+import { MAX_DEPTH, MAX_PARTS } from './bounds.ts';
+import type { Member, Node } from './node.ts';
+import type { Source, Span } from './source.ts';
+
+/** By the names of jsonc-parser's error codes. */
+const EXPLAINED: Readonly<Record<string, string>> = {
+  InvalidSymbol: 'this is not a JSON value',
+  InvalidNumberFormat: 'this number is malformed',
+  PropertyNameExpected: 'a key in double quotes is expected here',
+  ValueExpected: 'a value is expected here',
+  ColonExpected: 'a ":" is expected here',
+  CommaExpected: 'a "," is missing before this',
+  CloseBraceExpected: 'a "}" is missing',
+  CloseBracketExpected: 'a "]" is missing',
+  EndOfFileExpected: 'nothing may follow the end of the document',
+  UnexpectedEndOfComment: 'this comment is never closed',
+  UnexpectedEndOfString: 'this string is never closed',
+  UnexpectedEndOfNumber: 'this number ends too early',
+  InvalidUnicode: 'this \\u escape is malformed',
+  InvalidEscapeCharacter: 'this escape is not one of JSON',
+  InvalidCharacter: 'a control character must be escaped in a string',
+};
+
+/** jsonc-parser's SyntaxKind, a const enum that cannot be named here. */
+const OPENS: ReadonlySet<number> = new Set([1, 3]);
+const CLOSES: ReadonlySet<number> = new Set([2, 4]);
+const END = 17;
+
+/** JSON with comments and trailing commas (what VS Code, Cursor and Zed write). */
+export function parseJson(source: Source, problems: Problems): Node | null {
+  if (exceedsBounds(source, problems)) return null;
+  const errors: ParseError[] = [];
+  const tree = parseTree(source.text, errors, { allowTrailingComma: true, disallowComments: false });
+  // The parser recovers and goes on; what follows the first few errors is mostly their echo.
+  const told = errors.filter(({ offset }, index) => errors[index - 1]?.offset !== offset).slice(0, 3);
+  for (const { error, offset, length } of told) {
+    const span = { start: offset, end: offset + length };
+    problems.error('TL1101', source, span, EXPLAINED[printParseErrorCode(error)] ?? 'this is not well-formed JSON');
+  }
+  return errors.length > 0 || tree === undefined ? null : convert(tree, source, problems);
+}
+
+/** The parser recurses, so depth has to be known before. Brackets in strings and comments are not counted. */
+function exceedsBounds(source: Source, problems: Problems): boolean {
+  const scanner = createScanner(source.text, true);
+  let depth = 0;
+  let parts = 0;
+  for (let token: number = scanner.scan(); token !== END; token = scanner.scan()) {
+    if (OPENS.has(token)) depth++;
+    else if (CLOSES.has(token)) depth--;
+    if (depth <= MAX_DEPTH && ++parts <= MAX_PARTS * 5) continue;
+    const start = scanner.getTokenOffset();
+    const span = { start, end: start + scanner.getTokenLength() };
+    const why = depth > MAX_DEPTH ? `more than ${MAX_DEPTH} levels` : 'too many values';
+    problems.error('TL1102', source, span, `${why} in one document`);
+    return true;
+  }
+  return false;
+}
+
+function convert(node: JsonNode, source: Source, problems: Problems): Node {
+  const span = spanOf(node);
+  if (node.type === 'array') {
+    return { kind: 'array', span, items: (node.children ?? []).map((item) => convert(item, source, problems)) };
+  }
+  if (node.type === 'object') {
+    const members = new Map<string, Member>();
+    for (const property of node.children ?? []) {
+      const [name, value] = property.children ?? [];
+      if (name === undefined || value === undefined) continue;
+      const key = name.value as string;
+      const keySpan = spanOf(name);
+      const first = members.get(key);
+      if (first === undefined) members.set(key, { key, keySpan, value: convert(value, source, problems) });
+      else reportDuplicate(key, keySpan, first.keySpan, source, problems);
+    }
+    return { kind: 'object', span, members: [...members.values()] };
+  }
+  const written = source.text.slice(span.start, span.end);
+  if (node.type === 'string') return { kind: 'string', span, value: node.value as string, text: node.value as string };
+  if (node.type === 'number') return { kind: 'number', span, value: node.value as number, text: written };
+  if (node.type === 'boolean') return { kind: 'boolean', span, value: node.value as boolean, text: written };
+  return { kind: 'null', span, value: null, text: written };
+}
+
+function spanOf(node: JsonNode): Span {
+  return { start: node.offset, end: node.offset + node.length };
+}

@@ -1,0 +1,152 @@
+import { basename, sep } from 'node:path';
+import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
+import type { Source, Span } from '../document/source.ts';
+import type { Problems } from '../problem/problem.ts';
+import { NOT_YET } from '../problem/shape.ts';
+import { configJsonSchema } from '../schema/schema-json.ts';
+import { CLIENT_KEYS, type Client, clientOf } from './client.ts';
+
+/** One server as it stands in the file, not yet read. */
+export interface Definition {
+  readonly name: string;
+  readonly nameSpan: Span;
+  readonly node: Node;
+  /** `mcpServers.git`, for messages. */
+  readonly path: string;
+}
+
+export interface Layout {
+  readonly client: Client;
+  /** The file is written for Trunkline: unknown keys are errors. */
+  readonly ours: boolean;
+  /** Names of the containers found, as in `mcpServers`; empty for a root map and for a file of settings only. */
+  readonly containers: readonly string[];
+  readonly definitions: readonly Definition[];
+  /** Every top-level key is a server. */
+  readonly isRootMap: boolean;
+  /** The object that has `inputs`. */
+  readonly inputsOf: ObjectNode;
+}
+
+const CONTAINERS = ['mcpServers', 'servers', 'mcp_servers', 'context_servers', 'mcp', 'extensions'];
+const OUR_SERVER_KEYS = [
+  'docker',
+  'ssh',
+  'isolation',
+  'replicas',
+  'singleton',
+  'isolationHeader',
+  'timeoutMs',
+  'retry',
+  'trusted',
+  'start',
+  'inheritEnv',
+  'limits',
+];
+
+/** Finds the servers in a file of any known layout, and whose layout it is. */
+export function findDefinitions(root: ObjectNode, source: Source, problems: Problems, cwd: string): Layout {
+  let inputsOf = root;
+  const containers: string[] = [];
+  const definitions: Definition[] = [];
+  for (const container of CONTAINERS) {
+    let node = child(root, container);
+    let path = container;
+    const nested = container === 'mcp' && node?.kind === 'object' ? objectAt(node, 'servers') : undefined;
+    if (nested !== undefined && node?.kind === 'object' && !looksLikeServer(nested)) {
+      inputsOf = node;
+      node = nested;
+      path = 'mcp.servers';
+    }
+    if (node === undefined || (container === 'extensions' && !holdsServers(node))) continue;
+    containers.push(path);
+    definitions.push(...entries(node, path, source, problems));
+  }
+  const local = projectServers(root, cwd);
+  const shadowed = new Set(local.map(({ name }) => name));
+  const all = [...definitions.filter(({ name }) => !shadowed.has(name)), ...local];
+  const client = clientOf(source.file, containers);
+  const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
+  if (isRootMap) all.push(...entries(root, '', source, problems));
+  return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
+}
+
+function entries(node: Node, path: string, source: Source, problems: Problems): Definition[] {
+  if (node.kind === 'object') {
+    return node.members
+      .filter(({ key }) => key !== '$schema')
+      .map(({ key, keySpan, value }) => ({
+        name: key,
+        nameSpan: keySpan,
+        node: value,
+        path: path === '' ? key : `${path}.${key}`,
+      }));
+  }
+  if (node.kind === 'array') {
+    return node.items.flatMap((item, index) => {
+      const name = item.kind === 'object' ? child(item, 'name') : undefined;
+      const at = `${path}[${index}]`;
+      if (isString(name)) return [{ name: name.text, nameSpan: name.span, node: item, path: `${path}.${name.text}` }];
+      problems.error('TL1304', source, item.span, `${at} needs a "name"`);
+      return [];
+    });
+  }
+  if (node.kind === 'null') return [];
+  problems.error('TL1302', source, node.span, `${path} must be a map of servers by name`);
+  return [];
+}
+
+/** Claude Code's local scope: `projects.<folder>.mcpServers`, of the folder nearest above `cwd`. */
+function projectServers(root: ObjectNode, cwd: string): Definition[] {
+  const projects = objectAt(root, 'projects');
+  let nearest: Member | undefined;
+  for (const project of projects?.members ?? []) {
+    const covers = cwd === project.key || cwd.startsWith(project.key.endsWith(sep) ? project.key : project.key + sep);
+    if (covers && project.key.length > (nearest?.key.length ?? 0)) nearest = project;
+  }
+  const servers = nearest?.value.kind === 'object' ? objectAt(nearest.value, 'mcpServers') : undefined;
+  return (servers?.members ?? []).map(({ key, keySpan, value }) => ({
+    name: key,
+    nameSpan: keySpan,
+    node: value,
+    path: `projects.${nearest!.key}.mcpServers.${key}`,
+  }));
+}
+
+function looksLikeServer(node: Node): boolean {
+  const keys = ['command', 'cmd', 'url', 'httpUrl', 'serverUrl', 'uri', 'transport'];
+  return node.kind === 'object' && node.members.some(({ key, value }) => keys.includes(key) && value.kind !== 'null');
+}
+
+function holdsServers(node: Node): boolean {
+  return node.kind === 'object' && node.members.some(({ value }) => looksLikeServer(value));
+}
+
+function looksLikeRootMap(root: ObjectNode): boolean {
+  const servers = root.members.filter(({ key }) => key !== '$schema');
+  return servers.length > 0 && servers.every(({ value }) => looksLikeServer(value));
+}
+
+function isOurs(root: ObjectNode, source: Source, client: Client, definitions: readonly Definition[]): boolean {
+  if (/^trunkline\.\w+$/.test(basename(source.file))) return true;
+  const schema = child(root, '$schema');
+  if (isString(schema) && /trunkline|(?:^|\/)schema\/config\.schema\.json$/.test(schema.text)) return true;
+  if (client.isSettings) return false;
+  if (root.members.some(({ key }) => isSetting(key))) return true;
+  return definitions.some(
+    ({ node }) => node.kind === 'object' && node.members.some(({ key }) => OUR_SERVER_KEYS.includes(key)),
+  );
+}
+
+/** A key of our own at the top of a file. */
+export function isSetting(key: string): boolean {
+  if (key === '$schema' || key === 'inputs' || CONTAINERS.includes(key)) return false;
+  return Object.hasOwn(configJsonSchema().properties ?? {}, key) || Object.hasOwn(NOT_YET, key);
+}
+
+/** Top-level keys that are neither ours nor a container's, and not simply a client's business. */
+export function isContainerKey(key: string): boolean {
+  return (
+    CONTAINERS.includes(key) || key === '$schema' || key === 'inputs' || key === 'projects' || CLIENT_KEYS.has(key)
+  );
+}

@@ -1,0 +1,163 @@
+import type { Node, ObjectNode, ScalarNode } from '../document/node.ts';
+import type { Source } from '../document/source.ts';
+import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema/schema-json.ts';
+import type { Problems } from './problem.ts';
+import { didYouMean } from './suggest.ts';
+
+export interface ShapeContext {
+  readonly source: Source;
+  readonly problems: Problems;
+  /** Unknown keys are errors (our own files) or warnings (those of clients). */
+  readonly strict: boolean;
+  /** Keys of clients that concern the client alone. */
+  readonly ignored: ReadonlySet<string>;
+}
+
+/** Keys of the public surface whose mechanism is not built yet: refused, so that nobody relies on them in vain. */
+export const NOT_YET: Readonly<Record<string, string>> = {
+  endpoints: 'virtual servers',
+};
+
+/**
+ * Whether a node has the shape the generated schema demands; what is wrong is reported where it stands. Says
+ * yes and no exactly as the zod schema does (property-tested), unknown keys of clients aside.
+ */
+export function checkShape(node: Node, schema: JsonSchema, path: string, context: ShapeContext): boolean {
+  const target = resolved(schema);
+  if (target.anyOf !== undefined) return checkUnion(node, target.anyOf, path, context);
+  if (!hasType(node, target)) return wrongType(node, [target], path, context);
+  if (node.kind === 'object') return checkObject(node, target, path, context);
+  if (node.kind === 'array') return checkArray(node, target, path, context);
+  return checkScalar(node, target, path, context);
+}
+
+function checkUnion(node: Node, branches: readonly JsonSchema[], path: string, context: ShapeContext): boolean {
+  const branch = branches.find((candidate) => hasType(node, candidate));
+  return branch === undefined ? wrongType(node, branches, path, context) : checkShape(node, branch, path, context);
+}
+
+function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context: ShapeContext): boolean {
+  let good = true;
+  for (const { key, keySpan, value } of node.members) {
+    const inner = path === '' ? key : `${path}.${key}`;
+    const property = Object.hasOwn(schema.properties ?? {}, key) ? schema.properties![key] : undefined;
+    if (property !== undefined) good = checkShape(value, property, inner, context) && good;
+    else if (schema.additionalProperties === false) good = unknownKey(key, keySpan, inner, schema, context) && good;
+    else if (schema.additionalProperties) good = checkShape(value, schema.additionalProperties, inner, context) && good;
+  }
+  for (const key of schema.required ?? []) {
+    if (node.members.some((candidate) => candidate.key === key)) continue;
+    context.problems.error('TL1304', context.source, node.span, `${path} needs the key ${JSON.stringify(key)}`);
+    good = false;
+  }
+  return good;
+}
+
+function unknownKey(
+  key: string,
+  span: { start: number; end: number },
+  path: string,
+  schema: JsonSchema,
+  { source, problems, strict, ignored }: ShapeContext,
+): boolean {
+  const later = Object.hasOwn(NOT_YET, key) ? NOT_YET[key] : undefined;
+  if (later !== undefined) {
+    problems.error('TL1305', source, span, `${path} has no effect yet: it comes with ${later}`);
+    return false;
+  }
+  if (ignored.has(key) && !strict) return true;
+  if (problems.isFull(strict && !problems.lenient ? 'errors' : 'warnings')) return !strict;
+  const fix = didYouMean(key, Object.keys(schema.properties ?? {}), 'remove it');
+  if (strict) problems.error('TL1301', source, span, `${path} is not a known key`, fix);
+  else problems.warn('TL1301', source, span, `${path} is not a known key and is ignored`, fix);
+  return !strict;
+}
+
+function checkArray(node: Node & { kind: 'array' }, schema: JsonSchema, path: string, context: ShapeContext): boolean {
+  if (schema.minItems !== undefined && node.items.length < schema.minItems) {
+    context.problems.error('TL1303', context.source, node.span, `${path} must not be empty`);
+    return false;
+  }
+  if (schema.maxItems !== undefined && node.items.length > schema.maxItems) {
+    const message = `${path} has ${node.items.length} items; ${schema.maxItems} are the most`;
+    context.problems.error('TL1303', context.source, node.span, message);
+    return false;
+  }
+  let good = true;
+  node.items.forEach((item, index) => {
+    if (schema.items) good = checkShape(item, schema.items, `${path}[${index}]`, context) && good;
+  });
+  return good;
+}
+
+function checkScalar(node: ScalarNode, schema: JsonSchema, path: string, { source, problems }: ShapeContext): boolean {
+  const complaint = node.kind === 'string' ? stringComplaint(node.text, schema) : numberComplaint(node.value, schema);
+  if (complaint === null) return true;
+  const fix = schema.enum === undefined ? undefined : didYouMean(node.text, schema.enum, `use ${listed(schema.enum)}`);
+  problems.error('TL1303', source, node.span, `${path} ${complaint}`, fix);
+  return false;
+}
+
+function stringComplaint(text: string, schema: JsonSchema): string | null {
+  if (schema.enum !== undefined && !schema.enum.includes(text)) return `must be ${listed(schema.enum)}`;
+  if (schema.minLength !== undefined && text.length < schema.minLength) return 'must not be empty';
+  if (schema.maxLength !== undefined && text.length > schema.maxLength) return `is longer than ${schema.maxLength}`;
+  if (schema.pattern !== undefined && !new RegExp(schema.pattern, 'u').test(text))
+    return 'has characters it cannot have';
+  return null;
+}
+
+function numberComplaint(value: ScalarNode['value'], schema: JsonSchema): string | null {
+  if (typeof value !== 'number') return null;
+  const { minimum, exclusiveMinimum, maximum } = schema;
+  const low = minimum !== undefined && value < minimum;
+  if (low || (maximum !== undefined && value > maximum)) return `must be from ${minimum ?? 0} to ${maximum}`;
+  return exclusiveMinimum !== undefined && value <= exclusiveMinimum ? `must be more than ${exclusiveMinimum}` : null;
+}
+
+function hasType(node: Node, schema: JsonSchema): boolean {
+  const types = typesOf(schema);
+  return types.length === 0 || types.some((type) => isOfType(node, type));
+}
+
+function isOfType(node: Node, type: JsonType): boolean {
+  if (type === 'integer') return node.kind === 'number' && Number.isSafeInteger(node.value);
+  if (type === 'number') return node.kind === 'number' && Number.isFinite(node.value);
+  return node.kind === type;
+}
+
+const TYPE_NAMES = {
+  object: 'a map of keys',
+  array: 'a list',
+  string: 'text',
+  number: 'a number',
+  integer: 'a whole number',
+  boolean: 'true or false',
+  null: 'nothing',
+} as const;
+
+function wrongType(node: Node, wanted: readonly JsonSchema[], path: string, { source, problems }: ShapeContext): false {
+  const types = wanted.flatMap(typesOf).map((type) => TYPE_NAMES[type]);
+  const found = TYPE_NAMES[node.kind];
+  const message = `${path || 'the document'} must be ${types.join(' or ')}, and is ${found}`;
+  problems.error('TL1302', source, node.span, message, fixOf(node, wanted));
+  return false;
+}
+
+function fixOf(node: Node, wanted: readonly JsonSchema[]): string | undefined {
+  const types = wanted.flatMap(typesOf);
+  if (node.kind === 'string' && (types.includes('integer') || types.includes('number')) && /^\d+$/.test(node.text)) {
+    return `write ${node.text} without quotes`;
+  }
+  if (node.kind === 'string' && types.includes('boolean') && /^(?:true|false)$/i.test(node.text)) {
+    return `write ${node.text.toLowerCase()} without quotes`;
+  }
+  if (node.kind === 'string' && types.includes('array')) return 'write it as a list: ["…"]';
+  if (node.kind === 'number' && types.includes('string')) return `write "${node.text}" in quotes`;
+  return undefined;
+}
+
+function listed(values: readonly string[]): string {
+  const quoted = values.map((value) => JSON.stringify(value));
+  return quoted.length < 2 ? quoted.join('') : `${quoted.slice(0, -1).join(', ')} or ${quoted.at(-1)}`;
+}

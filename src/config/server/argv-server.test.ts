@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SERVER_NAME_PATTERN } from '../../model/names.ts';
+import { argvServer } from './argv-server.ts';
+import { serverNameOf } from './server-names.ts';
+
+const NAMES: readonly [command: string, name: string][] = [
+  ['npx -y @modelcontextprotocol/server-everything', 'everything'],
+  ['npx -y @scope/server-memory@1.2.3 --flag', 'memory'],
+  ['npx some-mcp-server', 'some'],
+  ['uvx mcp-server-fetch', 'fetch'],
+  ['uv run files.py', 'files'],
+  ['node ./dist/index.js', 'index'],
+  ['python3 -m my_server', 'my_server'],
+  ['./bin/weird name!', 'weird-name'],
+  ['/usr/bin/mcp-proxy', 'proxy'],
+  ['server', 'server'],
+  ['npx', 'npx'],
+];
+
+for (const [command, name] of NAMES) {
+  test(`"${command}" is called ${name}`, () => {
+    const words = command === './bin/weird name!' ? [command] : command.split(' ');
+    assert.equal(argvServer(words, '/srv')!.name, name);
+  });
+}
+
+test('the words become the command and its arguments, untouched', () => {
+  const { transport } = argvServer(['./run', '${HOME}', '$x', '-y'], '/srv')!;
+  assert.deepEqual(transport, {
+    type: 'stdio',
+    command: '/srv/run',
+    args: ['${HOME}', '$x', '-y'],
+    env: {},
+    inheritEnv: true,
+    cwd: '/srv',
+  });
+});
+
+test('no words, no server', () => {
+  assert.equal(argvServer([], '/'), null);
+  assert.equal(argvServer([''], '/'), null);
+});
+
+test('every name becomes one that fits', () => {
+  for (const name of [
+    '',
+    '_',
+    '__',
+    'a__b',
+    'ümläut',
+    '日本語',
+    'x'.repeat(200),
+    '-a-',
+    'a b/c',
+    '.hidden',
+    'a.b-c_d',
+  ]) {
+    assert.match(serverNameOf(name), SERVER_NAME_PATTERN, JSON.stringify(name));
+    assert.equal(serverNameOf(serverNameOf(name)), serverNameOf(name));
+  }
+  assert.notEqual(serverNameOf(`${'x'.repeat(100)}1`), serverNameOf(`${'x'.repeat(100)}2`));
+  assert.notEqual(serverNameOf('日本'), serverNameOf('中国'));
+  assert.match(serverNameOf(`a${'_-'.repeat(500_000)}b`), /^a[_-]*-[0-9a-f]{8}$/);
+});

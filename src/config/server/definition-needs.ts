@@ -1,0 +1,52 @@
+import type { Server } from '../../model/server.ts';
+import type { Node, ObjectNode } from '../document/node.ts';
+import { isPublicUrl } from './public-url.ts';
+
+/**
+ * What a definition does beyond talking to an address that everybody can reach. Who writes files may do all of it;
+ * whoever has a mere token of the control API may not.
+ */
+export type Need =
+  /** Runs a program of this machine. */
+  | { readonly kind: 'command'; readonly command: string }
+  | { readonly kind: 'ssh' | 'container' }
+  /** Reads variables or files of the gateway: by a reference, or by a key that names one. */
+  | { readonly kind: 'reads'; readonly what: string }
+  /** Sets a variable by which the program it starts, or any other, runs code of somebody's choice. */
+  | { readonly kind: 'variable'; readonly name: string }
+  /** Talks to this machine, its network, or a name that only they know. */
+  | { readonly kind: 'address'; readonly host: string };
+
+const READING_KEYS = new Set(['envFile', 'env_http_headers', 'bearer_token_env_var', 'tls', 'inheritEnv', 'env_vars']);
+
+/** Variables of loaders, shells and interpreters. */
+const STEERING =
+  /^(?:LD_|DYLD_|_RLD|GCONV_PATH$|NODE_|NPM_CONFIG_|PYTHON|PERL5?|RUBY|JAVA_TOOL_OPTIONS$|_?JAVA_OPTIONS$|JDK_JAVA_OPTIONS$|CLASSPATH$|DOTNET_|BASH_ENV$|BASH_FUNC_|ENV$|ZDOTDIR$|SHELLOPTS$|BASHOPTS$|PS4$|PROMPT_COMMAND$|IFS$|PATH$|PATHEXT$|COMSPEC$|GIT_|SSH_|UV_|PIP_|DENO_|BUN_|EDITOR$|VISUAL$|PAGER$|LESSOPEN$|HOME$|TMPDIR$|OPENSSL_|SSL_|GLIBC_TUNABLES$|MALLOC_|LUA_|PHPRC$|R_PROFILE|DOCKER_)/i;
+
+/** In the order in which they are told. */
+export function needsOf(node: ObjectNode, { transport }: Server): readonly Need[] {
+  const needs: Need[] = [];
+  if (transport.type === 'stdio') {
+    needs.push({ kind: 'command', command: transport.command });
+    if (transport.ssh != null) needs.push({ kind: 'ssh' });
+    for (const name of Object.keys(transport.env)) if (STEERING.test(name)) needs.push({ kind: 'variable', name });
+  } else if (transport.type === 'docker') needs.push({ kind: 'container' });
+  else if (transport.type !== 'memory' && !isPublicUrl(transport.url)) {
+    needs.push({ kind: 'address', host: new URL(transport.url).hostname });
+  }
+  return [...needs, ...readsOf(node)];
+}
+
+/** What of the gateway the definition reads; known before any of it is read. */
+export function readsOf(node: ObjectNode): readonly Need[] {
+  const reads: Need[] = [];
+  for (const { key } of node.members) if (READING_KEYS.has(key)) reads.push({ kind: 'reads', what: key });
+  if (refers(node)) reads.push({ kind: 'reads', what: '${…}' });
+  return reads;
+}
+
+function refers(node: Node): boolean {
+  if (node.kind === 'object') return node.members.some(({ key, value }) => key.includes('${') || refers(value));
+  if (node.kind === 'array') return node.items.some(refers);
+  return node.kind === 'string' && node.text.includes('${');
+}

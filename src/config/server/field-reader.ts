@@ -1,0 +1,101 @@
+import type { Expander } from '../document/expand.ts';
+import { child, isString, type Node, type ObjectNode, type ScalarNode } from '../document/node.ts';
+import type { Source } from '../document/source.ts';
+import type { Problems } from '../problem/problem.ts';
+import { namesSecret } from '../problem/secret-words.ts';
+
+/** Reading one server (or another map of keys): typed access whose failures were or are reported. */
+export class FieldReader {
+  readonly source: Source;
+  readonly problems: Problems;
+  readonly expander: Expander;
+  readonly node: ObjectNode;
+  /** `mcpServers.git`, for messages. */
+  readonly path: string;
+  /** Literal values that must not be shown. */
+  readonly secrets = new Set<string>();
+
+  constructor(source: Source, problems: Problems, expander: Expander, node: ObjectNode, path: string) {
+    this.source = source;
+    this.problems = problems;
+    this.expander = expander;
+    this.node = node;
+    this.path = path;
+  }
+
+  /** The first of the spellings that stands here, and under which key. */
+  first(...keys: readonly string[]): { readonly key: string; readonly node: Node } | null {
+    for (const key of keys) {
+      const node = child(this.node, key);
+      if (node !== undefined && node.kind !== 'null') return { key, node };
+    }
+    return null;
+  }
+
+  has(key: string): boolean {
+    return this.first(key) !== null;
+  }
+
+  literal(key: string): string | null {
+    const node = child(this.node, key);
+    return isString(node) ? node.text : null;
+  }
+
+  number(key: string): number | null {
+    const node = child(this.node, key);
+    return node?.kind === 'number' ? (node.value as number) : null;
+  }
+
+  boolean(key: string): boolean | null {
+    const node = child(this.node, key);
+    return node?.kind === 'boolean' ? (node.value as boolean) : null;
+  }
+
+  /** A list of strings that are taken as they are. */
+  names(...keys: readonly string[]): readonly string[] | null {
+    const found = this.first(...keys);
+    return found?.node.kind === 'array' ? found.node.items.filter(isString).map(({ text }) => text) : null;
+  }
+
+  /** The text under `key` with its references replaced; null where it is absent or failed. */
+  text(key: string): string | null {
+    const node = child(this.node, key);
+    return isString(node) ? this.expander.expand(node, `${this.path}.${key}`) : null;
+  }
+
+  /** A list of words with their references replaced; null where it is absent, or after a problem. */
+  words(key: string): string[] | null {
+    const node = child(this.node, key);
+    if (node?.kind !== 'array') return null;
+    const words = node.items.map((item, index) => (isWord(item) ? this.word(item, `${key}[${index}]`) : null));
+    return words.every((word) => word !== null) ? words : null;
+  }
+
+  word(node: ScalarNode, inner: string, shellNames = false): string | null {
+    return isString(node) ? this.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
+  }
+
+  /** What is written out here must not be shown, neither by us nor in a code frame. */
+  keepSecret(node: Node | undefined, value: string): void {
+    this.secrets.add(value);
+    if (isString(node) && !node.text.includes('${')) this.source.mask(node.span);
+  }
+
+  error(...[code, node, message, fix]: [Parameters<Problems['error']>[0], Node | null, string, string?]): void {
+    this.problems.error(code, this.source, (node ?? this.node).span, message, fix);
+  }
+}
+
+export function isWord(node: Node): node is ScalarNode {
+  return node.kind === 'string' || node.kind === 'number' || node.kind === 'boolean';
+}
+
+/** Values that follow or stand in an option like `--token x` or `--api-key=x`. */
+export function secretArguments(args: readonly string[]): string[] {
+  return args.flatMap((arg, index) => {
+    const assigned = /^--?([\w-]+)=(.+)$/.exec(arg);
+    if (assigned !== null) return namesSecret(assigned[1]!) ? [assigned[2]!] : [];
+    const before = /^--?([\w-]+)$/.exec(args[index - 1] ?? '');
+    return before !== null && namesSecret(before[1]!) && !arg.startsWith('-') ? [arg] : [];
+  });
+}

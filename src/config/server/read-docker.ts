@@ -1,0 +1,116 @@
+import { isAbsolute } from 'node:path';
+import type { DockerSpec, ImageSpec } from '../../model/server.ts';
+import { objectAt } from '../document/node.ts';
+import { FieldReader } from './field-reader.ts';
+import { type PlaceContext, placed } from './placed.ts';
+import { readEnv, type StdioContext } from './read-stdio.ts';
+
+/** A reference as the engine takes it; nothing that could be read as an option or a path of its API. */
+const REFERENCE = /^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,511}$/;
+const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
+const VOLUME_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
+const VOLUME = /^([^:]+):(\/[^:]*)(?::((?:ro|rw|z|Z)(?:,(?:ro|rw|z|Z))*))?$/;
+const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
+
+/** A server in a container (S2.8, S2.22); null after a problem. */
+export function readDocker(fields: FieldReader, context: StdioContext): DockerSpec | null {
+  const node = objectAt(fields.node, 'docker');
+  if (node === undefined) return null;
+  const { source, problems, expander, path } = fields;
+  const inner = new FieldReader(source, problems, expander, node, `${path}.docker`);
+  const container = inner.has('container') ? inner.text('container') : undefined;
+  const image = inner.has('image') ? inner.text('image') : undefined;
+  const engine = inner.has('engine') ? inner.text('engine') : null;
+  const env = readEnv(fields, context);
+  if (container === null || image === null || env === null || (engine === null && inner.has('engine'))) return null;
+  if ((container === undefined) === (image === undefined)) {
+    const what = container === undefined ? 'neither "container" nor "image"' : 'both "container" and "image"';
+    return complain(inner, `names ${what}`);
+  }
+  if (container !== undefined) {
+    warnUseless(fields, inner);
+    if (!CONTAINER.test(container)) return complain(inner, `${JSON.stringify(container)} cannot be a container`);
+    return { type: 'docker', target: { container }, env: {}, engine };
+  }
+  const spec = readImage(fields, inner, image!, context);
+  return spec === null ? null : { type: 'docker', target: { image: spec }, env, engine };
+}
+
+function readImage(fields: FieldReader, inner: FieldReader, name: string, context: PlaceContext): ImageSpec | null {
+  if (!REFERENCE.test(name)) return complain(inner, `${JSON.stringify(name)} cannot be an image`);
+  const command = fields.has('args') ? fields.words('args') : [];
+  const program = fields.first('command', 'cmd');
+  const entrypoint =
+    program === null ? null : program.node.kind === 'array' ? fields.words(program.key) : one(fields.text(program.key));
+  const cwd = fields.has('cwd') ? fields.text('cwd') : null;
+  const volumes = inner.has('volumes') ? inner.words('volumes') : [];
+  if (
+    command === null ||
+    (program !== null && entrypoint === null) ||
+    (fields.has('cwd') && cwd === null) ||
+    volumes === null
+  )
+    return null;
+  const mounts = volumes.map((volume) => mountOf(volume, context));
+  const bad = mounts.indexOf(null);
+  if (bad >= 0) return complain(inner, `the volume ${JSON.stringify(volumes[bad])} is not source:/target[:ro]`);
+  const memory = readMemory(inner);
+  if (memory === undefined) return complain(inner, 'the memory is not a number of bytes, such as 512m');
+  return {
+    name,
+    command,
+    entrypoint,
+    cwd,
+    user: inner.literal('user'),
+    network: inner.literal('network'),
+    volumes: mounts as string[],
+    readOnly: inner.boolean('readOnly') ?? false,
+    labels: labelsOf(inner),
+    limits: { memoryBytes: memory, cpus: inner.number('cpus'), pids: inner.number('pids') },
+  };
+}
+
+function mountOf(volume: string, context: PlaceContext): string | null {
+  const [, source, target, options] = VOLUME.exec(volume) ?? [];
+  if (source === undefined || target === undefined) return null;
+  const from = VOLUME_NAME.test(source) ? source : placed(source, context);
+  if (!VOLUME_NAME.test(from) && !isAbsolute(from)) return null;
+  return [from, target, ...(options === undefined ? [] : [options])].join(':');
+}
+
+/** undefined for what is no size. */
+function readMemory(inner: FieldReader): number | null | undefined {
+  if (!inner.has('memory')) return null;
+  const bytes = inner.number('memory');
+  if (bytes !== null) return bytes;
+  const [, digits, unit = ''] = /^(\d{1,12})([bkmg]?)$/i.exec(inner.literal('memory') ?? '') ?? [];
+  return digits === undefined ? undefined : Number(digits) * UNITS[unit.toLowerCase()]!;
+}
+
+function labelsOf(inner: FieldReader): Record<string, string> {
+  const members = objectAt(inner.node, 'labels')?.members ?? [];
+  return Object.fromEntries(members.flatMap(({ key, value }) => (value.kind === 'string' ? [[key, value.text]] : [])));
+}
+
+/** What a running container has already. */
+function warnUseless(fields: FieldReader, inner: FieldReader): void {
+  const here = ['command', 'args', 'env', 'envFile', 'cwd'].map((key) => [fields, key] as const);
+  const there = ['network', 'volumes', 'memory', 'cpus', 'pids', 'user', 'readOnly', 'labels'].map(
+    (key) => [inner, key] as const,
+  );
+  for (const [reader, key] of [...here, ...there]) {
+    const useless = reader.first(key);
+    if (useless === null) continue;
+    const message = `${reader.path}.${key} has no effect on a container that runs already`;
+    reader.problems.warn('TL1307', reader.source, useless.node.span, message);
+  }
+}
+
+function complain(inner: FieldReader, what: string): null {
+  inner.error('TL1413', inner.node, `${inner.path} ${what}`);
+  return null;
+}
+
+function one(text: string | null): string[] | null {
+  return text === null ? null : [text];
+}

@@ -1,0 +1,129 @@
+import { resolve } from 'node:path';
+import { Secret } from '../../model/secret.ts';
+import type { HttpSpec, TlsSpec } from '../../model/server.ts';
+import { isString, objectAt } from '../document/node.ts';
+import { isReadFailure, readBytes } from '../document/read-source.ts';
+import { isSecretHeader, namesSecret, secretForms } from '../problem/secret-words.ts';
+import { type FieldReader, isWord } from './field-reader.ts';
+import { checkServerUrl } from './server-url.ts';
+
+export interface HttpContext {
+  readonly fileFolder: string;
+  readonly files: Set<string>;
+}
+
+export const URL_KEYS = ['url', 'httpUrl', 'serverUrl', 'uri'] as const;
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** Headers that are the wire's own: a fixed value could only break it. */
+const RESERVED =
+  /^(?:host|content-length|content-type|transfer-encoding|connection|upgrade|te|trailer|accept|mcp-.*|last-event-id|keep-alive|expect)$/i;
+const MAX_PEM_BYTES = 1024 * 1024;
+
+/** The remote server a definition describes; null after a problem. */
+export function readHttp(
+  fields: FieldReader,
+  type: HttpSpec['type'],
+  sseFallback: boolean,
+  context: HttpContext,
+): HttpSpec | null {
+  for (const key of ['args', 'env', 'environment', 'envs', 'envFile', 'env_vars', 'cwd', 'inheritEnv', 'ssh']) {
+    const useless = fields.first(key);
+    if (useless === null) continue;
+    const message = `${fields.path}.${key} has no effect on a server behind a url`;
+    fields.problems.warn('TL1307', fields.source, useless.node.span, message);
+  }
+  const url = readUrl(fields);
+  const headers = readHeaders(fields);
+  const tls = readTls(fields, context);
+  if (url === null || headers === null || tls === null) return null;
+  return { type, url, ...(sseFallback ? { sseFallback } : {}), headers, tls };
+}
+
+function readUrl(fields: FieldReader): string | null {
+  const found = fields.first(...URL_KEYS);
+  const text = found === null ? null : fields.text(found.key);
+  if (found === null || text === null) return null;
+  const checked = checkServerUrl(text);
+  if ('complaint' in checked) {
+    fields.error('TL1408', found.node, `${fields.path}.${found.key} ${checked.complaint}`, checked.fix);
+    return null;
+  }
+  for (const [name, value] of new URL(checked.url).searchParams) {
+    if (namesSecret(name)) for (const form of secretForms(value)) fields.secrets.add(form);
+  }
+  return checked.url;
+}
+
+function readHeaders(fields: FieldReader): Record<string, Secret> | null {
+  const headers: Record<string, Secret> = Object.create(null);
+  const seen = new Map<string, string>();
+  let good = true;
+  const set = (name: string, value: string | null, at: Parameters<FieldReader['error']>[1], path: string): void => {
+    const complaint = value === null ? null : headerComplaint(name, value, seen);
+    if (complaint !== null) fields.error('TL1410', at, `${path} ${complaint}`);
+    if (value === null || complaint !== null) {
+      good = false;
+      return;
+    }
+    seen.set(name.toLowerCase(), name);
+    headers[name] = new Secret(value.trim());
+    if (isSecretHeader(name)) for (const form of secretForms(value.trim())) fields.secrets.add(form);
+  };
+  const declared = fields.first('headers', 'http_headers');
+  for (const { key, value } of declared?.node.kind === 'object' ? declared.node.members : []) {
+    const path = `${declared!.key}.${key}`;
+    if (isWord(value)) set(key, fields.word(value, path), value, `${fields.path}.${path}`);
+  }
+  for (const { key, value } of objectAt(fields.node, 'env_http_headers')?.members ?? []) {
+    const path = `${fields.path}.env_http_headers.${key}`;
+    if (isString(value)) set(key, fields.expander.variable(value, path), value, path);
+  }
+  const bearer = fields.first('bearer_token_env_var')?.node;
+  if (isString(bearer)) {
+    const path = `${fields.path}.bearer_token_env_var`;
+    const token = fields.expander.variable(bearer, path);
+    set('Authorization', token === null ? null : `Bearer ${token}`, bearer, path);
+  }
+  return good ? headers : null;
+}
+
+function headerComplaint(name: string, value: string, seen: ReadonlyMap<string, string>): string | null {
+  if (!HEADER_NAME.test(name)) return 'is not the name of a header';
+  if (RESERVED.test(name)) return 'is set by the protocol itself';
+  const twin = seen.get(name.toLowerCase());
+  if (twin !== undefined) return `is the same header as ${JSON.stringify(twin)}`;
+  // Header values are Latin-1 on the wire (RFC 9110 §5.5); anything else has to be encoded by who writes it.
+  return /[^\t\u0020-\u007e\u0080-\u00ff]/.test(value.trim())
+    ? 'has a value with characters a header cannot carry'
+    : null;
+}
+
+function readTls(fields: FieldReader, { fileFolder, files }: HttpContext): TlsSpec | null {
+  const node = objectAt(fields.node, 'tls');
+  if (node === undefined) return {};
+  const texts: Record<string, string> = {};
+  for (const { key, value } of node.members) {
+    if (!isString(value)) continue;
+    const path = fields.expander.expand(value, `${fields.path}.tls.${key}`);
+    if (path === null) return null;
+    const file = resolve(fileFolder, path);
+    files.add(file);
+    const bytes = readBytes(file, MAX_PEM_BYTES);
+    const complaint = isReadFailure(bytes) ? bytes.message : bytes.includes('-----BEGIN ') ? null : 'is not a PEM file';
+    if (complaint !== null) {
+      fields.error('TL1411', value, `${fields.path}.tls.${key}: ${file} ${complaint}`);
+      return null;
+    }
+    texts[key] = bytes.toString('utf8');
+  }
+  const { ca, cert, key } = texts;
+  if ((cert === undefined) !== (key === undefined)) {
+    fields.error('TL1304', node, `${fields.path}.tls: cert and key need each other`);
+    return null;
+  }
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key: new Secret(key) }),
+  };
+}

@@ -1,0 +1,193 @@
+import type { DriftPolicy } from '../../model/drift.ts';
+import type { Server, ToolFilter } from '../../model/server.ts';
+import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
+import type { Expander } from '../document/expand.ts';
+import { child, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
+import type { Source } from '../document/source.ts';
+import { CLIENT_KEYS, type Client } from '../files/client.ts';
+import type { Definition } from '../files/containers.ts';
+import type { Problems } from '../problem/problem.ts';
+import { checkShape } from '../problem/shape.ts';
+import { serverJsonSchema } from '../schema/schema-json.ts';
+import { connectionDigest } from './connection-digest.ts';
+import { FieldReader } from './field-reader.ts';
+import { readDocker } from './read-docker.ts';
+import { type HttpContext, readHttp } from './read-http.ts';
+import { readReplicas } from './read-replicas.ts';
+import { readStdio, type StdioContext } from './read-stdio.ts';
+import { serverType } from './server-type.ts';
+
+export interface ServerContext extends StdioContext, HttpContext {
+  readonly source: Source;
+  readonly problems: Problems;
+  readonly expander: Expander;
+  readonly client: Client;
+  readonly strict: boolean;
+  readonly secrets: Set<string>;
+}
+
+/**
+ * One definition as a Server of the model, under its final name. Null after a problem, and for what is no server
+ * (a client's built-in). A disabled server is read as well as it can be: what is wrong with it is a warning.
+ */
+export function readServer(definition: Definition, name: string, context: ServerContext): Server | null {
+  const { source, problems, expander, client, strict } = context;
+  const { path, node } = definition;
+  if (node.kind !== 'object') {
+    problems.error('TL1302', source, node.span, `${path} must be a map of keys`);
+    return null;
+  }
+  const fields = new FieldReader(source, problems, expander, flattened(node), path);
+  const enabled = readEnabled(fields);
+  problems.lenient = !enabled;
+  try {
+    const shaped = checkShape(fields.node, serverJsonSchema(), path, {
+      source,
+      problems,
+      strict,
+      ignored: CLIENT_KEYS,
+    });
+    const type = serverType(fields, client, !shaped);
+    if (type?.type === 'builtin') {
+      problems.warn('TL1405', source, node.span, `${path} is built into its client and left out`);
+      return null;
+    }
+    const transport =
+      type === null
+        ? null
+        : type.type === 'stdio'
+          ? readStdio(fields, context)
+          : type.type === 'docker'
+            ? readDocker(fields, context)
+            : readHttp(fields, type.type, type.sseFallback, context);
+    const timeoutMs = readTimeout(fields, client, strict);
+    checkRetry(fields);
+    for (const secret of fields.secrets) context.secrets.add(secret);
+    if (transport === null) return null;
+    const limits = objectAt(fields.node, 'limits') ?? fields.node;
+    const limit = (key: string): number | undefined => numberAt(limits, key);
+    const maxMessageBytes = limit('maxMessageBytes') ?? DEFAULTS.maxMessageBytes;
+    const isolation = readIsolation(fields, transport);
+    const isolationHeader = fields.literal('isolationHeader');
+    const ownLimits = { maxMessageBytes, maxProcesses: limit('maxProcesses') ?? DEFAULTS.maxProcessesPerServer };
+    return {
+      name,
+      transport,
+      description: fields.literal('description'),
+      isolation,
+      replicas: readReplicas(fields, { transport, isolation, limits: ownLimits }),
+      singleton: fields.boolean('singleton') ?? DEFAULTS.singleton,
+      isolationHeader,
+      timeoutMs,
+      toolTimeoutMs: readToolTimeouts(fields.node),
+      retry: (fields.literal('retry') ?? DEFAULTS.retry) as Server['retry'],
+      trusted: fields.boolean('trusted') ?? DEFAULTS.trusted,
+      cache: fields.boolean('cache') ?? DEFAULTS.cache,
+      start: (fields.literal('start') ?? DEFAULTS.start) as Server['start'],
+      probeMs: fields.number('probeMs') ?? DEFAULTS.probeMs,
+      drift: (fields.literal('drift') ?? DEFAULTS.drift) as DriftPolicy,
+      enabled,
+      tools: readFilter(fields),
+      limits: ownLimits,
+      origin: { file: source.file, ...source.position(definition.nameSpan.start) },
+      connectionDigest: connectionDigest({ transport, isolation, isolationHeader, maxMessageBytes }),
+    };
+  } finally {
+    problems.lenient = false;
+  }
+}
+
+/** Members that some clients put into an inner object come up to the server: Continue's `transport`, Zed's `command`. */
+function flattened(node: ObjectNode): ObjectNode {
+  const members: Member[] = [];
+  for (const member of node.members) {
+    const { key, value } = member;
+    if (value.kind === 'object' && key === 'transport') members.push(...value.members);
+    else if (value.kind === 'object' && key === 'command') {
+      members.push(...value.members.map((inner) => (inner.key === 'path' ? { ...inner, key: 'command' } : inner)));
+    } else members.push(member);
+  }
+  return { kind: 'object', span: node.span, members };
+}
+
+function readEnabled(fields: FieldReader): boolean {
+  const enabled = fields.boolean('enabled');
+  const disabled = fields.boolean('disabled');
+  if (enabled !== null && enabled === disabled) {
+    const both = `${fields.path} has enabled and disabled both ${enabled}`;
+    fields.error('TL1306', child(fields.node, 'disabled') ?? null, both);
+  }
+  return enabled ?? !(disabled ?? false);
+}
+
+function readTimeout(fields: FieldReader, client: Client, strict: boolean): number {
+  const own = fields.number('timeoutMs');
+  const found = fields.first('timeout', 'tool_timeout_sec');
+  if (found === null || found.node.kind !== 'number') return own ?? DEFAULTS.timeoutMs;
+  const { key, node } = found;
+  const value = node.value as number;
+  if (own !== null) {
+    fields.error('TL1306', node, `${fields.path} has both timeoutMs and ${key}`);
+    return own;
+  }
+  if (strict && key === 'timeout') {
+    fields.error(
+      'TL1301',
+      node,
+      `${fields.path}.timeout has no unit`,
+      `write "timeoutMs": ${value}, or ${value * 1000} if it means seconds`,
+    );
+    return DEFAULTS.timeoutMs;
+  }
+  const unit = key === 'tool_timeout_sec' ? 1000 : (client.timeoutUnitMs ?? (value < 1000 ? 1000 : 1));
+  if (client.timeoutUnitMs === null && key === 'timeout') {
+    const message = `${fields.path}.timeout was read as ${unit === 1 ? 'milliseconds' : 'seconds'}`;
+    fields.problems.warn('TL1308', fields.source, node.span, message, `write "timeoutMs": ${value * unit}`);
+  }
+  const timeoutMs = Math.max(1, Math.round(value * unit));
+  if (timeoutMs <= LONGEST_MS) return timeoutMs;
+  fields.error('TL1303', node, `${fields.path}.${key} is longer than a week`);
+  return DEFAULTS.timeoutMs;
+}
+
+/** A container has one input and one output: who attaches to it shares them with everybody. */
+function readIsolation(fields: FieldReader, transport: Server['transport']): Server['isolation'] {
+  const written = fields.literal('isolation') as Server['isolation'];
+  if (transport.type !== 'docker' || !('container' in transport.target)) return written;
+  if (written !== null && written !== 'shared') {
+    const message = `${fields.path} is attached to a container, whose streams all sessions share`;
+    fields.error('TL1306', child(fields.node, 'isolation') ?? null, message, 'leave out "isolation", or run an image');
+  }
+  return 'shared';
+}
+
+function checkRetry(fields: FieldReader): void {
+  if (fields.literal('retry') !== 'hints' || fields.boolean('trusted') === true) return;
+  const message = `${fields.path}: retry "hints" believes what the server says of its tools, so the server must be trusted`;
+  fields.error('TL1306', child(fields.node, 'retry') ?? null, message, 'add "trusted": true, or write retry "never"');
+}
+
+function readToolTimeouts(node: ObjectNode): ReadonlyMap<string, number> {
+  const timeouts = new Map<string, number>();
+  for (const { key, value } of objectAt(node, 'tools')?.members ?? []) {
+    const timeoutMs = numberAt(value, 'timeoutMs');
+    if (timeoutMs !== undefined) timeouts.set(key, timeoutMs);
+  }
+  return timeouts;
+}
+
+function readFilter(fields: FieldReader): ToolFilter {
+  const lists = [fields.names('includeTools'), fields.names('enabled_tools'), fields.names('tools')];
+  const goose = fields.names('available_tools');
+  const include = [...lists, goose?.length === 0 ? null : goose].filter((list) => list !== null && !list.includes('*'));
+  const excluded = ['excludeTools', 'disabledTools', 'disabled_tools'].flatMap((key) => fields.names(key) ?? []);
+  return {
+    include: include.length === 0 ? null : new Set(include.flatMap((list) => list ?? [])),
+    exclude: new Set(excluded),
+  };
+}
+
+function numberAt(node: Node, key: string): number | undefined {
+  const value = node.kind === 'object' ? child(node, key) : undefined;
+  return value?.kind === 'number' ? (value.value as number) : undefined;
+}

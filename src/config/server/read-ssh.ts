@@ -1,0 +1,71 @@
+import type { SshSpec } from '../../model/server.ts';
+import { objectAt } from '../document/node.ts';
+import { FieldReader } from './field-reader.ts';
+import { type PlaceContext, placed } from './placed.ts';
+
+const PORT = 22;
+/** What ssh takes as a host and can mistake for nothing else: a name, an alias of its configuration, an address. */
+const HOST = /^[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}$/;
+const USER = /^[A-Za-z0-9_][A-Za-z0-9_.+@\\-]{0,254}$/;
+/** `user@host:port`; an IPv6 address stands in brackets. */
+const SHORT = /^(?:(.+)@)?(?:\[([^\]]+)\]|([^@[\]:]+))(?::(\d{1,5}))?$/;
+
+/** Where a server of the user's runs, as `"user@host:port"` or as an object; undefined after a problem (S2.22, S2.23). */
+export function readSsh(fields: FieldReader, context: PlaceContext): SshSpec | null | undefined {
+  const found = fields.first('ssh');
+  if (found === null) return null;
+  const { node } = found;
+  const inner = objectAt(fields.node, 'ssh');
+  const spec = inner === undefined ? shortForm(fields) : longForm(fieldsOf(fields, inner), context);
+  if (spec === null) return undefined;
+  const fault = faultOf(spec);
+  if (fault === null) return spec;
+  fields.error('TL1412', node, `${fields.path}.ssh: ${fault}`);
+  return undefined;
+}
+
+function fieldsOf({ source, problems, expander, path }: FieldReader, node: FieldReader['node']): FieldReader {
+  return new FieldReader(source, problems, expander, node, `${path}.ssh`);
+}
+
+function shortForm(fields: FieldReader): SshSpec | null {
+  const text = fields.text('ssh');
+  if (text === null) return null;
+  const parts = SHORT.exec(text);
+  const [, user = null, address, name = text, port] = parts ?? [];
+  return {
+    host: address ?? name,
+    user,
+    port: port === undefined ? PORT : Number(port),
+    identityFile: null,
+    knownHostsFile: null,
+    hostKeys: 'accept-new',
+    controlMaster: false,
+  };
+}
+
+function longForm(fields: FieldReader, context: PlaceContext): SshSpec | null {
+  const texts = ['host', 'user', 'identityFile', 'knownHostsFile'].map((key) =>
+    fields.has(key) ? fields.text(key) : '',
+  );
+  if (texts.includes(null)) return null;
+  const [host = '', user, identityFile, knownHostsFile] = texts as string[];
+  const file = (path: string | undefined): string | null => (path ? placed(path, context) : null);
+  return {
+    host,
+    user: user || null,
+    port: fields.number('port') ?? PORT,
+    identityFile: file(identityFile),
+    knownHostsFile: file(knownHostsFile),
+    hostKeys: fields.literal('hostKeys') === 'yes' ? 'yes' : 'accept-new',
+    controlMaster: fields.boolean('controlMaster') ?? false,
+  };
+}
+
+function faultOf({ host, user, port, identityFile, knownHostsFile }: SshSpec): string | null {
+  if (!HOST.test(host)) return host === '' ? 'the host is missing' : `${JSON.stringify(host)} cannot be a host`;
+  if (user !== null && !USER.test(user)) return `${JSON.stringify(user)} cannot be a user`;
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) return `there is no port ${port}`;
+  const odd = [identityFile, knownHostsFile].find((path) => path !== null && /[\u0000-\u001f]/.test(path));
+  return odd === undefined ? null : `${JSON.stringify(odd)} cannot be a file`;
+}

@@ -1,0 +1,119 @@
+import { Secret } from '../../model/secret.ts';
+import type { StdioSpec } from '../../model/server.ts';
+import { readEnvFile } from '../document/env-file.ts';
+import { isString } from '../document/node.ts';
+import { looksSecret, namesSecret, secretForms } from '../problem/secret-words.ts';
+import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
+import { type PlaceContext, placed, placedCommand } from './placed.ts';
+import { readRunAs } from './read-run-as.ts';
+import { readSsh } from './read-ssh.ts';
+
+export interface StdioContext extends PlaceContext {
+  /** Gets the files whose change is a change of the configuration. */
+  readonly files: Set<string>;
+}
+
+const ENVIRONMENT_NAME = /^[^=\u0000]+$/;
+/** What a shell on another host takes as the name of a variable. */
+const SHELL_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/** The process a definition describes; null after a problem. */
+export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec | null {
+  for (const key of ['headers', 'http_headers', 'env_http_headers', 'bearer_token_env_var', 'tls']) {
+    const useless = fields.first(key);
+    if (useless === null) continue;
+    const message = `${fields.path}.${key} has no effect on a stdio server`;
+    fields.problems.warn('TL1307', fields.source, useless.node.span, message);
+  }
+  const program = readProgram(fields);
+  const args = fields.has('args') ? fields.words('args') : [];
+  const env = readEnv(fields, context);
+  const ssh = readSsh(fields, context);
+  const runAs = readRunAs(fields);
+  const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
+  if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
+  const all = [...program.slice(1), ...args];
+  for (const text of [program[0]!, ...all, cwd]) {
+    if (!text.includes('\u0000')) continue;
+    fields.error('TL1207', null, `${fields.path}: the command or an argument holds a NUL character`);
+    return null;
+  }
+  for (const secret of secretArguments(all)) fields.secrets.add(secret);
+  return {
+    type: 'stdio',
+    // Paths on another host are that host's.
+    command: ssh === null ? placedCommand(program[0]!, context) : program[0]!,
+    args: all,
+    env,
+    inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv') ?? fields.names('env_vars') ?? false,
+    cwd: ssh === null ? placed(cwd, context) : cwd,
+    ...(ssh === null ? {} : { ssh }),
+    ...(runAs === null ? {} : { runAs }),
+  };
+}
+
+/** The command and what of the arguments stands with it. */
+function readProgram(fields: FieldReader): string[] | null {
+  const found = fields.first('command', 'cmd');
+  if (found === null) return null;
+  const { key, node } = found;
+  const words = node.kind === 'array' ? fields.words(key) : isString(node) ? one(fields.text(key)) : null;
+  if (words === null) return null;
+  const [command = ''] = words;
+  if (command.trim() === '') {
+    fields.error('TL1406', node, `${fields.path}.${key} is empty`);
+    return null;
+  }
+  // Some clients hand the whole to a shell. Ours never does; but no program on the PATH has a blank in its name.
+  const whole =
+    node.kind !== 'array' && !fields.has('args') && /^[\w@.-]+(?:\s+[^\s"'`$&|;<>(){}*?\\]+)+$/.test(command);
+  if (!whole) return words;
+  const parts = command.trim().split(/\s+/);
+  const message = `${fields.path}.${key} holds arguments: read as ${JSON.stringify(parts[0])} with ${parts.length - 1} of them`;
+  fields.problems.warn('TL1309', fields.source, node.span, message);
+  return parts;
+}
+
+function one(text: string | null): string[] | null {
+  return text === null ? null : [text];
+}
+
+/** The variables a definition declares; null after a problem. */
+export function readEnv(fields: FieldReader, context: StdioContext): Record<string, Secret> | null {
+  const env: Record<string, Secret> = Object.create(null);
+  let good = true;
+  const set = (name: string, value: string): void => {
+    env[name] = new Secret(value);
+    if (namesSecret(name) || looksSecret(value)) for (const form of secretForms(value)) fields.secrets.add(form);
+  };
+  const envFile = fields.first('envFile');
+  if (envFile !== null) {
+    const path = fields.text('envFile');
+    const file = path === null ? null : placed(path, context);
+    if (file !== null) context.files.add(file);
+    const named = { source: fields.source, span: envFile.node.span, user: `${fields.path}.envFile` };
+    const values = file === null ? null : readEnvFile(file, named, fields.problems);
+    for (const [name, value] of values ?? []) set(name, value);
+    good = values !== null;
+  }
+  const found = fields.first('env', 'environment', 'envs');
+  for (const { key, keySpan, value } of found?.node.kind === 'object' ? found.node.members : []) {
+    if (!isWord(value)) continue;
+    const text = fields.word(value, `${found!.key}.${key}`, true);
+    const names = fields.has('ssh') ? SHELL_NAME : ENVIRONMENT_NAME;
+    if (!names.test(key)) {
+      fields.problems.error(
+        'TL1303',
+        fields.source,
+        keySpan,
+        `${fields.path}.${found!.key}: this cannot name a variable`,
+      );
+      good = false;
+    } else if (text?.includes('\u0000')) {
+      fields.error('TL1207', value, `${fields.path}.${found!.key}.${key} holds a NUL character`);
+      good = false;
+    } else if (text === null) good = false;
+    else set(key, text);
+  }
+  return good ? env : null;
+}

@@ -1,0 +1,84 @@
+import { createHash } from 'node:crypto';
+import { SERVER_NAME_PATTERN } from '../../model/names.ts';
+import type { Source, Span } from '../document/source.ts';
+import type { Definition } from '../files/containers.ts';
+import type { Problems } from '../problem/problem.ts';
+
+/** Where a name was taken, over all files. */
+export interface TakenName {
+  readonly name: string;
+  readonly written: string;
+  readonly source: Source;
+  readonly span: Span;
+}
+
+/**
+ * Gives the definitions of one file names that can stand in paths and tool names, and refuses those that a client
+ * would confuse with another: the same after adaption, or different only in case or in `-` and `_` (Codex
+ * rewrites one to the other). `taken` holds the names of the files before and gets those of this one.
+ */
+export function nameServers(
+  definitions: readonly Definition[],
+  strict: boolean,
+  source: Source,
+  problems: Problems,
+  taken: Map<string, TakenName>,
+): Map<Definition, string> {
+  const names = new Map<Definition, string>();
+  for (const definition of definitions) {
+    const { name: written, nameSpan: span } = definition;
+    const name = serverNameOf(written);
+    if (name !== written && strict) {
+      const message = `${JSON.stringify(written)} cannot be the name of a server`;
+      problems.error('TL1402', source, span, message, `write ${JSON.stringify(name)}`);
+    } else if (name !== written) {
+      problems.warn(
+        'TL1403',
+        source,
+        span,
+        `the server ${JSON.stringify(written)} is called ${JSON.stringify(name)} here`,
+      );
+    }
+    const first = taken.get(fold(name));
+    if (first === undefined) taken.set(fold(name), { name, written, source, span });
+    else problems.error('TL1404', source, span, confusion(written, source, first));
+    names.set(definition, name);
+  }
+  return names;
+}
+
+function confusion(written: string, source: Source, first: TakenName): string {
+  const { line } = first.source.position(first.span.start);
+  const where = first.source === source ? `line ${line}` : `line ${line} of ${first.source.file}`;
+  if (first.written === written) return `the server ${JSON.stringify(written)} is defined in ${where} already`;
+  return `clients would confuse the server ${JSON.stringify(written)} with ${JSON.stringify(first.written)} (${where})`;
+}
+
+/** The nearest name of the pattern; the name itself where it fits. */
+export function serverNameOf(written: string): string {
+  if (SERVER_NAME_PATTERN.test(written)) return written;
+  const plain = written
+    .normalize('NFKD')
+    .replaceAll(/\p{M}/gu, '')
+    .replaceAll(/[^A-Za-z0-9._-]+/g, '-')
+    .replaceAll(/_{2,}/g, '_')
+    .replace(/^[^A-Za-z0-9]+/, '');
+  const whole = withoutEnd(plain);
+  const cut = whole.length <= 64 ? whole : `${withoutEnd(whole.slice(0, 55))}-${hash(written)}`;
+  return SERVER_NAME_PATTERN.test(cut) ? cut : `server-${hash(written)}`;
+}
+
+/** By hand: a pattern that is tied to the end is tried at every place of a long name. */
+function withoutEnd(name: string): string {
+  let end = name.length;
+  while (end > 0 && (name[end - 1] === '-' || name[end - 1] === '_')) end--;
+  return name.slice(0, end);
+}
+
+function hash(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 8);
+}
+
+function fold(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}

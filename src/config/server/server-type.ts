@@ -1,0 +1,92 @@
+import type { HttpSpec } from '../../model/server.ts';
+import { isString } from '../document/node.ts';
+import type { Client } from '../files/client.ts';
+import type { FieldReader } from './field-reader.ts';
+import { URL_KEYS } from './read-http.ts';
+
+export type ServerType =
+  | { readonly type: 'stdio' }
+  | { readonly type: 'docker' }
+  | { readonly type: HttpSpec['type']; readonly sseFallback: boolean }
+  /** A client's own built-in: nothing that could be started. */
+  | { readonly type: 'builtin' };
+
+const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 'remote'>> = {
+  stdio: 'stdio',
+  local: 'stdio',
+  docker: 'docker',
+  container: 'docker',
+  http: 'http',
+  https: 'http',
+  streamablehttp: 'http',
+  streamable: 'http',
+  sse: 'sse',
+  json: 'json',
+  remote: 'remote',
+};
+const BUILTIN = new Set(['builtin', 'platform', 'frontend', 'inlinepython']);
+
+/** The type as written in any spelling, or inferred from what there is; null after a problem. */
+export function serverType(fields: FieldReader, client: Client, quiet: boolean): ServerType | null {
+  const { path } = fields;
+  const command = fields.first('command', 'cmd');
+  const urls = URL_KEYS.flatMap((key) => fields.first(key) ?? []);
+  const [url, second] = urls;
+  if (second !== undefined) {
+    fields.error('TL1306', second.node, `${path} has both ${url!.key} and ${second.key}`);
+    return null;
+  }
+  const written = fields.first('type', 'transport');
+  const wanted = isString(written?.node) ? written.node.text : null;
+  const type = wanted === null ? null : TYPES[wanted.toLowerCase().replaceAll(/[-_\s]/g, '')];
+  if (type === undefined) {
+    if (BUILTIN.has(wanted!.toLowerCase().replaceAll(/[-_]/g, '')) && client.isSettings) return { type: 'builtin' };
+    fields.error('TL1405', written!.node, `${path}: unsupported MCP server type ${JSON.stringify(wanted)}`);
+    return null;
+  }
+  if (command !== null && url !== undefined) {
+    const message = `${path} has both ${command.key} and ${url.key}: is it a local program or a remote server?`;
+    fields.error('TL1306', url.node, message);
+    return null;
+  }
+  const docker = fields.first('docker');
+  if (docker !== null || type === 'docker') return dockerType(fields, quiet, docker !== null, type, url !== undefined);
+  if (type === 'stdio' && command === null) return complain(fields, quiet, 'TL1406', 'a stdio server needs a command');
+  if (type !== null && type !== 'stdio' && url === undefined) {
+    return complain(fields, quiet, 'TL1407', `a server of type ${JSON.stringify(wanted)} needs a url`);
+  }
+  if (type === 'stdio' || command !== null) return { type: 'stdio' };
+  if (url === undefined) return complain(fields, quiet, 'TL1409', 'neither a command nor a url');
+  if (type === 'http' || type === 'sse' || type === 'json') return { type, sseFallback: false };
+  if (url.key === 'httpUrl') return { type: 'http', sseFallback: false };
+  if (type === null && url.key === 'url' && client.urlType !== null)
+    return { type: client.urlType, sseFallback: false };
+  return { type: 'http', sseFallback: true };
+}
+
+function dockerType(
+  fields: FieldReader,
+  quiet: boolean,
+  written: boolean,
+  type: string | null,
+  hasUrl: boolean,
+): ServerType | null {
+  if (!written) return complain(fields, quiet, 'TL1413', 'a server in a container needs "docker"');
+  if (hasUrl || fields.has('ssh') || (type !== null && type !== 'docker' && type !== 'stdio')) {
+    const other = hasUrl ? 'a url' : fields.has('ssh') ? 'ssh' : `the type ${JSON.stringify(type)}`;
+    fields.error('TL1306', null, `${fields.path} has docker and ${other} both`);
+    return null;
+  }
+  return { type: 'docker' };
+}
+
+/** Not said when a misspelt key was reported already: that is the cause. */
+function complain(
+  fields: FieldReader,
+  quiet: boolean,
+  code: 'TL1406' | 'TL1407' | 'TL1409' | 'TL1413',
+  what: string,
+): null {
+  if (!quiet) fields.error(code, null, `${fields.path}: ${what}`);
+  return null;
+}

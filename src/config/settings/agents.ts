@@ -1,0 +1,84 @@
+import type { Agent } from '../../model/desired-state.ts';
+import { Secret } from '../../model/secret.ts';
+import { child, isString } from '../document/node.ts';
+import type { Problems } from '../problem/problem.ts';
+import { didYouMean } from '../problem/suggest.ts';
+import { serverNameOf } from '../server/server-names.ts';
+import type { Setting } from './settings.ts';
+
+const SHORTEST_KEY = 16;
+
+/** The agents of the configuration. Keys are compared in full here, and by digest where callers show them. */
+export function readAgents(
+  setting: Setting | undefined,
+  serverNames: ReadonlySet<string>,
+  problems: Problems,
+): { readonly agents: ReadonlyMap<string, Agent>; readonly keys: readonly string[] } {
+  const agents = new Map<string, Agent>();
+  const owners = new Map<string, string>();
+  if (setting === undefined || setting.member.value.kind !== 'object') return { agents, keys: [] };
+  const { source, expander } = setting;
+  for (const { key: name, keySpan, value } of setting.member.value.members) {
+    if (value.kind !== 'object') continue;
+    const path = `agents.${name}`;
+    if (!/^[\w.@-]{1,64}$/.test(name)) {
+      problems.error(
+        'TL1303',
+        source,
+        keySpan,
+        `${path}: the name of an agent is up to 64 letters, digits, ".", "@", "-", "_"`,
+      );
+    }
+    const servers = readServers(value, path, setting, serverNames, problems);
+    const node = child(value, 'key');
+    if (!isString(node)) continue;
+    const key = expander.expand(node, `${path}.key`);
+    if (key === null) continue;
+    const owner = owners.get(key);
+    if (key.length < SHORTEST_KEY) {
+      problems.error(
+        'TL1501',
+        source,
+        node.span,
+        `${path}.key has ${key.length} characters; ${SHORTEST_KEY} are the least`,
+      );
+    } else if (/[^\u0021-\u007e]/.test(key)) {
+      problems.error('TL1303', source, node.span, `${path}.key holds blanks or characters that no header can carry`);
+    } else if (owner !== undefined) {
+      problems.error('TL1502', source, node.span, `${path} has the same key as agents.${owner}`);
+    }
+    owners.set(key, name);
+    agents.set(name, { name, key: new Secret(key), servers });
+  }
+  return { agents, keys: [...owners.keys()] };
+}
+
+function readServers(
+  agent: Parameters<typeof child>[0],
+  path: string,
+  { source }: Setting,
+  serverNames: ReadonlySet<string>,
+  problems: Problems,
+): ReadonlySet<string> | null {
+  const node = child(agent, 'servers');
+  if (node?.kind !== 'array') return null;
+  const names = new Set<string>();
+  for (const item of node.items) {
+    if (!isString(item)) continue;
+    const name = serverNames.has(item.text) ? item.text : serverNameOf(item.text);
+    if (serverNames.has(name)) names.add(name);
+    else if (!problems.isFull('errors')) {
+      const known =
+        serverNames.size === 0 ? 'configure a server first' : `there are ${[...serverNames].slice(0, 10).join(', ')}`;
+      const fix = didYouMean(item.text, serverNames, known);
+      problems.error(
+        'TL1503',
+        source,
+        item.span,
+        `${path} may use ${JSON.stringify(item.text)}, which is no server here`,
+        fix,
+      );
+    }
+  }
+  return names;
+}

@@ -1,0 +1,168 @@
+import { resolve } from 'node:path';
+import type { DesiredState, ListenSettings } from '../../model/desired-state.ts';
+import { unsafeExposure } from '../../model/exposure.ts';
+import { isLoopbackHost } from '../../model/host-address.ts';
+import { DEFAULTS } from '../defaults.ts';
+import type { Expander } from '../document/expand.ts';
+import { child, isString, type Member, type Node, type ObjectNode, plain } from '../document/node.ts';
+import { Source, type Span } from '../document/source.ts';
+import { type Problems, problemAt } from '../problem/problem.ts';
+import { isAddressBlock, isHost, isHostPattern, isOrigin } from './network.ts';
+
+/** What the command line or environment says, stronger than any file. */
+export interface Overrides {
+  readonly host?: string;
+  readonly port?: number;
+  readonly controlHost?: string;
+  readonly controlPort?: number;
+  readonly dataDir?: string;
+  readonly logLevel?: DesiredState['logLevel'];
+  readonly insecure?: boolean;
+  /** Servers of NATS with commas between them: joins a cluster. */
+  readonly nats?: string;
+}
+
+/** One of our keys at the top of a file, with the file it stands in. */
+export interface Setting {
+  readonly member: Member;
+  readonly source: Source;
+  readonly expander: Expander;
+  readonly folder: string;
+}
+
+export type Settings = Omit<DesiredState, 'servers' | 'agents' | 'cluster' | 'files'>;
+
+/** Our own keys, from whichever file has them, checked beyond their shape, with defaults and overrides. */
+export class SettingsReader {
+  readonly #settings: ReadonlyMap<string, Setting>;
+  readonly #problems: Problems;
+
+  constructor(settings: ReadonlyMap<string, Setting>, problems: Problems) {
+    this.#settings = settings;
+    this.#problems = problems;
+  }
+
+  read(overrides: Overrides, hasAgents: boolean, longestTimeoutMs: number): Settings {
+    const listen = this.#listen(overrides);
+    const control = {
+      host: overrides.controlHost ?? this.#host('control') ?? DEFAULTS.host,
+      port: overrides.controlPort ?? this.#number('control', 'port') ?? DEFAULTS.controlPort,
+    };
+    const settings: Settings = {
+      unknownCallers: (this.#value('unknownCallers') as Settings['unknownCallers']) ?? DEFAULTS.unknownCallers,
+      listen,
+      control,
+      allowedCommands: this.#commands(),
+      sessions: {
+        idleMs: this.#number('sessions', 'idleMs') ?? DEFAULTS.sessionIdleMs,
+        max: this.#number('sessions', 'max') ?? DEFAULTS.maxSessions,
+        maxPerPrincipal: this.#number('sessions', 'maxPerPrincipal') ?? DEFAULTS.maxSessionsPerPrincipal,
+      },
+      firstListWaitMs: this.#number('firstListWaitMs') ?? DEFAULTS.firstListWaitMs,
+      maxTimeoutMs: Math.max(this.#number('maxTimeoutMs') ?? DEFAULTS.maxTimeoutMs, longestTimeoutMs),
+      maxProcesses: this.#number('maxProcesses') ?? DEFAULTS.maxProcesses,
+      pool: {
+        idleTimeoutMs: this.#number('pool', 'idleTimeoutMs') ?? DEFAULTS.pool.idleTimeoutMs,
+        sleepAfterMs: this.#number('pool', 'sleepAfterMs') ?? DEFAULTS.pool.sleepAfterMs,
+        sweepMs: this.#number('pool', 'sweepMs') ?? DEFAULTS.pool.sweepMs,
+        maxErrors: this.#number('pool', 'maxErrors') ?? DEFAULTS.pool.maxErrors,
+      },
+      dataDir: overrides.dataDir ?? this.#path('data', 'dir'),
+      logLevel: overrides.logLevel ?? (this.#value('log', 'level') as Settings['logLevel']) ?? DEFAULTS.logLevel,
+    };
+    this.#checkPorts(settings);
+    this.#checkExposure(settings, hasAgents);
+    return settings;
+  }
+
+  #listen(overrides: Overrides): ListenSettings {
+    const certFile = this.#path('tls', 'cert');
+    const keyFile = this.#path('tls', 'key');
+    return {
+      host: overrides.host ?? this.#host('listen') ?? DEFAULTS.host,
+      port: overrides.port ?? this.#number('listen', 'port') ?? DEFAULTS.port,
+      tls: certFile === null || keyFile === null ? null : { certFile, keyFile },
+      trustedProxies: this.#list('trustedProxies', isAddressBlock, 'is not an address or a block like 10.0.0.0/8'),
+      allowedHosts: this.#list('allowedHosts', isHostPattern, 'is not a host name'),
+      allowedOrigins: this.#list('allowedOrigins', isOrigin, 'is not an origin like https://app.example.com'),
+      insecure: overrides.insecure ?? this.#value('listen', 'insecure') === true,
+      maxBodyBytes: this.#number('listen', 'maxBodyBytes') ?? DEFAULTS.maxBodyBytes,
+      maxConnections: this.#number('listen', 'maxConnections') ?? DEFAULTS.maxConnections,
+    };
+  }
+
+  #checkExposure({ listen, control, unknownCallers }: Settings, hasAgents: boolean): void {
+    const exposed = unsafeExposure(listen, unknownCallers, hasAgents);
+    if (isHost(listen.host) && exposed !== null) {
+      const lacking = exposed.authenticated ? 'TLS' : hasAgents ? 'refusing unknown callers' : 'agents and TLS';
+      this.#error('TL1601', 'listen', 'host', `listening on ${listen.host} without ${lacking} is refused`);
+    }
+    if (!isLoopbackHost(control.host) && !listen.insecure) {
+      const fix = 'leave control.host out, and reach it through a tunnel or proxy on this machine';
+      this.#error('TL1601', 'control', 'host', `the control listener on ${control.host} is refused`, fix);
+    }
+  }
+
+  #checkPorts({ listen, control }: Settings): void {
+    if (listen.port === 0 || listen.port !== control.port) return;
+    this.#error('TL1603', 'control', 'port', `both listeners have port ${listen.port}`);
+  }
+
+  #host(key: 'listen' | 'control'): string | null {
+    const host = this.#value(key, 'host');
+    if (typeof host !== 'string') return null;
+    if (!isHost(host))
+      this.#error('TL1602', key, 'host', `${key}.host ${JSON.stringify(host)} is not an address or host name`);
+    return host.replace(/^\[(.*)\]$/, '$1');
+  }
+
+  #list(key: string, accepts: (text: string) => boolean, complaint: string): readonly string[] {
+    const node = this.#node('listen', key);
+    const items = node?.kind === 'array' ? node.items.filter(isString) : [];
+    const { source } = this.#settings.get('listen') ?? { source: NOWHERE };
+    for (const item of items) {
+      if (accepts(item.text)) continue;
+      this.#problems.error('TL1602', source, item.span, `listen.${key}: ${JSON.stringify(item.text)} ${complaint}`);
+    }
+    return items.map(({ text }) => text);
+  }
+
+  #commands(): readonly string[] {
+    const node = this.#node('control', 'commands');
+    return node?.kind === 'array' ? node.items.filter(isString).map(({ text }) => text) : [];
+  }
+
+  #path(key: string, inner: string): string | null {
+    const setting = this.#settings.get(key);
+    const node = this.#node(key, inner);
+    if (setting === undefined || !isString(node)) return null;
+    const path = setting.expander.expand(node, `${key}.${inner}`);
+    return path === null ? null : resolve(setting.folder, path);
+  }
+
+  #number(key: string, inner?: string): number | null {
+    const value = this.#value(key, inner);
+    return typeof value === 'number' ? value : null;
+  }
+
+  #value(key: string, inner?: string): unknown {
+    const node = this.#node(key, inner);
+    return node === undefined ? undefined : plain(node);
+  }
+
+  #node(key: string, inner?: string): Node | undefined {
+    const node = this.#settings.get(key)?.member.value;
+    if (inner === undefined) return node;
+    return node?.kind === 'object' ? child(node as ObjectNode, inner) : undefined;
+  }
+
+  #error(code: 'TL1601' | 'TL1602' | 'TL1603', key: string, inner: string, message: string, fix?: string): void {
+    const node = this.#node(key, inner) ?? this.#node(key);
+    const source = this.#settings.get(key)?.source ?? NOWHERE;
+    const span: Span | null = node?.span ?? null;
+    this.#problems.errors.push(problemAt(code, source, span, message, fix));
+  }
+}
+
+/** Where the command line is to blame, there is no file to point at. */
+const NOWHERE = new Source('<command line>', '');

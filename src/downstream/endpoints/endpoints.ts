@@ -1,0 +1,60 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { DesiredState } from '../../model/desired-state.ts';
+import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
+import { mayUse, type Principal } from '../../model/principal.ts';
+
+/** The client-facing virtual servers: the aggregate, and one for every enabled server. */
+export class Endpoints {
+  readonly #state: () => DesiredState;
+  /** What follows from the state the tables below were made of. */
+  #known: DesiredState | null = null;
+  readonly #servers = new Map<string, Endpoint>();
+  readonly #isolation = new Map<string, readonly string[]>();
+
+  constructor(state: () => DesiredState) {
+    this.#state = state;
+  }
+
+  /** One server's endpoint. Null when there is none for this caller; it does not learn which of the two it is. */
+  server(name: string, principal: Principal): Endpoint | null {
+    this.#refresh();
+    const endpoint = this.#servers.get(name);
+    return endpoint !== undefined && mayUse(principal, name) ? endpoint : null;
+  }
+
+  /**
+   * What keeps stateless clients apart: the values of the headers the operator named for the servers behind the
+   * endpoint; null where there are none.
+   */
+  handleOf(endpoint: Endpoint, headers: IncomingHttpHeaders): string | null {
+    this.#refresh();
+    const names = this.#isolation.get(endpoint.server);
+    if (names === undefined) return null;
+    if (names.length === 1) return text(headers[names[0]!]);
+    const values = names.map((name) => text(headers[name]));
+    return values.every((value) => value === null) ? null : JSON.stringify(values);
+  }
+
+  #refresh(): void {
+    const state = this.#state();
+    if (state === this.#known) return;
+    this.#known = state;
+    this.#servers.clear();
+    this.#isolation.clear();
+    const all = new Set<string>();
+    for (const { name, enabled, isolationHeader, onlyFor } of state.servers.values()) {
+      // What was added for one session is on that session's endpoint and has none of its own.
+      if (!enabled || onlyFor !== undefined) continue;
+      this.#servers.set(name, serverEndpoint(name));
+      if (isolationHeader === null) continue;
+      this.#isolation.set(name, [isolationHeader.toLowerCase()]);
+      all.add(isolationHeader.toLowerCase());
+    }
+    if (all.size > 0) this.#isolation.set(AGGREGATE.server, [...all].sort());
+  }
+}
+
+function text(value: string | string[] | undefined): string | null {
+  if (value === undefined) return null;
+  return typeof value === 'string' ? value : value.join(',');
+}

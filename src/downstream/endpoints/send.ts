@@ -1,0 +1,56 @@
+import type { Refusal } from '../../http/listener/refusal.ts';
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
+
+const JSON_TYPE = 'application/json';
+const RETRY_AFTER_MS = 1_000;
+/** Refusals of the listener that JSON-RPC has a code of its own for. */
+const CODES: ReadonlyMap<string, number> = new Map([
+  ['empty_body', CATALOGUE.PARSE_ERROR.rpc],
+  ['repeated_mcp_header', CATALOGUE.HEADER_MISMATCH.rpc],
+]);
+
+/** Answers with JSON given in parts. `headers` are further lines, name and value alternating. */
+export function sendParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
+  context.answer(status, JSON_TYPE, parts.length === 1 ? parts[0]! : parts);
+}
+
+/** The same, with parts that nobody needs afterwards. */
+export function sendLastParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
+  if (parts.length === 1) context.answer(status, JSON_TYPE, parts[0]!);
+  else context.answerWithLent(status, JSON_TYPE, parts);
+}
+
+export function sendMessage(
+  context: RequestContext,
+  status: number,
+  message: Message,
+  headers?: readonly string[],
+): void {
+  context.answer(status, JSON_TYPE, message.bytes, headers);
+}
+
+/** An HTTP error with a JSON-RPC error for body. `id` is the request's id as written, empty where it is not known. */
+export function sendError(
+  context: RequestContext,
+  status: number,
+  code: number,
+  text: string,
+  id = '',
+  headers?: readonly string[],
+): void {
+  sendMessage(context, status, errorAnswer(id, code, text, null, 'stateful'), headers);
+}
+
+/** How refusals of the listener look on MCP routes: JSON-RPC errors without an id. */
+export function renderRpc(refusal: Refusal): string {
+  if (refusal.code === 'overloaded') {
+    const error = new GatewayError('OVERLOADED', refusal.message, { retryAfterMs: RETRY_AFTER_MS });
+    return failureAnswer('', error, 'stateful').bytes.toString();
+  }
+  const code = CODES.get(refusal.code) ?? -32600;
+  return errorAnswer('', code, refusal.message, JSON.stringify({ reason: refusal.code }), 'stateful').bytes.toString();
+}

@@ -1,0 +1,121 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import type { Principal } from '../../model/principal.ts';
+import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../../protocol/classify.ts';
+import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { Gate } from '../identity/gate.ts';
+import type { StatefulFront } from '../stateful/stateful-front.ts';
+import type { StatelessFront } from '../stateless/stateless-front.ts';
+import { guard } from './guard.ts';
+import { sendError, sendMessage } from './send.ts';
+
+export interface StreamableHttpDeps {
+  readonly gate: Gate;
+  readonly stateful: StatefulFront;
+  readonly stateless: StatelessFront;
+  readonly logger: Logger;
+}
+
+/**
+ * The MCP endpoint over Streamable HTTP, for all revisions that have it. Here the head is looked at, the body read
+ * and its era found; what follows is the era's own affair.
+ */
+export class StreamableHttp {
+  readonly #deps: StreamableHttpDeps;
+
+  constructor(deps: StreamableHttpDeps) {
+    this.#deps = deps;
+  }
+
+  post(context: RequestContext, server: string | null): void {
+    const { gate } = this.#deps;
+    const principal = gate.principal(context);
+    if (principal === null) return;
+    const endpoint = gate.endpoint(server, principal, context);
+    if (endpoint === null) return;
+    context.readJson((body) => this.#take(context, body, endpoint, principal));
+  }
+
+  get(context: RequestContext, server: string | null): void {
+    const { gate } = this.#deps;
+    const principal = gate.principal(context);
+    if (principal === null) return;
+    const endpoint = gate.endpoint(server, principal, context);
+    if (endpoint === null) return;
+    const { headers } = context;
+    const inbound = classifyBodyless(headers);
+    if ('reject' in inbound) {
+      reject(context, inbound);
+      return;
+    }
+    if (inbound.sessionId === null) {
+      sendError(context, 405, -32600, 'Method not allowed: no session', '', ALLOW);
+      return;
+    }
+    if (!acceptsEvents(headers.accept)) {
+      sendError(context, 406, -32600, 'Not acceptable: this stream is text/event-stream');
+      return;
+    }
+    const lastEventId = context.header('last-event-id') ?? null;
+    guard(context, this.#deps.logger, this.#deps.stateful.listen(context, inbound, endpoint, principal, lastEventId));
+  }
+
+  delete(context: RequestContext, server: string | null): void {
+    const { gate } = this.#deps;
+    const principal = gate.principal(context);
+    if (principal === null) return;
+    const endpoint = gate.endpoint(server, principal, context);
+    if (endpoint === null) return;
+    const inbound = classifyBodyless(context.headers);
+    if ('reject' in inbound) {
+      reject(context, inbound);
+      return;
+    }
+    guard(context, this.#deps.logger, this.#deps.stateful.end(context, inbound, endpoint, principal));
+  }
+
+  #take(context: RequestContext, body: Buffer, endpoint: Endpoint, principal: Principal): void {
+    const { headers } = context;
+    const takesStream = acceptsEvents(headers.accept);
+    if (isBatch(body)) {
+      const claim = classifyBodyless(headers);
+      if (!('reject' in claim) && claim.sessionId !== null) {
+        guard(
+          context,
+          this.#deps.logger,
+          this.#deps.stateful.batch(context, claim, body, endpoint, principal, takesStream),
+        );
+        return;
+      }
+    }
+    const message = scanMessage(body, 'stateful', 'strict');
+    if (isScanFailure(message)) {
+      reject(context, rejectScan(headers, message));
+      return;
+    }
+    const inbound = classify(headers, message);
+    if (isRejection(inbound)) {
+      reject(context, inbound);
+      return;
+    }
+    if (inbound.era === 'stateless') {
+      this.#deps.stateless.take(context, inbound, endpoint, principal, takesStream);
+    } else {
+      const { stateful, logger } = this.#deps;
+      guard(context, logger, stateful.take(context, inbound, endpoint, principal, takesStream));
+    }
+  }
+}
+
+const ALLOW = ['allow', 'POST'];
+
+function reject(context: RequestContext, rejection: Rejection): void {
+  sendMessage(context, rejection.reject, rejection.answer, rejection.reject === 405 ? ALLOW : undefined);
+}
+
+/** Whether the answer may be an event stream. A client that does not say what it takes has to take what comes. */
+function acceptsEvents(accept: string | undefined): boolean {
+  if (accept === undefined) return true;
+  return accept.includes('text/event-stream') || accept.includes('*/*') || accept.includes('text/*');
+}

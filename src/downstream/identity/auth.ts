@@ -1,0 +1,65 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { DesiredState } from '../../model/desired-state.ts';
+import type { Authenticator } from '../../model/ports.ts';
+import { ANONYMOUS, type Principal } from '../../model/principal.ts';
+
+interface KnownKey {
+  readonly digest: Buffer;
+  readonly principal: Principal;
+}
+
+/**
+ * Who is calling, by the key in `Authorization: Bearer …` and by nothing else: no other header, no query parameter,
+ * no cookie makes a principal.
+ *
+ * Keys are kept and compared as SHA-256 digests. The look-up by digest tells an attacker nothing: a guess that is
+ * nearly right has a digest that is not; the last word is a constant-time comparison.
+ */
+export class KeyAuthenticator implements Authenticator {
+  #keys: ReadonlyMap<string, KnownKey> = new Map();
+  #unknown: Principal | null = ANONYMOUS;
+  #open = true;
+
+  constructor(state: Pick<DesiredState, 'agents' | 'unknownCallers'>) {
+    this.replace(state);
+  }
+
+  /** Takes the agents of a new desired state; keys that are gone stop working with the next request. */
+  replace(state: Pick<DesiredState, 'agents' | 'unknownCallers'>): void {
+    const keys = new Map<string, KnownKey>();
+    for (const agent of state.agents.values()) {
+      const digest = hash('sha256', agent.key.reveal(), 'buffer');
+      const principal: Principal = { id: `agent:${agent.name}`, name: agent.name, servers: agent.servers };
+      keys.set(digest.toString('latin1'), { digest, principal });
+    }
+    this.#keys = keys;
+    this.#open = keys.size === 0;
+    this.#unknown = this.#open || state.unknownCallers === 'allow' ? ANONYMOUS : null;
+  }
+
+  /** The principal of this id as it stands now; null when no key makes it any more. */
+  principal(id: string): Principal | null {
+    if (id === this.#unknown?.id) return this.#unknown;
+    for (const { principal } of this.#keys.values()) if (principal.id === id) return principal;
+    return null;
+  }
+
+  authenticate(authorization: string | undefined): Principal | null {
+    if (this.#open) return ANONYMOUS;
+    const token = bearerToken(authorization);
+    if (token === null) return this.#unknown;
+    const digest = hash('sha256', token, 'buffer');
+    const known = this.#keys.get(digest.toString('latin1'));
+    return known !== undefined && timingSafeEqual(known.digest, digest) ? known.principal : this.#unknown;
+  }
+}
+
+const SCHEME = 'bearer ';
+
+/** The credentials of a Bearer header; null for anything else. The scheme's case does not matter (RFC 9110 §11.1). */
+function bearerToken(authorization: string | undefined): string | null {
+  if (authorization === undefined || authorization.length <= SCHEME.length) return null;
+  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return null;
+  const token = authorization.slice(SCHEME.length).trim();
+  return token === '' || token.includes(' ') ? null : token;
+}

@@ -1,0 +1,36 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import { AGGREGATE, type Endpoint } from '../../model/exchange.ts';
+import type { Authenticator } from '../../model/ports.ts';
+import type { Principal } from '../../model/principal.ts';
+import type { Endpoints } from '../endpoints/endpoints.ts';
+import { sendError } from '../endpoints/send.ts';
+
+/** Who asks, and for what: decided from the head of a request, before a byte of its body is read. */
+export class Gate {
+  readonly #authenticator: Authenticator;
+  readonly #endpoints: Endpoints;
+
+  constructor(authenticator: Authenticator, endpoints: Endpoints) {
+    this.#authenticator = authenticator;
+    this.#endpoints = endpoints;
+  }
+
+  /** The caller; null when the request has been answered with 401. */
+  principal(context: RequestContext): Principal | null {
+    const principal = this.#authenticator.authenticate(context.headers.authorization);
+    if (principal === null) {
+      sendError(context, 401, -32600, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
+    }
+    return principal;
+  }
+
+  /** The endpoint of a server, or the aggregate for null; null when the request has been answered with 404. */
+  endpoint(server: string | null, principal: Principal, context: RequestContext): Endpoint | null {
+    if (server === null) return AGGREGATE;
+    const endpoint = this.#endpoints.server(server, principal);
+    if (endpoint === null) sendError(context, 404, -32600, 'Not found: no server of this name for this caller');
+    return endpoint;
+  }
+}
+
+const CHALLENGE = ['www-authenticate', 'Bearer'];

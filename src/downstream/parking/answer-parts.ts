@@ -1,0 +1,62 @@
+import { shapeFailure } from '../../gateway/failure-shape.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import type { Era, Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
+import { withId } from '../../protocol/splice.ts';
+import { errorToStateful } from '../../protocol/stateful/error-to-stateful.ts';
+import { resultToStateful } from '../../protocol/stateful/result-to-stateful.ts';
+import { notificationToStateful } from '../../protocol/stateful/to-stateful.ts';
+import { errorToStateless } from '../../protocol/stateless/error-to-stateless.ts';
+import { resultToStateless } from '../../protocol/stateless/result-to-stateless.ts';
+import { notificationToStateless } from '../../protocol/stateless/to-stateless.ts';
+
+/** The answer to the request, in its client's vocabulary; its id is not the client's yet. */
+export function answerMessage(request: Message, endpoint: Endpoint, outcome: Outcome): Message {
+  if (outcome.kind === 'failure') return shapeFailure(request, endpoint, outcome.error);
+  const { message } = outcome;
+  if (message.era === request.era) return message;
+  if (request.era === 'stateful') {
+    return message.kind === 'error'
+      ? errorToStateful(message, request.method)
+      : resultToStateful(message, request.method);
+  }
+  return message.kind === 'error'
+    ? errorToStateless(message, request.method, uriOf(request))
+    : resultToStateless(message, request.method, null);
+}
+
+/** The same as bytes, under the client's own id: large bodies as views, not copies. */
+export function answerParts(request: Message, endpoint: Endpoint, outcome: Outcome): Buffer[] {
+  return withId(answerMessage(request, endpoint, outcome), request.id);
+}
+
+/**
+ * Whether nobody needs the parts of the answer once they are sent: what a tool answers goes to the one client that called
+ * it, where lists and resources may be kept, or shared by several who asked at the same time.
+ */
+export function isPassedOn(request: Message, outcome: Outcome): boolean {
+  return outcome.kind === 'answer' && request.method === 'tools/call';
+}
+
+/** A notification in the client's vocabulary; null when it has no word for it, or the client does not want to hear it. */
+export function notificationFor(era: Era, notification: Message, client: ClientProfile): Buffer | null {
+  if (notification.method === 'notifications/message' && !wantsToHear(client, era, notification)) return null;
+  if (notification.era === era) return notification.bytes;
+  const translated = era === 'stateful' ? notificationToStateful(notification) : notificationToStateless(notification);
+  return translated?.bytes ?? null;
+}
+
+/** Log messages reach whoever asked for one as severe, whoever else the server says them for. */
+function wantsToHear({ logLevel }: ClientProfile, era: Era, { bytes, bodyStart, bodyEnd }: Message): boolean {
+  if (logLevel === null) return era === 'stateful';
+  const level = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'level'));
+  return !isLogLevel(level) || !isLogLevel(logLevel) || isAsSevere(level, logLevel);
+}
+
+function uriOf(request: Message): string | null {
+  if (request.method !== 'resources/read' || request.bodyStart < 0) return null;
+  return stringValue(request.bytes, field(request.bytes, request.bodyStart, request.bodyEnd, 'uri'));
+}

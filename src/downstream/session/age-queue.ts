@@ -1,0 +1,69 @@
+import type { Clock } from '../../model/clock.ts';
+
+/** Something that is told when it has waited long enough. The links belong to the queue. */
+export interface Ageing {
+  /** Clock reading at which it is due; 0 while it is in no queue. */
+  dueAt: number;
+  earlier: Ageing | null;
+  later: Ageing | null;
+  /** Called once, after it has left the queue. */
+  due(): void;
+}
+
+/**
+ * One delay for many waiting things, with one timer in all: members lie in a list in the order they came, which is
+ * the order they become due. Joining and leaving cost a few assignments, so a call that is answered at once pays
+ * no timer of its own.
+ */
+export class AgeQueue {
+  readonly #clock: Clock;
+  readonly #delayMs: number;
+  #first: Ageing | null = null;
+  #last: Ageing | null = null;
+  #armed = false;
+  readonly #tick = (): void => this.#run();
+
+  constructor(clock: Clock, delayMs: number) {
+    this.#clock = clock;
+    this.#delayMs = delayMs;
+  }
+
+  join(member: Ageing): void {
+    member.dueAt = this.#clock.now() + this.#delayMs;
+    member.earlier = this.#last;
+    member.later = null;
+    if (this.#last === null) this.#first = member;
+    else this.#last.later = member;
+    this.#last = member;
+    if (!this.#armed) this.#arm(this.#delayMs);
+  }
+
+  /** No-op for a thing that is not waiting. */
+  leave(member: Ageing): void {
+    if (member.dueAt === 0) return;
+    member.dueAt = 0;
+    if (member.earlier === null) this.#first = member.later;
+    else member.earlier.later = member.later;
+    if (member.later === null) this.#last = member.earlier;
+    else member.later.earlier = member.earlier;
+    member.earlier = null;
+    member.later = null;
+  }
+
+  #arm(delayMs: number): void {
+    this.#armed = true;
+    this.#clock.after(delayMs, this.#tick);
+  }
+
+  /** The timer runs on while anybody waits, and is left to lapse when nobody does: joining must not set one each time. */
+  #run(): void {
+    this.#armed = false;
+    const now = this.#clock.now();
+    while (this.#first !== null && this.#first.dueAt <= now) {
+      const member = this.#first;
+      this.leave(member);
+      member.due();
+    }
+    if (this.#first !== null && !this.#armed) this.#arm(Math.max(this.#first.dueAt - now, 1));
+  }
+}

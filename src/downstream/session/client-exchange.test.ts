@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { answer, type Outcome } from '../../model/outcome.ts';
+import { ANONYMOUS } from '../../model/principal.ts';
+import { request, result } from '../../protocol/compose.ts';
+import { ClientExchange } from './client-exchange.ts';
+
+const CLIENT: ClientProfile = {
+  principal: ANONYMOUS,
+  sessionId: null,
+  revision: '2026-07-28',
+  capabilities: '{}',
+  fingerprint: '{}',
+  info: null,
+  logLevel: null,
+  handle: null,
+};
+
+test('an exchange that was concluded is answered once, and says to whoever comes later that it is over', () => {
+  const told: string[] = [];
+  const exchange = new ClientExchange(request('subscriptions/listen', '1', '{}', 'stateless'), CLIENT, {
+    canAsk: false,
+    notify: () => void told.push('notified'),
+    askFor: () => Promise.reject(new Error('not asked')),
+    answer: () => void told.push('answered'),
+    cancelled: () => void told.push('cancelled'),
+  });
+  const outcome: Outcome = answer(result('1', '{}', 'stateless'));
+  exchange.conclude(outcome, 'the gateway is stopping');
+  assert.equal(exchange.cancelled, 'the gateway is stopping');
+  exchange.finish(outcome);
+  exchange.cancel('too late');
+  assert.deepEqual(told, ['answered']);
+});

@@ -1,0 +1,137 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange, Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+
+/**
+ * The way back to the client for one exchange: an HTTP response, an SSE stream shared by many exchanges, or a pipe.
+ * Nothing here blocks or throws; a client that is gone is the reply's own affair.
+ */
+export interface Reply {
+  /** Whether requests of ours can reach the client this way, and its answers us. */
+  readonly canAsk: boolean;
+  /** Nobody is connected at the moment to hear the answer; who was may come back for it. */
+  readonly unheard?: boolean;
+  /** A notification that belongs to the exchange, or a cancelled one of an ask. `flow` as in `Exchange.emit`. */
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void;
+  /** Sends a request of ours, under an id of ours. */
+  askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message>;
+  /** The exchange is over, with this outcome. Called exactly once. */
+  answer(exchange: ClientExchange, outcome: Outcome): void;
+  /** The exchange is over because the client cancelled it, which asks for no answer. Called instead of `answer`. */
+  cancelled(exchange: ClientExchange): void;
+}
+
+let count = 0;
+
+/**
+ * One request of a client in flight. A plain object with a few fields, because there is one for every call; it is a
+ * member of its client's list of exchanges by its own links.
+ */
+export class ClientExchange implements Exchange {
+  readonly request: Message;
+  readonly client: ClientProfile;
+  /** Replaced by whoever takes it over while the call goes on. */
+  reply: Reply;
+  readonly #headers: Readonly<IncomingHttpHeaders> | null;
+  /** Undefined until somebody asks. */
+  #params: Readonly<Record<string, string>> | null | undefined;
+  readonly #number = ++count;
+  /** Set by whoever knows which endpoint it came on. */
+  sealsInput = false;
+  cancelled: string | null = null;
+  onCancel: ((reason: string) => void) | null = null;
+  /** Links of the `ExchangeList` it is in. */
+  previous: ClientExchange | null = null;
+  next: ClientExchange | null = null;
+  #over = false;
+
+  constructor(
+    request: Message,
+    client: ClientProfile,
+    reply: Reply,
+    headers: Readonly<IncomingHttpHeaders> | null = null,
+  ) {
+    this.request = request;
+    this.client = client;
+    this.reply = reply;
+    this.#headers = headers;
+  }
+
+  /** Another exchange of the same request, to stand before the client in this one's place. */
+  standIn(): ClientExchange {
+    return new ClientExchange(this.request, this.client, this.reply, this.#headers);
+  }
+
+  /** Only these headers leave this room; credentials never do. */
+  get paramHeaders(): Readonly<Record<string, string>> | null {
+    if (this.#params === undefined) this.#params = this.#headers === null ? null : paramHeadersOf(this.#headers);
+    return this.#params;
+  }
+
+  get id(): string {
+    return this.#number.toString(36);
+  }
+
+  get takesInputRequired(): boolean {
+    return this.client.sessionId === null;
+  }
+
+  emit(notification: Message, flow: Flow | null = null): void {
+    if (!this.#over && this.cancelled === null) this.reply.notify(this, notification, flow);
+  }
+
+  ask(request: Message, likely = false): Promise<Message> {
+    if (this.#over || this.cancelled !== null) {
+      return Promise.reject(new GatewayError('CANCELLED', 'the call this request belongs to is over'));
+    }
+    if (!this.reply.canAsk) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked ${request.method}`));
+    }
+    return this.reply.askFor(this, request, likely);
+  }
+
+  /** The client wants no answer any more. Whoever works on the call is told, once. */
+  cancel(reason: string): void {
+    if (this.#over || this.cancelled !== null) return;
+    this.cancelled = reason;
+    const tell = this.onCancel;
+    this.onCancel = null;
+    tell?.(reason);
+  }
+
+  /** Ends the exchange from this side, with an outcome of ours; whoever works on it is told to stop. */
+  conclude(outcome: Outcome, reason: string): void {
+    const tell = this.onCancel;
+    this.finish(outcome);
+    // Whoever has only been waiting so far sees by this that nothing is to be begun any more.
+    this.cancelled ??= reason;
+    tell?.(reason);
+  }
+
+  /** Ends the exchange; whatever comes later is dropped. */
+  finish(outcome: Outcome): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.onCancel = null;
+    if (this.cancelled === null) this.reply.answer(this, outcome);
+    else this.reply.cancelled(this);
+  }
+}
+
+const NONE: Readonly<Record<string, string>> = Object.freeze(Object.create(null));
+
+/** The `Mcp-Param-*` headers, by lower-case name. Nearly all requests have none. */
+export function paramHeadersOf(headers: Readonly<IncomingHttpHeaders>): Readonly<Record<string, string>> {
+  let found: Record<string, string> | null = null;
+  for (const name in headers) {
+    if (!name.startsWith('mcp-param-')) continue;
+    const value = headers[name];
+    if (typeof value !== 'string') continue;
+    found ??= Object.create(null) as Record<string, string>;
+    found[name] = value;
+  }
+  return found ?? NONE;
+}

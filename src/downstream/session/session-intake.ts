@@ -1,0 +1,119 @@
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { result } from '../../protocol/compose.ts';
+import { field } from '../../protocol/fields.ts';
+import { isLogLevel } from '../../protocol/meta-keys.ts';
+import type { Core } from '../core.ts';
+import type { AnswerFate } from '../stateful/pending-asks.ts';
+import { ClientExchange, type Reply } from './client-exchange.ts';
+import type { ClientSession } from './client-session.ts';
+import type { SessionTable } from './session-table.ts';
+
+/** Hands what a client of this session sent to the nodes where what it belongs to may be. */
+export type SessionRelay = (sessionId: string, message: Message) => void;
+
+/** Requests one session may have in flight. */
+export const MAX_IN_FLIGHT = 256;
+
+/**
+ * Takes the messages of stateful sessions, whatever wire brought them: requests become exchanges, answers go to the
+ * asks they belong to, a cancel finds its call.
+ */
+export class SessionIntake {
+  readonly #core: Core;
+  readonly #sessions: SessionTable;
+  readonly #elsewhere: SessionRelay | null;
+
+  /** `elsewhere`: the same sessions at other nodes, for what belongs to nothing here. */
+  constructor(core: Core, sessions: SessionTable, elsewhere: SessionRelay | null = null) {
+    this.#core = core;
+    this.#sessions = sessions;
+    this.#elsewhere = elsewhere;
+  }
+
+  /** Whether another request of the session would be one too many. */
+  full(session: ClientSession): boolean {
+    return session.exchanges.size >= MAX_IN_FLIGHT;
+  }
+
+  request(session: ClientSession, request: Message, reply: Reply): void {
+    if (request.method === 'logging/setLevel') this.#setLevel(session, request);
+    const exchange = new ClientExchange(request, session.client, reply);
+    session.exchanges.add(exchange);
+    const own = this.#answerOurselves(request);
+    if (own !== null) exchange.finish(own);
+    else void settle(exchange, this.#core.run(exchange as Exchange, session.endpoint));
+  }
+
+  notification(session: ClientSession, notification: Message): void {
+    switch (notification.method) {
+      case 'notifications/initialized':
+        if (session.initialized) return;
+        session.initialized = true;
+        this.#sessions.save(session);
+        return;
+      case 'notifications/cancelled':
+        if (!this.cancelled(session, notification) && session.lasting) this.#elsewhere?.(session.id, notification);
+        return;
+      default:
+        this.#core.notify(session.endpoint, notification, session.client);
+    }
+  }
+
+  /** The client's answer to something we asked it. */
+  answer(session: ClientSession, message: Message): AnswerFate {
+    const fate = this.answered(session, message);
+    if (fate !== 'unknown' || this.#elsewhere === null || !session.lasting) return fate;
+    this.#elsewhere(session.id, message);
+    return 'taken';
+  }
+
+  /** The same of what was asked here. */
+  answered(session: ClientSession, message: Message): AnswerFate {
+    return session.openAsks?.take(message) ?? 'unknown';
+  }
+
+  /** Cancels what is in flight here; false where it is none of that. */
+  cancelled(session: ClientSession, notification: Message): boolean {
+    const id = this.#param(notification, 'requestId');
+    const exchange = id === null ? undefined : session.exchanges.find(id);
+    if (exchange === undefined || exchange === null) return false;
+    // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
+    if (exchange.request.method !== 'initialize') exchange.cancel('the client cancelled the request');
+    return true;
+  }
+
+  /** It goes on as any request; the session keeps the level, whatever becomes of its servers and of this process. */
+  #setLevel(session: ClientSession, request: Message): void {
+    const level = this.#param(request, 'level')?.slice(1, -1) ?? null;
+    if (!isLogLevel(level)) return;
+    session.logLevel = level;
+    this.#sessions.save(session);
+  }
+
+  /** What needs no server: a ping asks whether we are there, and a session is opened but once. */
+  #answerOurselves(request: Message): Outcome | null {
+    switch (request.method) {
+      case 'ping':
+        return answer(result(request.id, '{}', 'stateful'));
+      case 'initialize':
+        return failure(new GatewayError('INVALID_REQUEST', 'the session is initialized already'));
+      default:
+        return null;
+    }
+  }
+
+  /** A member of params, as written. */
+  #param(message: Message, key: string): string | null {
+    if (message.bodyStart < 0) return null;
+    const range = field(message.bytes, message.bodyStart, message.bodyEnd, key);
+    return range === null ? null : message.bytes.toString('latin1', range.start, range.end);
+  }
+}
+
+/** Waits for the one outcome and ends the exchange with it. */
+export async function settle(exchange: ClientExchange, running: Promise<Outcome>): Promise<void> {
+  exchange.finish(await running);
+}

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { call, DownstreamRig, type RigOptions } from '../../../test/support/downstream-rig.ts';
+import { systemClock } from '../../model/clock.ts';
+import { StateFile } from '../../store/state-file.ts';
+import { Logger } from '../../telemetry/logger.ts';
+
+/** A gateway and its successor over one state: the first is closed when the second is started. */
+async function successor(t: TestContext, first: DownstreamRig, state: StateFile, options: RigOptions = {}) {
+  await first.close();
+  const second = await DownstreamRig.start({ ...options, state });
+  t.after(() => second.close());
+  return second;
+}
+
+function store(t: TestContext): StateFile {
+  const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
+  t.after(() => state.close());
+  return state;
+}
+
+for (const cap of ['max', 'maxPerPrincipal'] as const) {
+  test(`sessions of before a restart count: ${cap} holds for those that come back, too`, async (t) => {
+    const state = store(t);
+    const first = await DownstreamRig.start({ state });
+    const sessions = [await first.session(), await first.session(), await first.session()];
+    const second = await successor(t, first, state, { sessions: { [cap]: 2 } });
+    const replies = [];
+    for (const headers of sessions) replies.push(await second.post(call(1, 'ping'), headers));
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      [200, 200, 429],
+    );
+    assert.ok(Number(replies[2]!.headers['retry-after']) >= 1);
+    assert.equal(JSON.parse(replies[2]!.text).error.data.outcome, 'REFUSED');
+    assert.equal(second.downstream.sessions.size, 2);
+    // It is not lost by that: it comes back when there is room.
+    assert.equal((await second.stream(call(1, 'ping'), sessions[0])).status, 200);
+    second.desired = { ...second.desired, sessions: { ...second.desired.sessions, [cap]: 3 } };
+    assert.equal((await second.post(call(1, 'ping'), sessions[2])).status, 200);
+  });
+}
+
+test('streams that are resumed after a restart count: a fifth ends the oldest', async (t) => {
+  const state = store(t);
+  const first = await DownstreamRig.start({ state });
+  const headers = await first.session();
+  const ids: string[] = [];
+  for (let i = 0; i < 6; i++) ids.push((await (await first.listen(headers)).next())!.id!);
+  assert.equal(new Set(ids.map((id) => id.slice(0, id.indexOf('~')))).size, 6);
+  const second = await successor(t, first, state);
+  const streams = [];
+  for (const id of ids) streams.push(await second.listen({ ...headers, 'last-event-id': id }));
+  // Until its end.
+  for (const oldest of streams.slice(0, 2)) await oldest.rest();
+  assert.equal(second.listener.wheel.open, 4);
+});
+
+test('no session id is on disk, in no table, and what is there opens nothing', async (t) => {
+  const state = store(t);
+  const first = await DownstreamRig.start({ state });
+  const headers = await first.session();
+  const id = headers['mcp-session-id']!;
+  await (await first.listen(headers)).next();
+  state.flush();
+  const rows = ['records', 'events'].flatMap((table) => state.prepare(`SELECT * FROM ${table}`).all());
+  assert.ok(rows.length >= 2);
+  const text = rows
+    .flatMap((row) => Object.values(row))
+    .map((value) => (value instanceof Uint8Array ? Buffer.from(value).toString('latin1') : String(value)))
+    .join('\n');
+  assert.ok(!text.includes(id));
+  const second = await successor(t, first, state);
+  const stored = [...text.matchAll(/\b[0-9a-f]{32}\b/g)].map(([found]) => found);
+  assert.ok(stored.length > 0);
+  for (const found of new Set(stored)) {
+    assert.equal((await second.post(call(1, 'ping'), { ...headers, 'mcp-session-id': found })).status, 404);
+  }
+  assert.equal((await second.post(call(1, 'ping'), headers)).status, 200);
+});

@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { AGGREGATE } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure } from '../../model/outcome.ts';
+import type { SessionRecord } from '../../model/ports.ts';
+import { ANONYMOUS, type Principal } from '../../model/principal.ts';
+import { systemRandom } from '../../model/random.ts';
+import { request } from '../../protocol/compose.ts';
+import { Fingerprints } from '../endpoints/fingerprints.ts';
+import { ClientExchange } from './client-exchange.ts';
+import { SessionManager } from './session-manager.ts';
+import { SessionTable } from './session-table.ts';
+
+const ADA: Principal = { id: 'agent:ada', name: 'ada', servers: null };
+const OTHER = { kind: 'server', server: 'memory', path: '/servers/memory/mcp' } as const;
+
+interface TableOptions {
+  readonly max?: number;
+  readonly maxPerPrincipal?: number;
+  readonly records?: Map<string, SessionRecord>;
+  readonly crowded?: () => boolean;
+}
+
+function table(options: TableOptions = {}) {
+  const clock = new FakeClock();
+  const records = options.records ?? new Map<string, SessionRecord>();
+  const ended: string[] = [];
+  const forgotten: string[] = [];
+  const sessions = new SessionTable({
+    clock,
+    random: systemRandom,
+    records: {
+      get: async (id) => records.get(id) ?? null,
+      put: (record) => void records.set(record.id, record),
+      delete: (id) => void records.delete(id),
+      all: async () => [...records.values()],
+    },
+    events: { append: () => '1', after: async () => null, forget: (id) => void forgotten.push(id) },
+    fingerprints: new Fingerprints(),
+    settings: () => ({ idleMs: 1_800_000, max: options.max ?? 100, maxPerPrincipal: options.maxPerPrincipal ?? 100 }),
+    onEnded: (sessionId) => void ended.push(sessionId),
+    ...(options.crowded === undefined ? {} : { crowded: options.crowded }),
+  });
+  const create = (principal = ANONYMOUS, lasting = true) =>
+    sessions.create({
+      principal,
+      endpoint: AGGREGATE,
+      revision: '2025-11-25',
+      capabilities: '{"x":1.0}',
+      info: null,
+      lasting,
+    });
+  return { clock, records, ended, forgotten, sessions, create };
+}
+
+test('fault:F19 check:C5 a session that nobody uses ends after its idle time; one timer watches all', async () => {
+  const { clock, sessions, records, ended, create } = table();
+  const used = create();
+  const abandoned = Array.from({ length: 50 }, () => create().id);
+  assert.equal(clock.pending, 1);
+  for (let minutes = 0; minutes < 29; minutes++) {
+    await clock.advance(60_000);
+    used.useAs(ANONYMOUS, clock.now());
+  }
+  assert.equal(sessions.size, 51);
+  await clock.advance(120_000);
+  assert.equal(sessions.size, 1);
+  assert.deepEqual(new Set(ended), new Set(abandoned));
+  assert.deepEqual([...records.keys()], [used.id]);
+  await clock.advance(1_800_000);
+  assert.equal(sessions.size, 0);
+});
+
+test('the time of last use is written late, but not never', async () => {
+  const { clock, records, create } = table();
+  const session = create();
+  const seen = () => records.get(session.id)!.lastSeenAt;
+  const created = seen();
+  session.useAs(ANONYMOUS, clock.now() + 30_000);
+  await clock.advance(30_000);
+  assert.equal(seen(), created);
+  await clock.advance(60_000);
+  session.useAs(ANONYMOUS, clock.now());
+  await clock.advance(15_000);
+  assert.equal(seen(), created + 90_000);
+});
+
+test('S2.38 a session outlives its process, for its owner on its endpoint', async () => {
+  const first = table();
+  const session = first.create(ADA);
+  session.initialized = true;
+  session.logLevel = 'debug';
+  first.sessions.save(session);
+  first.sessions.close();
+  const { sessions } = table({ records: first.records });
+  const [stranger, owner, elsewhere] = await Promise.all([
+    sessions.load(session.mcpSessionId, ANONYMOUS, AGGREGATE),
+    sessions.load(session.mcpSessionId, ADA, AGGREGATE),
+    sessions.load(session.mcpSessionId, ADA, OTHER),
+  ]);
+  assert.equal(stranger?.belongsTo(ANONYMOUS, AGGREGATE) ?? false, false);
+  assert.equal(elsewhere?.belongsTo(ADA, OTHER) ?? false, false);
+  assert.equal(owner?.belongsTo(ADA, AGGREGATE), true);
+  assert.equal(owner?.client.capabilities, '{"x":1.0}');
+  assert.equal(owner?.initialized, true);
+  assert.equal(owner?.client.logLevel, 'debug');
+  assert.equal(sessions.size, 1);
+  assert.equal(await sessions.load('no such id', ADA, AGGREGATE), null);
+});
+
+test('stored sessions that expired while no process ran are gone', async () => {
+  const first = table();
+  const id = first.create().id;
+  const gone = first.create();
+  const old = { ...first.records.get(gone.id)!, lastSeenAt: first.clock.wall() - 2_000_000 };
+  first.records.set(old.id, old);
+  const { sessions, records, forgotten, ended } = table({ records: first.records });
+  assert.equal(await sessions.load(gone.mcpSessionId, ANONYMOUS, AGGREGATE), null);
+  records.set(old.id, old);
+  await sessions.clean();
+  assert.deepEqual([...records.keys()], [id]);
+  assert.ok(forgotten.includes(old.id));
+  assert.deepEqual(ended, [old.id, old.id], 'what is kept for it elsewhere is let go as well');
+});
+
+test('stored sessions that nobody came back for after a restart are looked for again, not at the start alone', async () => {
+  const first = table();
+  const left = first.create();
+  const { clock, sessions, records, ended } = table({ records: first.records });
+  const used = sessions.create({
+    principal: ANONYMOUS,
+    endpoint: AGGREGATE,
+    revision: '2025-11-25',
+    capabilities: '{}',
+    info: null,
+    lasting: true,
+  });
+  await sessions.clean();
+  assert.ok(records.has(left.id), 'its client may still come');
+  for (let minutes = 0; minutes < 45; minutes++) {
+    await clock.advance(60_000);
+    used.useAs(ANONYMOUS, clock.now());
+  }
+  assert.deepEqual([...records.keys()], [used.id]);
+  assert.deepEqual(ended, [left.id]);
+});
+
+test('fault:F40 no session is opened while memory is too short; those that are there go on', () => {
+  let crowded = false;
+  const { sessions, create } = table({ crowded: () => crowded });
+  const { mcpSessionId } = create();
+  crowded = true;
+  assert.throws(() => create(), { code: 'OVERLOADED' });
+  assert.notEqual(sessions.find(mcpSessionId), undefined);
+  crowded = false;
+  create();
+  assert.equal(sessions.size, 2);
+});
+
+test('fault:F19 caps: refused when full of sessions in use, an old idle one yields', async () => {
+  const { clock, sessions, create, ended } = table({ max: 3, maxPerPrincipal: 2 });
+  const oldest = create(ADA);
+  await clock.advance(1_000);
+  create(ADA);
+  assert.throws(() => create(ADA), { code: 'OVERLOADED' });
+  create();
+  assert.throws(() => create(), { code: 'OVERLOADED' });
+  await clock.advance(300_000);
+  const next = create(ADA);
+  assert.deepEqual(ended, [oldest.id]);
+  assert.equal(sessions.get(next.id), next);
+  assert.equal(sessions.find(next.mcpSessionId), next);
+  assert.equal(sessions.find(next.id), undefined, 'what is stored opens nothing');
+  assert.equal(sessions.find(oldest.mcpSessionId), undefined);
+  assert.equal(sessions.size, 3);
+});
+
+test('a session that lives with its stream leaves no record', () => {
+  const { sessions, records, create } = table();
+  const session = create(ANONYMOUS, false);
+  assert.equal(records.size, 0);
+  sessions.end(session, 'gone');
+  sessions.end(session, 'gone');
+  assert.equal(sessions.size, 0);
+});
+
+test('S2.38 check:C5 SessionManager: create, get, touch, delete, list, cleanup', async () => {
+  const { clock, sessions, ended } = table();
+  const manager = new SessionManager(sessions, () => clock.now());
+  const session = manager.create({ name: 'cli', version: '1' });
+  const stored = sessions.find(session.id)!.id;
+  assert.match(session.id, /^[0-9a-f]{32}$/);
+  assert.deepEqual(session.clientInfo, { name: 'cli', version: '1' });
+  assert.equal(session.initialized, false);
+  assert.equal(session.createdAt.getTime(), clock.wall());
+  await clock.advance(10_000);
+  assert.equal(manager.get(session.id)?.lastSeen.getTime(), clock.wall() - 10_000);
+  assert.equal(manager.touch(session.id), true);
+  assert.equal(manager.get(session.id)?.lastSeen.getTime(), clock.wall());
+  const other = manager.create();
+  assert.deepEqual(
+    manager.list().map(({ id }) => id),
+    [session.id, other.id],
+  );
+  await clock.advance(5_000);
+  manager.touch(other.id);
+  assert.equal(manager.cleanup(5_000), 1);
+  assert.deepEqual(ended, [stored]);
+  assert.equal(manager.get(session.id), null);
+  assert.equal(manager.touch(session.id), false);
+  assert.equal(manager.delete(other.id), true);
+  assert.equal(manager.delete(other.id), false);
+  assert.deepEqual(manager.list(), []);
+});
+
+test('fault:F19 a client that left while it waited for a task keeps its session for as long as it may come back', async () => {
+  const { clock, sessions, create } = table();
+  const session = create();
+  let unheard = true;
+  const reply = {
+    canAsk: true,
+    get unheard() {
+      return unheard;
+    },
+    notify: () => {},
+    askFor: () => Promise.reject(new Error('not asked')),
+    answer: () => {},
+    cancelled: (exchange: ClientExchange) => session.exchanges.remove(exchange),
+  };
+  const [waits, works] = ['tasks/result', 'tools/call'].map((method) => {
+    const exchange = new ClientExchange(request(method, `"${method}"`, '{}', 'stateful'), session.client, reply);
+    session.exchanges.add(exchange);
+    return exchange;
+  });
+  await clock.advance(4 * 60_000);
+  unheard = false;
+  await clock.advance(4 * 60_000);
+  assert.equal(waits!.cancelled, null, 'the client came back');
+  unheard = true;
+  await clock.advance(4 * 60_000);
+  assert.equal(waits!.cancelled, null);
+  await clock.advance(2 * 60_000);
+  assert.equal(waits!.cancelled, 'the client has gone and did not come back');
+  assert.equal(works!.cancelled, null, 'a lost connection is no cancellation of a call');
+  for (const exchange of [waits!, works!]) {
+    exchange.cancel('over');
+    exchange.finish(failure(new GatewayError('CANCELLED', 'over')));
+  }
+  await clock.advance(31 * 60_000);
+  assert.equal(sessions.size, 0);
+});
+
+test('a client is known to be passing where its session ends with its stream or pipe', () => {
+  const { create } = table();
+  assert.deepEqual(
+    [true, false].map((lasting) => create(ANONYMOUS, lasting).client.passing === true),
+    [false, true],
+  );
+});

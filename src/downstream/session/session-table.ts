@@ -1,0 +1,308 @@
+import { hash } from 'node:crypto';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { SessionSettings } from '../../model/desired-state.ts';
+import type { Endpoint } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { EventLog, SessionRecord, SessionRecords } from '../../model/ports.ts';
+import type { Principal } from '../../model/principal.ts';
+import type { Random } from '../../model/random.ts';
+import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/revision.ts';
+import { isLogLevel } from '../../protocol/meta-keys.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { LeftWaits } from '../parking/left-waits.ts';
+import { ClientSession } from './client-session.ts';
+
+export interface SessionTableDeps {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly records: SessionRecords;
+  readonly events: EventLog;
+  readonly fingerprints: Fingerprints;
+  readonly settings: () => SessionSettings;
+  /** Whether memory is too short for another session (F40). */
+  readonly crowded?: () => boolean;
+  /** Told once for every session that ended, whatever ended it; also of those that only their records knew. */
+  readonly onEnded: (sessionId: string) => void;
+}
+
+/** What a client says of itself at `initialize`. */
+export interface NewSession {
+  readonly principal: Principal;
+  readonly endpoint: Endpoint;
+  readonly revision: Revision;
+  readonly capabilities: string;
+  readonly info: string | null;
+  /** False for a session that lives and dies with one stream. */
+  readonly lasting: boolean;
+}
+
+const SWEEP_MS = 15_000;
+/** How far the stored time of last use may lag behind. */
+const SAVE_MS = 60_000;
+/** How often stored sessions that no client came back for are looked for: after a restart nothing else finds them. */
+const CLEAN_MS = 5 * 60_000;
+/** At the cap, a session unused for this long makes room for a new one. */
+const YIELD_MS = 5 * 60_000;
+const RETRY_AFTER_MS = 10_000;
+
+/**
+ * The sessions this process knows: a cache of the shared records, and the live part of each. An id that is not here
+ * may still be a session that another process opened, or this one before a restart, so it is looked up; the stored
+ * record says whose it is. One sweep for all expires what nobody uses: most clients never say goodbye.
+ */
+export class SessionTable {
+  readonly #deps: SessionTableDeps;
+  readonly #sessions = new Map<string, ClientSession>();
+  readonly #byMcpSessionId = new Map<string, ClientSession>();
+  readonly #perPrincipal = new Map<string, number>();
+  readonly #loading = new Map<string, Promise<ClientSession | null>>();
+  readonly #leftWaits = new LeftWaits();
+  #cancelSweep: () => void;
+  #cleanedAt: number;
+
+  constructor(deps: SessionTableDeps) {
+    this.#deps = deps;
+    this.#cleanedAt = deps.clock.now();
+    this.#cancelSweep = deps.clock.after(SWEEP_MS, () => this.#tick());
+  }
+
+  get size(): number {
+    return this.#sessions.size;
+  }
+
+  /** Wall clock, for people. */
+  wall(): number {
+    return this.#deps.clock.wall();
+  }
+
+  values(): IterableIterator<ClientSession> {
+    return this.#sessions.values();
+  }
+
+  /** Throws OVERLOADED when the caller, or the gateway, has as many sessions as it may have, or as memory allows. */
+  create(wanted: NewSession): ClientSession {
+    if (this.#deps.crowded?.() === true) {
+      throw new GatewayError('OVERLOADED', 'memory is too short for another session', { retryAfterMs: RETRY_AFTER_MS });
+    }
+    this.#makeRoomFor(wanted.principal);
+    const now = this.#deps.clock.now();
+    const mcpSessionId = this.#deps.random.hex(16);
+    const client: ClientProfile = {
+      principal: wanted.principal,
+      sessionId: digestOf(mcpSessionId),
+      revision: wanted.revision,
+      capabilities: wanted.capabilities,
+      fingerprint: this.#deps.fingerprints.of(wanted.capabilities),
+      info: wanted.info,
+      logLevel: null,
+      handle: null,
+      ...(wanted.lasting ? {} : { passing: true }),
+    };
+    const session = new ClientSession(
+      client,
+      mcpSessionId,
+      wanted.endpoint,
+      wanted.lasting,
+      this.#deps.clock.wall(),
+      now,
+    );
+    this.#add(session);
+    this.save(session);
+    return session;
+  }
+
+  /** The session that a client presents this id of, if this process has it at hand. */
+  find(mcpSessionId: string): ClientSession | undefined {
+    return this.#byMcpSessionId.get(mcpSessionId);
+  }
+
+  /** The session of this `ClientSession.id`, if this process has it at hand. */
+  get(id: string): ClientSession | undefined {
+    return this.#sessions.get(id);
+  }
+
+  /**
+   * The session from the shared records; null for an id that is none, or no longer. Rejects with OVERLOADED as `create`
+   * throws it: what comes back after a restart counts like what is new.
+   */
+  load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
+    if (!isSessionId(mcpSessionId)) return Promise.resolve(null);
+    // One look-up for callers who have the same right to it; a stranger's must not answer for the owner's.
+    const key = `${mcpSessionId} ${principal.id} ${endpoint.path}`;
+    let loading = this.#loading.get(key);
+    if (loading === undefined) {
+      loading = this.#load(mcpSessionId, principal, endpoint).finally(() => this.#loading.delete(key));
+      this.#loading.set(key, loading);
+    }
+    return loading;
+  }
+
+  /** Writes the record behind; call it after a change of what the record holds. */
+  save(session: ClientSession): void {
+    if (!session.lasting || session.ended) return;
+    session.savedUse = session.lastUsed;
+    this.#deps.records.put(this.#recordOf(session));
+  }
+
+  end(session: ClientSession, reason: string): void {
+    if (session.ended) return;
+    session.ended = true;
+    this.#sessions.delete(session.id);
+    this.#byMcpSessionId.delete(session.mcpSessionId);
+    this.#count(session, -1);
+    session.openAsks?.abandonAll(new GatewayError('CANCELLED', reason));
+    session.exchanges.cancelAll(reason);
+    session.channel?.close();
+    for (const reply of session.replies?.values() ?? []) reply.hangUp();
+    if (session.lasting) {
+      this.#deps.records.delete(session.id);
+      this.#deps.events.forget(session.id);
+    }
+    this.#deps.onEnded(session.id);
+  }
+
+  /** Ends what nobody used for `idleMs`, and writes down later uses of the rest. Returns how many ended. */
+  sweep(idleMs = this.#deps.settings().idleMs): number {
+    const now = this.#deps.clock.now();
+    let ended = 0;
+    for (const session of this.#sessions.values()) {
+      if (!session.idle) {
+        session.lastUsed = now;
+        this.#leftWaits.sweep(session.exchanges, now);
+      }
+      if (now - session.lastUsed >= idleMs) {
+        this.end(session, 'the session was idle for too long');
+        ended++;
+      } else if (session.lastUsed - session.savedUse >= SAVE_MS) this.save(session);
+    }
+    return ended;
+  }
+
+  /** Forgets stored sessions that expired while nobody looked. To be called at start; then it goes on by itself. */
+  async clean(): Promise<void> {
+    this.#cleanedAt = this.#deps.clock.now();
+    for (const record of await this.#deps.records.all()) {
+      if (this.#expired(record) && !this.#sessions.has(record.id)) this.#forget(record.id);
+    }
+  }
+
+  /** Stops sweeping and writes the times of last use. The sessions live on in their records. */
+  close(): void {
+    this.#cancelSweep();
+    for (const session of this.#sessions.values()) if (session.lastUsed !== session.savedUse) this.save(session);
+  }
+
+  #tick(): void {
+    this.#cancelSweep = this.#deps.clock.after(SWEEP_MS, () => this.#tick());
+    this.sweep();
+    // What cannot be read now is looked for again.
+    if (this.#deps.clock.now() - this.#cleanedAt >= CLEAN_MS) this.clean().catch(() => {});
+  }
+
+  async #load(mcpSessionId: string, principal: Principal, endpoint: Endpoint): Promise<ClientSession | null> {
+    const id = digestOf(mcpSessionId);
+    const record = await this.#deps.records.get(id);
+    const known = this.#sessions.get(id);
+    if (known !== undefined) return known;
+    if (record === null) return null;
+    if (this.#expired(record)) {
+      this.#forget(id);
+      return null;
+    }
+    // A stranger, or the right caller elsewhere, must not even bring the session to life.
+    if (record.principal !== principal.id || record.endpoint !== endpoint.path) return null;
+    this.#makeRoomFor(principal);
+    const client: ClientProfile = {
+      principal,
+      sessionId: id,
+      revision: isRevision(record.revision) ? record.revision : LATEST_STATEFUL,
+      capabilities: record.capabilities,
+      fingerprint: this.#deps.fingerprints.of(record.capabilities),
+      info: record.info,
+      logLevel: isLogLevel(record.logLevel) ? record.logLevel : null,
+      handle: null,
+    };
+    const session = new ClientSession(client, mcpSessionId, endpoint, true, record.createdAt, this.#deps.clock.now());
+    session.initialized = record.initialized;
+    this.#add(session);
+    return session;
+  }
+
+  #expired(record: SessionRecord): boolean {
+    return this.#deps.clock.wall() - record.lastSeenAt > this.#deps.settings().idleMs + SAVE_MS;
+  }
+
+  #forget(id: string): void {
+    this.#deps.records.delete(id);
+    this.#deps.events.forget(id);
+    this.#deps.onEnded(id);
+  }
+
+  #recordOf(session: ClientSession): SessionRecord {
+    const { clock } = this.#deps;
+    return {
+      id: session.id,
+      principal: session.client.principal.id,
+      endpoint: session.endpoint.path,
+      revision: session.client.revision,
+      capabilities: session.client.capabilities,
+      info: session.client.info,
+      initialized: session.initialized,
+      logLevel: session.client.logLevel,
+      createdAt: session.createdAt,
+      lastSeenAt: Math.round(clock.wall() - (clock.now() - session.lastUsed)),
+    };
+  }
+
+  #add(session: ClientSession): void {
+    this.#sessions.set(session.id, session);
+    this.#byMcpSessionId.set(session.mcpSessionId, session);
+    this.#count(session, 1);
+  }
+
+  #countOf(principal: Principal): number {
+    return this.#perPrincipal.get(principal.id) ?? 0;
+  }
+
+  #count(session: ClientSession, by: number): void {
+    const { principal } = session.client;
+    const count = this.#countOf(principal) + by;
+    if (count === 0) this.#perPrincipal.delete(principal.id);
+    else this.#perPrincipal.set(principal.id, count);
+  }
+
+  #makeRoomFor(principal: Principal): void {
+    const { max, maxPerPrincipal } = this.#deps.settings();
+    if (this.#countOf(principal) >= maxPerPrincipal) this.#makeRoom(principal);
+    if (this.#sessions.size >= max) this.#makeRoom(null);
+  }
+
+  /** Ends the session that was unused for longest, of this caller or of all; throws when none is idle enough. */
+  #makeRoom(of: Principal | null): void {
+    let oldest: ClientSession | null = null;
+    for (const session of this.#sessions.values()) {
+      if (!session.idle || (of !== null && session.client.principal.id !== of.id)) continue;
+      if (oldest === null || session.lastUsed < oldest.lastUsed) oldest = session;
+    }
+    if (oldest === null || this.#deps.clock.now() - oldest.lastUsed < YIELD_MS) {
+      throw new GatewayError('OVERLOADED', 'too many open sessions', { retryAfterMs: RETRY_AFTER_MS });
+    }
+    this.end(oldest, 'the session made room for a newer one');
+  }
+}
+
+/** Everything but the client's own requests knows a session by this: neither the disk nor a log can give it away. */
+function digestOf(mcpSessionId: string): string {
+  return hash('sha256', mcpSessionId).slice(0, 32);
+}
+
+/** Our ids and nothing else: 128 random bits in hex. Anything else needs no look-up. */
+function isSessionId(id: string): boolean {
+  if (id.length !== 32) return false;
+  for (let i = 0; i < 32; i++) {
+    const c = id.charCodeAt(i);
+    if (!((c >= 0x30 && c <= 0x39) || (c >= 0x61 && c <= 0x66))) return false;
+  }
+  return true;
+}

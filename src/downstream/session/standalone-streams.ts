@@ -1,0 +1,157 @@
+import type { Clock } from '../../model/clock.ts';
+import type { EventSink } from '../../model/event-sink.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { EventLog } from '../../model/ports.ts';
+import type { StreamCopies } from '../../model/stream-copies.ts';
+import { notificationFor } from '../parking/answer-parts.ts';
+import { askClient, callOffAsk } from '../stateful/asking.ts';
+import type { ClientSession, SessionChannel } from './client-session.ts';
+import { LoggedStream } from './logged-stream.ts';
+
+export interface StandaloneDeps {
+  readonly clock: Clock;
+  readonly events: EventLog;
+  /** New with every process: part of the ids of asks and of the names of streams. */
+  readonly prefix: string;
+  /** Where there are other nodes. */
+  readonly copies?: StreamCopies;
+}
+
+/** GET streams one session may hold open; a further one ends the oldest. */
+const MAX_OPEN = 4;
+/** A client that opened no stream in this time will not open one: nothing is kept for it. */
+const FIRST_STREAM_MS = 60_000;
+export const RETRY_MS = 1_000;
+
+/**
+ * The GET streams of a session (2025-11-25 transports, "Listening for Messages from the Server"). Clients open more
+ * than one, some by mistake and some because their first one died unnoticed, so a further one is neither refused nor
+ * does it push the first out: each message goes to one stream only, the youngest that is open. What comes while none
+ * is open waits in the log for the next.
+ */
+export class StandaloneStreams implements SessionChannel {
+  readonly #session: ClientSession;
+  readonly #deps: StandaloneDeps;
+  #streams: LoggedStream[] = [];
+
+  constructor(session: ClientSession, deps: StandaloneDeps) {
+    this.#session = session;
+    this.#deps = deps;
+  }
+
+  get open(): boolean {
+    return this.#streams.some((stream) => stream.open);
+  }
+
+  /** A stream for a client that names no event to go on from. */
+  connect(sink: EventSink): void {
+    this.#dropDead();
+    const waiting = this.#streams.at(-1);
+    if (waiting !== undefined && !waiting.open) {
+      const missed = waiting.missedAfter;
+      if (missed === null) this.#begin(waiting, sink);
+      else void waiting.resume(sink, missed);
+      return;
+    }
+    this.#begin(this.#next(), sink);
+  }
+
+  /** A stream for a client that goes on after an event of the stream of this name. */
+  resume(name: string, sink: EventSink, afterId: string): Promise<void> {
+    let stream = this.#streams.find((known) => known.name === name);
+    if (stream === undefined) {
+      this.#dropDead();
+      stream = this.#add(name);
+    }
+    return stream.resume(sink, afterId);
+  }
+
+  /** A stream that is to go on where one of a node that is gone has ended, after the event whose id it returns. */
+  successor(): { readonly stream: LoggedStream; readonly startId: string } {
+    this.#dropDead();
+    const stream = this.#next();
+    return { stream, startId: stream.mark() };
+  }
+
+  /** A successor that is to succeed nobody after all: nothing must wait for it, or be said on it. */
+  abandon(stream: LoggedStream): void {
+    this.#streams = this.#streams.filter((other) => other !== stream);
+    stream.end();
+  }
+
+  deliver(notification: Message, server?: string): void {
+    if (notification.method === 'notifications/cancelled') {
+      const told = callOffAsk(this.#session, null, notification, server);
+      if (told !== null) this.#send(told);
+      return;
+    }
+    const bytes = notificationFor('stateful', notification, this.#session.client);
+    if (bytes !== null) this.#send(bytes, true);
+  }
+
+  ask(request: Message, server?: string): Promise<Message> {
+    if (!this.open) {
+      return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client holds no stream open to be asked on'));
+    }
+    return askClient(this.#session, null, request, this.#deps, (message) => this.#send(message), server);
+  }
+
+  calledOff(told: Buffer): void {
+    this.#send(told);
+  }
+
+  close(): void {
+    for (const stream of this.#streams) stream.end();
+  }
+
+  /** Ends the connections. What is said from now on waits in the log for whoever comes back. */
+  hangUp(): void {
+    for (const stream of this.#streams) stream.hangUp();
+  }
+
+  #send(message: Buffer, droppable = false): void {
+    let stream = this.#streams.findLast((candidate) => candidate.open) ?? this.#streams.at(-1);
+    if (stream === undefined) {
+      if (this.#deps.clock.wall() - this.#session.createdAt > FIRST_STREAM_MS) return;
+      stream = this.#next();
+      // The mark before the first message, from which the first connection will go on.
+      stream.prime();
+    }
+    stream.send(message, droppable);
+  }
+
+  /** A further stream; the oldest makes room for it. */
+  #add(name: string): LoggedStream {
+    if (this.#streams.length >= MAX_OPEN) this.#streams.shift()!.end();
+    const { id: sessionId, client } = this.#session;
+    const { events, copies, prefix } = this.#deps;
+    // What began in an earlier process is not found under the name of this one.
+    const own = name.startsWith(this.#session.streamHead('g') + prefix);
+    const about = { name, sessionId, principal: client.principal.id, owed: () => [] };
+    const stream = new LoggedStream(sessionId, name, events, own ? (copies?.begin(about) ?? null) : null);
+    this.#streams.push(stream);
+    return stream;
+  }
+
+  #next(): LoggedStream {
+    return this.#add(this.#session.nextStream(this.#deps.prefix, 'g'));
+  }
+
+  /** Clients of older revisions read an event without data as a broken message. */
+  #begin(stream: LoggedStream, sink: EventSink): void {
+    stream.connect(sink);
+    if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
+    else stream.retryAfter(RETRY_MS);
+  }
+
+  /** Broken streams are kept for their clients to come back only while they are the last, where messages wait. */
+  #dropDead(): void {
+    const last = this.#streams.at(-1);
+    this.#streams = this.#streams.filter((stream) => {
+      const kept = stream.open || stream === last;
+      if (!kept) stream.end();
+      return kept;
+    });
+  }
+}

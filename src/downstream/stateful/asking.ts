@@ -1,0 +1,85 @@
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { declares } from '../../protocol/askable.ts';
+import { notification } from '../../protocol/compose.ts';
+import { field } from '../../protocol/fields.ts';
+import { splice, withId } from '../../protocol/splice.ts';
+import type { ClientExchange } from '../session/client-exchange.ts';
+import type { ClientSession } from '../session/client-session.ts';
+import type { AskOwner } from './pending-asks.ts';
+
+/** What asking takes. */
+export interface AskDeps {
+  readonly clock: Clock;
+  /** New with every process: part of the ids of asks. */
+  readonly prefix: string;
+}
+
+/** Questions one client may have before it at once. */
+const MAX_OPEN_ASKS = 256;
+
+/**
+ * Sends a server's request to the session's client under an id of our own and waits for the answer. `owner` is the
+ * exchange it belongs to, null for none; `server` whose request it is, where several may ask outside of calls. What the
+ * client did not declare is not asked.
+ */
+export function askClient(
+  session: ClientSession,
+  owner: AskOwner | null,
+  request: Message,
+  { clock, prefix }: AskDeps,
+  send: (message: Buffer) => void,
+  server = '',
+): Promise<Message> {
+  if (session.ended) return Promise.reject(new GatewayError('CANCELLED', 'the session of the client has ended'));
+  if (!declares(session.client.capabilities, request)) {
+    return Promise.reject(
+      new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${request.method} needs`),
+    );
+  }
+  const asks = session.asks(prefix, clock);
+  if (asks.size >= MAX_OPEN_ASKS) {
+    return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
+  }
+  const expired = (late: string): void => session.channel?.calledOff(calledOff(late, 'it was not answered in time'));
+  const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
+  const parts = withId(request, id);
+  send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
+  return answer;
+}
+
+/**
+ * The server calls one of its requests off: ends the ask and gives the notification with the id that the client knows.
+ * Null when no such ask is open, and so nothing is to be said.
+ */
+export function callOffAsk(
+  session: ClientSession,
+  exchange: ClientExchange | null,
+  cancelled: Message,
+  server = '',
+): Buffer | null {
+  if (session.openAsks === null || cancelled.bodyStart < 0) return null;
+  const range = field(cancelled.bytes, cancelled.bodyStart, cancelled.bodyEnd, 'requestId');
+  if (range === null) return null;
+  const serverId = cancelled.bytes.toString('latin1', range.start, range.end);
+  const id = session.openAsks.callOff(exchange, { server, id: serverId });
+  return id === null ? null : splice(cancelled.bytes, [{ ...range, insert: id }]);
+}
+
+/**
+ * Ends the asks of a call that is over, and gives what has to be told to the client about them. Asks that are only
+ * likely the call's go on without it, unless the client took the call back.
+ */
+export function abandonAsks(session: ClientSession, exchange: ClientExchange): Buffer[] {
+  const asks = session.openAsks;
+  if (asks === null || asks.size === 0) return [];
+  if (exchange.cancelled === null) asks.release(exchange);
+  const ids = asks.abandon(exchange, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
+  return ids.map((id) => calledOff(id, 'the call is over'));
+}
+
+function calledOff(id: string, reason: string): Buffer {
+  const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
+  return notification('notifications/cancelled', params, 'stateful').bytes;
+}

@@ -1,0 +1,48 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { LATEST_STATEFUL, type Revision, STATEFUL_REVISIONS } from '../../model/revision.ts';
+import { fields, type Range, stringValue } from '../../protocol/fields.ts';
+
+export interface Introduction {
+  /** The revision the session will speak: the client's, if it is one of the stateful ones, else our newest. */
+  readonly revision: Revision;
+  /** As written. */
+  readonly capabilities: string;
+  readonly info: string | null;
+}
+
+/** Kept for as long as the session lives. */
+const MAX_INTRODUCTION_BYTES = 64 * 1024;
+
+/** Reads what a client says of itself in `initialize` (lifecycle §Initialization of the stateful revisions). */
+export function readInitialize(request: Message): Introduction | GatewayError {
+  if (request.bodyStart < 0) return new GatewayError('INVALID_PARAMS', 'initialize needs params');
+  const { bytes } = request;
+  const [version, capabilities, info] = fields(bytes, request.bodyStart, request.bodyEnd, [
+    'protocolVersion',
+    'capabilities',
+    'clientInfo',
+  ]) as [Range | null, Range | null, Range | null];
+  const asked = version === null ? null : stringValue(bytes, version);
+  if (asked === null) return new GatewayError('INVALID_PARAMS', 'protocolVersion is missing or not a string');
+  if (capabilities !== null && !isObject(bytes, capabilities)) {
+    return new GatewayError('INVALID_PARAMS', 'capabilities is not an object');
+  }
+  if (info !== null && !isObject(bytes, info)) return new GatewayError('INVALID_PARAMS', 'clientInfo is not an object');
+  if (length(capabilities) + length(info) > MAX_INTRODUCTION_BYTES) {
+    return new GatewayError('INVALID_PARAMS', 'capabilities and clientInfo are too large');
+  }
+  return {
+    revision: STATEFUL_REVISIONS.find((revision) => revision === asked) ?? LATEST_STATEFUL,
+    capabilities: capabilities === null ? '{}' : bytes.toString('utf8', capabilities.start, capabilities.end),
+    info: info === null ? null : bytes.toString('utf8', info.start, info.end),
+  };
+}
+
+function isObject(bytes: Buffer, range: Range): boolean {
+  return bytes[range.start] === 0x7b;
+}
+
+function length(range: Range | null): number {
+  return range === null ? 0 : range.end - range.start;
+}

@@ -1,0 +1,175 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { SseWriter } from '../../http/sse/sse-writer.ts';
+import type { Clock } from '../../model/clock.ts';
+import { AGGREGATE, type Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
+import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import { readBatch } from '../endpoints/batch.ts';
+import { sendError } from '../endpoints/send.ts';
+import type { Gate } from '../identity/gate.ts';
+import type { ClientSession } from '../session/client-session.ts';
+import type { OtherNodes } from '../session/other-nodes.ts';
+import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
+import type { SessionTable } from '../session/session-table.ts';
+import { WaitingFlows } from '../session/waiting-flows.ts';
+import { SharedChannel, type SharedWire } from '../stdio/shared-channel.ts';
+import type { SingleWire } from '../stdio/single-wire.ts';
+
+export interface LegacySseDeps {
+  readonly gate: Gate;
+  readonly sessions: SessionTable;
+  readonly wire: SingleWire;
+  readonly clock: Clock;
+  /** New with every process: part of the ids of asks. */
+  readonly prefix: string;
+  readonly draining: () => boolean;
+  /** The other nodes, where there are some. */
+  readonly others?: OtherNodes;
+}
+
+/**
+ * HTTP+SSE of 2024-11-05: a GET opens the one stream and names the URL to post to; every answer comes on the stream.
+ * The session begins and ends with it, and cannot be resumed. Caller and rights are those of every other way in.
+ */
+export class LegacySse {
+  readonly #deps: LegacySseDeps;
+
+  constructor(deps: LegacySseDeps) {
+    this.#deps = deps;
+  }
+
+  /** GET: the stream. `server` is null for the aggregate. */
+  open(context: RequestContext, server: string | null): void {
+    const { gate, sessions } = this.#deps;
+    const principal = gate.principal(context);
+    if (principal === null) return;
+    const endpoint = gate.endpoint(server, principal, context);
+    if (endpoint === null) return;
+    if (this.#deps.draining()) {
+      sendError(context, 503, -32600, 'The gateway is stopping', '', RETRY_SOON);
+      return;
+    }
+    let session: ClientSession;
+    try {
+      session = sessions.create({
+        principal,
+        endpoint,
+        revision: '2024-11-05',
+        capabilities: '{}',
+        info: null,
+        lasting: false,
+      });
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      sendError(context, 429, error.rpcCode, error.message, '', RETRY_SOON);
+      return;
+    }
+    const writer = context.openSse();
+    writer.onClose = () => sessions.end(session, 'the client closed its stream');
+    session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
+    // A path, so that it holds behind any proxy that keeps paths; clients resolve it against the URL of the stream.
+    const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
+    // A client posts to whichever node; the name leads back to the one with the stream.
+    const { others } = this.#deps;
+    const at = others === undefined ? '' : `&node=${others.self}`;
+    writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}${at}`);
+  }
+
+  /** POST: a message of the client. Its answer, if any, goes onto the stream. */
+  post(context: RequestContext, server: string | null): void {
+    const { gate } = this.#deps;
+    const principal = gate.principal(context);
+    if (principal === null) return;
+    const endpoint = gate.endpoint(server, principal, context);
+    if (endpoint === null) return;
+    const query = new URLSearchParams(context.query);
+    const sessionId = query.get('sessionId') ?? '';
+    if (sessionId === '') {
+      sendError(context, 400, -32600, 'Missing sessionId');
+      return;
+    }
+    const post = (body: Buffer): StreamPost => ({ sessionId, principal: principal.id, endpoint: endpoint.path, body });
+    const { others } = this.#deps;
+    const node = query.get('node');
+    if (others !== undefined && node !== null && node !== others.self && others.has(node)) {
+      context.readJson((body) => void others.posted(node, post(body)).then((answer) => send(context, answer)));
+    } else if (this.#session(post(NOTHING)) === null) send(context, UNKNOWN_SESSION);
+    else context.readJson((body) => send(context, this.posted(post(body))));
+  }
+
+  /** What was posted here, or to another node. */
+  posted(post: StreamPost): PostAnswer {
+    const session = this.#session(post);
+    return session === null ? UNKNOWN_SESSION : this.#take(session, post.body);
+  }
+
+  #session({ sessionId, principal, endpoint }: StreamPost): ClientSession | null {
+    const session = this.#deps.sessions.find(sessionId);
+    const theirs = session?.client.principal.id === principal && session.endpoint.path === endpoint;
+    return session === undefined || session.lasting || session.ended || !theirs ? null : session;
+  }
+
+  #take(session: ClientSession, body: Buffer): PostAnswer {
+    const messages = isBatch(body) ? readBatch(body) : readOne(body);
+    if (!Array.isArray(messages)) {
+      const parse = messages.code === 'PARSE_ERROR';
+      const text = `${parse ? 'Invalid JSON' : 'Invalid request'}: ${messages.reason}`;
+      return { status: 400, code: parse ? -32700 : -32600, text, id: messages.id };
+    }
+    // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
+    const requests = messages.filter(({ kind }) => kind === 'request');
+    if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
+      const id = requests.length === 1 ? requests[0]!.id : '';
+      return { status: 429, code: -32600, text: 'Too many requests in flight', id };
+    }
+    for (const message of messages) {
+      const fate = this.#deps.wire.take(session, session.channel as SharedChannel, message);
+      if (fate === 'taken' || messages.length > 1) continue;
+      return { status: 400, code: -32600, text: 'Nothing was asked under this id', id: '' };
+    }
+    return TAKEN;
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+const TAKEN: PostAnswer = { status: 202, code: 0, text: '', id: '' };
+const UNKNOWN_SESSION: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
+
+function send(context: RequestContext, { status, code, text, id }: PostAnswer): void {
+  if (code === 0) context.empty(status);
+  else sendError(context, status, code, text, id, status === 429 || status === 503 ? RETRY_SOON : undefined);
+}
+
+const RETRY_SOON = ['retry-after', '10'];
+
+function readOne(body: Buffer): Message[] | Exclude<ReturnType<typeof readBatch>, Message[]> {
+  const message = scanMessage(body, 'stateful', 'strict');
+  return isScanFailure(message) ? message : [message];
+}
+
+/** The session's one SSE stream. Events are numbered, as some clients want an id. */
+class SseWire implements SharedWire {
+  readonly #writer: SseWriter;
+  #count = 0;
+  #waiting: WaitingFlows | null = null;
+
+  constructor(writer: SseWriter) {
+    this.#writer = writer;
+  }
+
+  get open(): boolean {
+    return !this.#writer.closed;
+  }
+
+  write(message: Buffer, droppable = false, flow: Flow | null = null): void {
+    if (this.#writer.event(String(++this.#count), [message], droppable) || flow === null || !this.open) return;
+    this.#waiting ??= new WaitingFlows();
+    this.#waiting.wait(flow, this.#writer);
+  }
+
+  end(): void {
+    this.#writer.end();
+  }
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, DownstreamRig } from '../../../test/support/downstream-rig.ts';
+import { ok } from '../../../test/support/fake-core.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import { notification, request } from '../../protocol/compose.ts';
+
+let rig: DownstreamRig;
+before(async () => {
+  rig = await DownstreamRig.start({ patienceMs: 150 });
+});
+after(() => rig.close());
+
+/** A session with a call that waits, and on its stream a question that is only likely the call's. */
+async function asked() {
+  const headers = await rig.session({ capabilities: { roots: {} } });
+  let finish = (_outcome: Outcome): void => {};
+  const started = new Promise<Exchange>((resolve) => {
+    rig.core.on('tools/call', (exchange) => {
+      resolve(exchange);
+      return new Promise((done) => {
+        finish = done;
+      });
+    });
+  });
+  const opening = rig.stream(call(1, 'tools/call', { name: 't' }), headers);
+  const exchange = await started;
+  const answer = exchange.ask(request('roots/list', '"srv"', null, 'stateful'), true);
+  answer.catch(() => {});
+  const stream = await opening;
+  return { headers, exchange, answer, stream, question: await stream.message(), finish };
+}
+
+test('a question that is only likely the call’s is still open when the call was answered', async () => {
+  const { headers, exchange, answer, stream, question, finish } = await asked();
+  finish(ok(exchange, '{}'));
+  assert.equal((await stream.message()).id, 1);
+  assert.deepEqual(await stream.rest(), [], 'and is not withdrawn');
+  const body = `{"jsonrpc":"2.0","id":"${question.id}","result":{"roots":[]}}`;
+  assert.equal((await rig.post(body, headers)).status, 202);
+  assert.equal((await answer).body.toString(), '{"roots":[]}');
+});
+
+test('a server that calls such a question off after the call is heard on the session’s own stream', async () => {
+  const { headers, exchange, answer, stream, question, finish } = await asked();
+  finish(ok(exchange, '{}'));
+  await stream.rest();
+  const own = await rig.listen(headers);
+  rig.downstream.deliver(
+    rig.downstream.sessions.find(headers['mcp-session-id']!)!.id,
+    notification('notifications/cancelled', '{"requestId":"srv"}', 'stateful'),
+  );
+  assert.deepEqual((await own.message()).params, { requestId: question.id });
+  await assert.rejects(answer, { code: 'CANCELLED' });
+  own.drop();
+});
+
+test('a client that takes the call back takes the question back with it', async () => {
+  const { headers, exchange, answer, finish } = await asked();
+  exchange.onCancel = (reason) => finish(failure(new GatewayError('CANCELLED', reason)));
+  const cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}';
+  assert.equal((await rig.post(cancel, headers)).status, 202);
+  await assert.rejects(answer, { code: 'CANCELLED' });
+});

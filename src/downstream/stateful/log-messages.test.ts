@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
+import { ok } from '../../../test/support/fake-core.ts';
+import type { EventReader } from '../../../test/support/raw-http.ts';
+import type { Message } from '../../model/message.ts';
+import { notification } from '../../protocol/compose.ts';
+import { SqliteSessionRecords } from '../../store/session-records.ts';
+
+/** What servers log, and which of it each client hears: what it asked for, and nothing else. */
+
+const LEVEL = 'io.modelcontextprotocol/logLevel';
+
+let rig: DownstreamRig;
+before(async () => {
+  rig = await DownstreamRig.start({ patienceMs: 60_000 });
+  rig.core.on('tools/call', async (exchange) => {
+    const { era } = exchange.request;
+    for (const level of ['debug', 'info', 'error', 'odd']) exchange.emit(logged(level, era));
+    exchange.emit(notification('notifications/progress', '{"progressToken":1,"progress":1}', era));
+    return ok(exchange, '{}');
+  });
+  rig.core.on('logging/setLevel', async (exchange) => ok(exchange, '{}'));
+});
+after(() => rig.close());
+
+function logged(level: string, era: Message['era'] = 'stateful'): Message {
+  return notification('notifications/message', `{"level":"${level}","data":1.0}`, era);
+}
+
+/** The levels of the log messages up to the answer. */
+async function heard(stream: EventReader): Promise<string[]> {
+  const levels: string[] = [];
+  for (;;) {
+    const message = await stream.message();
+    if (message.method === 'notifications/message') levels.push(message.params.level);
+    if (message.id !== undefined) return levels;
+  }
+}
+
+test('check:B13 a stateless request hears only what its own `_meta` asks for, and nothing where it asks for nothing', async () => {
+  const run = async (level: string | null) => {
+    const meta = level === null ? {} : { meta: { [LEVEL]: level } };
+    const { body, headers } = stateless('tools/call', { name: 't' }, meta);
+    return heard(await rig.stream(body, headers));
+  };
+  assert.deepEqual(await run(null), []);
+  assert.deepEqual(await run('info'), ['info', 'error', 'odd']);
+  assert.deepEqual(await run('emergency'), ['odd']);
+});
+
+test('check:B13 a session hears what its level allows, in calls and outside of them, and all where it set none', async () => {
+  const headers = await rig.session();
+  const { id } = [...rig.downstream.sessions.values()].at(-1)!;
+  const run = async () => heard(await rig.stream(call(1, 'tools/call', { name: 't' }), headers));
+  assert.deepEqual(await run(), ['debug', 'info', 'error', 'odd']);
+  await rig.post(call(2, 'logging/setLevel', { level: 'error' }), headers);
+  await rig.post(call(3, 'logging/setLevel', { level: 'loud' }), headers);
+  assert.deepEqual(await run(), ['error', 'odd']);
+  const stream = await rig.listen(headers);
+  rig.downstream.deliver(id, logged('info'));
+  rig.downstream.deliver(id, logged('error'));
+  let message = await stream.message();
+  while (message.method === undefined) message = await stream.message();
+  assert.equal(message.params.level, 'error');
+  stream.drop();
+});
+
+test('check:B13 check:C5 a session’s level is there when another process goes on with the session', async () => {
+  const headers = await rig.session();
+  await rig.post(call(1, 'logging/setLevel', { level: 'warning' }), headers);
+  const records = new SqliteSessionRecords(rig.store);
+  assert.equal((await records.get([...rig.downstream.sessions.values()].at(-1)!.id))?.logLevel, 'warning');
+});

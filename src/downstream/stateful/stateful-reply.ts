@@ -1,0 +1,194 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { Flow } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { EventLog } from '../../model/ports.ts';
+import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
+import { sendLastParts, sendParts } from '../endpoints/send.ts';
+import { answerParts, isPassedOn, notificationFor } from '../parking/answer-parts.ts';
+import type { Ageing, AgeQueue } from '../session/age-queue.ts';
+import type { ClientExchange, Reply } from '../session/client-exchange.ts';
+import type { ClientSession, ResumableReply } from '../session/client-session.ts';
+import { LoggedStream } from '../session/logged-stream.ts';
+import { RETRY_MS } from '../session/standalone-streams.ts';
+import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
+
+export interface StatefulReplyDeps extends AskDeps {
+  readonly events: EventLog;
+  /** Opens SSE for answers that take longer than clients and proxies like to wait for a head. */
+  readonly patience: AgeQueue;
+  /** Where there are other nodes. */
+  readonly copies?: StreamCopies;
+}
+
+/**
+ * The answer to one POST of a session: a single request, or a batch of them (2025-03-26).
+ *
+ * It is plain JSON when nothing happens before the outcome and the outcome comes soon; then nothing is logged. As
+ * soon as something is emitted or asked, or patience runs out, it becomes an SSE stream of its own whose every
+ * message is logged, because a lost connection is no cancellation (2025-11-25 transports): the call goes on, and the
+ * client may come back for the rest.
+ */
+export class StatefulReply implements Reply, ResumableReply, Ageing {
+  dueAt = 0;
+  earlier: Ageing | null = null;
+  later: Ageing | null = null;
+  readonly #deps: StatefulReplyDeps;
+  readonly #session: ClientSession;
+  readonly #takesStream: boolean;
+  /** Null once the head was written as SSE, the answer was sent, or the client has gone. */
+  #context: RequestContext | null;
+  #stream: LoggedStream | null = null;
+  #outstanding: number;
+  /** Answers of a batch gathered so far; null for a single request. */
+  readonly #gathered: Buffer[] | null;
+
+  /** `outstanding` is the number of requests in a batch; 0 for a POST that is one request and no batch. */
+  constructor(
+    deps: StatefulReplyDeps,
+    session: ClientSession,
+    context: RequestContext,
+    takesStream: boolean,
+    outstanding: number,
+  ) {
+    this.#deps = deps;
+    this.#session = session;
+    this.#context = context;
+    this.#takesStream = takesStream;
+    this.#outstanding = outstanding || 1;
+    this.#gathered = outstanding > 0 ? [] : null;
+    if (takesStream) deps.patience.join(this);
+    context.whenGone(() => this.#disconnected());
+  }
+
+  /** A client that is gone before it got an event id cannot come back to be asked. */
+  get canAsk(): boolean {
+    return this.#stream !== null || (this.#takesStream && this.#context !== null);
+  }
+
+  get unheard(): boolean {
+    return this.#stream === null ? this.#context === null : !this.#stream.open;
+  }
+
+  get stream(): LoggedStream | null {
+    return this.#stream;
+  }
+
+  due(): void {
+    this.#open();
+  }
+
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    const bytes =
+      notification.method === 'notifications/cancelled'
+        ? callOffAsk(this.#session, exchange, notification)
+        : notificationFor('stateful', notification, this.#session.client);
+    if (bytes !== null) this.#open()?.send(bytes, true, flow);
+  }
+
+  askFor(exchange: ClientExchange, request: Message, likely: boolean): Promise<Message> {
+    const stream = this.#open();
+    if (stream === null) return Promise.reject(new GatewayError('MISSING_CAPABILITY', 'the client is gone'));
+    const owner = { exchange, likely };
+    return askClient(this.#session, owner, request, this.#deps, (message) => stream.send(message));
+  }
+
+  answer(exchange: ClientExchange, outcome: Outcome): void {
+    this.#leave(exchange);
+    const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
+    if (this.#stream !== null) {
+      const { id, method } = exchange.request;
+      this.#stream.send(parts.length === 1 ? parts[0]! : Buffer.concat(parts), false, null, { id, method });
+      if (this.#outstanding === 0) this.#end();
+    } else if (this.#gathered !== null) {
+      this.#gathered.push(Buffer.concat(parts));
+      if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
+    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome));
+  }
+
+  /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */
+  cancelled(exchange: ClientExchange): void {
+    this.#leave(exchange);
+    if (this.#outstanding > 0) return;
+    if (this.#stream !== null) this.#end();
+    else if (this.#gathered !== null && this.#gathered.length > 0) this.#sendGathered(this.#gathered);
+    else if (this.#context !== null) {
+      this.#deps.patience.leave(this);
+      const context = this.#context;
+      this.#context = null;
+      context.openSse().end();
+    }
+  }
+
+  /** Ends the connection but not the calls: what they still say waits in the log. */
+  hangUp(): void {
+    this.#stream?.end();
+  }
+
+  /** The connection of the POST has closed before its answer. */
+  #disconnected(): void {
+    this.#deps.patience.leave(this);
+    this.#context = null;
+  }
+
+  #leave(exchange: ClientExchange): void {
+    this.#outstanding--;
+    this.#session.exchanges.remove(exchange);
+    for (const told of abandonAsks(this.#session, exchange)) this.#stream?.send(told);
+  }
+
+  /** The reply as a stream; null when the client takes none, or has gone without a way to come back. */
+  #open(): LoggedStream | null {
+    if (this.#stream !== null || this.#context === null || !this.#takesStream) return this.#stream;
+    this.#deps.patience.leave(this);
+    const { id: sessionId, client } = this.#session;
+    const name = this.#session.nextStream(this.#deps.prefix, 'p');
+    const { events, copies } = this.#deps;
+    const about = { name, sessionId, principal: client.principal.id, owed: () => this.#owed() };
+    const stream = new LoggedStream(sessionId, name, events, copies?.begin(about) ?? null);
+    stream.connect(this.#context.openSse());
+    this.#context = null;
+    this.#stream = stream;
+    this.#session.replies ??= new Map();
+    this.#session.replies.set(stream.name, this);
+    // Clients of older revisions read an event without data as a broken message.
+    if (this.#session.client.revision === '2025-11-25') stream.prime(RETRY_MS);
+    else stream.retryAfter(RETRY_MS);
+    for (const answer of this.#gathered ?? []) stream.send(answer);
+    return stream;
+  }
+
+  /** The requests that have not been answered yet. */
+  #owed(): readonly OwedAnswer[] {
+    const open = this.#session.exchanges.all().filter(({ reply }) => reply === this);
+    return open.map(({ request: { id, method } }) => ({ id, method }));
+  }
+
+  #end(): void {
+    this.#session.replies?.delete(this.#stream!.name);
+    this.#stream!.end();
+  }
+
+  #sendGathered(gathered: readonly Buffer[]): void {
+    const parts: Buffer[] = [];
+    gathered.forEach((answer, i) => {
+      parts.push(i === 0 ? OPEN : COMMA, answer);
+    });
+    parts.push(CLOSE);
+    this.#sendJson(parts, false);
+  }
+
+  #sendJson(parts: readonly Buffer[], passedOn: boolean): void {
+    this.#deps.patience.leave(this);
+    const context = this.#context;
+    this.#context = null;
+    if (context === null) return;
+    if (passedOn) sendLastParts(context, 200, parts);
+    else sendParts(context, 200, parts);
+  }
+}
+
+const OPEN = Buffer.from('[');
+const COMMA = Buffer.from(',');
+const CLOSE = Buffer.from(']');

@@ -1,0 +1,23 @@
+import type { Message } from '../../model/message.ts';
+import { classify, type Inbound } from '../../protocol/classify.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import { encodeHeaderValue, type WireHeaders } from '../../protocol/headers.ts';
+import { PROTOCOL_VERSION_KEY } from '../../protocol/meta-keys.ts';
+import { nameMember } from '../../protocol/methods.ts';
+
+/**
+ * The era of a message on a wire without headers (2026-07-28 stdio §Request Metadata). The ladder is the one of HTTP:
+ * what a header would have to repeat is taken from the body, so that only the body decides.
+ */
+export function classifyHeaderless(message: Message): Inbound {
+  const { bytes, bodyStart, bodyEnd } = message;
+  if (bodyStart < 0 || (message.kind !== 'request' && message.kind !== 'notification')) return classify({}, message);
+  const meta = field(bytes, bodyStart, bodyEnd, '_meta');
+  const claim = meta === null ? null : stringValue(bytes, field(bytes, meta.start, meta.end, PROTOCOL_VERSION_KEY));
+  if (claim === null) return classify({}, message);
+  const headers: Record<string, string> = { 'mcp-protocol-version': claim, 'mcp-method': message.method };
+  const member = nameMember(message.method);
+  const name = member === null ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+  if (name !== null) headers['mcp-name'] = encodeHeaderValue(name);
+  return classify(headers satisfies WireHeaders, message);
+}

@@ -1,0 +1,103 @@
+import type { RequestContext } from '../../http/listener/request-context.ts';
+import type { EventSink } from '../../model/event-sink.ts';
+import type { Endpoint, Flow } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { oneLine, withId } from '../../protocol/splice.ts';
+import { sendLastParts, sendParts } from '../endpoints/send.ts';
+import { answerMessage, isPassedOn, notificationFor } from '../parking/answer-parts.ts';
+import { withPages } from '../parking/page-required.ts';
+import type { ParkingLot } from '../parking/parking-lot.ts';
+import type { Ageing, AgeQueue } from '../session/age-queue.ts';
+import type { ClientExchange, Reply } from '../session/client-exchange.ts';
+import type { ExchangeList } from '../session/exchange-list.ts';
+import { WaitingFlows } from '../session/waiting-flows.ts';
+import { httpStatus } from './stateless-status.ts';
+
+export interface StatelessReplyDeps {
+  /** Opens SSE, and with it keep-alive comments, before a proxy gives up on a silent response. */
+  readonly patience: AgeQueue;
+  /** All stateless exchanges in flight. */
+  readonly exchanges: ExchangeList;
+  /** Calls whose servers ask, from round to round. */
+  readonly lot: ParkingLot;
+}
+
+/**
+ * The answer to one POST of 2026-07-28: JSON, or an SSE stream of its own from the first notification on. Its events
+ * have no ids, because there is no coming back; a lost connection cancels the request (streamable-http
+ * §Cancellation).
+ */
+export class StatelessReply implements Reply, Ageing {
+  dueAt = 0;
+  earlier: Ageing | null = null;
+  later: Ageing | null = null;
+  readonly canAsk = true;
+  readonly #deps: StatelessReplyDeps;
+  readonly #endpoint: Endpoint;
+  readonly #takesStream: boolean;
+  #context: RequestContext | null;
+  #sink: EventSink | null = null;
+  #waiting: WaitingFlows | null = null;
+  /** The exchange this is the reply of; set by whoever makes both. */
+  exchange: ClientExchange | null = null;
+
+  constructor(deps: StatelessReplyDeps, endpoint: Endpoint, context: RequestContext, takesStream: boolean) {
+    this.#deps = deps;
+    this.#endpoint = endpoint;
+    this.#context = context;
+    this.#takesStream = takesStream;
+    if (takesStream) deps.patience.join(this);
+    context.whenGone(() => this.exchange?.cancel('the client closed the connection'));
+  }
+
+  due(): void {
+    this.#open();
+  }
+
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    const bytes = notificationFor('stateless', notification, exchange.client);
+    const sink = bytes === null ? null : this.#open();
+    if (sink === null) return;
+    const droppable = exchange.request.method !== 'subscriptions/listen';
+    if (sink.event(null, [oneLine(bytes!)], droppable) || flow === null || sink.closed) return;
+    this.#waiting ??= new WaitingFlows();
+    this.#waiting.wait(flow, sink);
+  }
+
+  async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    this.exchange = this.#deps.lot.begin(exchange, this.#deps.exchanges, this.#endpoint, null);
+    return exchange.ask(request);
+  }
+
+  answer(exchange: ClientExchange, given: Outcome): void {
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
+    this.#deps.patience.leave(this);
+    this.#deps.exchanges.remove(exchange);
+    const message = answerMessage(exchange.request, this.#endpoint, outcome);
+    const parts = withId(message, exchange.request.id);
+    if (this.#sink !== null) {
+      this.#sink.event(null, [oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts))]);
+      this.#sink.end();
+    } else if (this.#context !== null) {
+      const send = isPassedOn(exchange.request, outcome) ? sendLastParts : sendParts;
+      send(this.#context, httpStatus(message), parts);
+    }
+    this.#context = null;
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.#deps.patience.leave(this);
+    this.#deps.exchanges.remove(exchange);
+    this.#sink?.end();
+    this.#context = null;
+  }
+
+  #open(): EventSink | null {
+    if (this.#sink !== null || this.#context === null || !this.#takesStream) return this.#sink;
+    this.#deps.patience.leave(this);
+    this.#sink = this.#context.openSse();
+    this.#context = null;
+    return this.#sink;
+  }
+}

@@ -1,0 +1,123 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Endpoint, Flow } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import type { Principal } from '../../model/principal.ts';
+import type { StatelessInbound } from '../../protocol/classify.ts';
+import { errorAnswer } from '../../protocol/compose.ts';
+import { field } from '../../protocol/fields.ts';
+import { oneLine } from '../../protocol/splice.ts';
+import type { Core } from '../core.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { discoverAnswer, listenCompletion } from '../endpoints/hello-answer.ts';
+import { sealsInput } from '../identity/rights.ts';
+import { answerParts, notificationFor } from '../parking/answer-parts.ts';
+import { withPages } from '../parking/page-required.ts';
+import type { ParkingLot } from '../parking/parking-lot.ts';
+import { ClientExchange, type Reply } from '../session/client-exchange.ts';
+import { ExchangeList } from '../session/exchange-list.ts';
+import { MAX_IN_FLIGHT, settle } from '../session/session-intake.ts';
+import type { SharedWire } from '../stdio/shared-channel.ts';
+
+export interface StatelessWireDeps {
+  readonly core: Core;
+  readonly fingerprints: Fingerprints;
+  readonly firstListWaitMs: () => number;
+  /** Calls whose servers ask, from round to round. */
+  readonly lot: ParkingLot;
+}
+
+/** Requests of 2026-07-28 on a wire that carries everything: told apart by their ids, cancelled by notification. */
+export class StatelessWire implements Reply {
+  readonly exchanges = new ExchangeList();
+  readonly canAsk = true;
+  readonly #deps: StatelessWireDeps;
+  readonly #wire: SharedWire;
+  readonly #principal: Principal;
+  readonly #endpoint: Endpoint;
+
+  constructor(deps: StatelessWireDeps, wire: SharedWire, principal: Principal, endpoint: Endpoint) {
+    this.#deps = deps;
+    this.#wire = wire;
+    this.#principal = principal;
+    this.#endpoint = endpoint;
+  }
+
+  take(inbound: StatelessInbound): void {
+    const { message } = inbound;
+    const { core } = this.#deps;
+    const client: ClientProfile = {
+      principal: this.#principal,
+      sessionId: null,
+      revision: inbound.revision,
+      capabilities: inbound.capabilities,
+      fingerprint: this.#deps.fingerprints.of(inbound.capabilities),
+      info: inbound.info,
+      logLevel: inbound.logLevel,
+      handle: null,
+    };
+    if (message.kind !== 'request') {
+      if (!this.cancels(message)) core.notify(this.#endpoint, message, client);
+      return;
+    }
+    if (this.exchanges.size >= MAX_IN_FLIGHT) {
+      this.#wire.write(errorAnswer(message.id, -32600, 'Too many requests in flight', null, 'stateless').bytes);
+      return;
+    }
+    const returning = this.#deps.lot.returning(message, this.#principal, this.#endpoint, null);
+    const request = returning?.kind === 'again' ? returning.request : message;
+    const exchange = new ClientExchange(request, client, this);
+    exchange.sealsInput = sealsInput(this.#endpoint, this.#principal);
+    this.exchanges.add(exchange);
+    if (returning?.kind === 'refused') exchange.finish(failure(returning.error));
+    else if (returning?.kind === 'resumes') returning.call.attach(exchange, returning.responses);
+    else if (returning?.kind === 'elsewhere') void settle(exchange, returning.run(exchange));
+    else if (message.method === 'server/discover') {
+      void settle(exchange, discoverAnswer(core, message, this.#endpoint, client, this.#deps.firstListWaitMs()));
+    } else void settle(exchange, core.run(exchange, this.#endpoint));
+  }
+
+  /** Whether the notification cancels one of these requests; if so, it has. */
+  cancels(notification: Message): boolean {
+    if (notification.method !== 'notifications/cancelled' || notification.bodyStart < 0) return false;
+    const { bytes, bodyStart, bodyEnd } = notification;
+    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
+    if (range === null) return false;
+    const exchange = this.exchanges.find(bytes.toString('latin1', range.start, range.end));
+    exchange?.cancel('the client cancelled the request');
+    return exchange !== null;
+  }
+
+  completeListens(reason: string): void {
+    for (const exchange of this.exchanges.all()) {
+      const { request } = exchange;
+      if (request.method === 'subscriptions/listen') exchange.conclude(answer(listenCompletion(request)), reason);
+    }
+  }
+
+  close(reason: string): void {
+    this.exchanges.cancelAll(reason);
+    this.#deps.lot.left(this, reason);
+  }
+
+  notify(exchange: ClientExchange, notification: Message, flow: Flow | null): void {
+    const bytes = notificationFor('stateless', notification, exchange.client);
+    if (bytes !== null) this.#wire.write(oneLine(bytes), true, flow);
+  }
+
+  async askFor(exchange: ClientExchange, request: Message): Promise<Message> {
+    this.#deps.lot.begin(exchange, this.exchanges, this.#endpoint, this);
+    return exchange.ask(request);
+  }
+
+  answer(exchange: ClientExchange, given: Outcome): void {
+    const outcome = withPages(given, exchange, this.#endpoint, this.#deps.lot);
+    this.exchanges.remove(exchange);
+    const parts = answerParts(exchange.request, this.#endpoint, outcome);
+    this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+  }
+
+  cancelled(exchange: ClientExchange): void {
+    this.exchanges.remove(exchange);
+  }
+}

@@ -1,0 +1,42 @@
+import type { Message } from '../../model/message.ts';
+import type { StatelessInbound } from '../../protocol/classify.ts';
+import { elements, field, stringValue } from '../../protocol/fields.ts';
+import { encodeHeaderValue } from '../../protocol/headers.ts';
+import { nameMember } from '../../protocol/methods.ts';
+import { type HeaderParam, paramHeaders, scanHeaderParams } from '../../protocol/param-headers.ts';
+
+/**
+ * The headers that 2026-07-28 wants beside a body over HTTP, for a client whose wire has none. Which parameters of a
+ * tool are to be repeated is learnt from the lists that pass through.
+ */
+export class BridgeHeaders {
+  readonly #declared = new Map<string, readonly HeaderParam[]>();
+
+  of(inbound: StatelessInbound): string[] {
+    const { message, revision } = inbound;
+    const { bytes, bodyStart, bodyEnd, method } = message;
+    const headers = ['Mcp-Protocol-Version', revision, 'Mcp-Method', method];
+    const member = nameMember(method);
+    const name = member === null ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+    if (name === null) return headers;
+    headers.push('Mcp-Name', encodeHeaderValue(name));
+    const declared = method === 'tools/call' ? this.#declared.get(name) : undefined;
+    if (declared !== undefined) {
+      headers.push(...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments')));
+    }
+    return headers;
+  }
+
+  /** Looks through the answer to a `tools/list`. */
+  learn(answer: Message): void {
+    if (answer.kind !== 'result' || !answer.bytes.includes('x-mcp-header')) return;
+    const { bytes } = answer;
+    const tools = field(bytes, answer.bodyStart, answer.bodyEnd, 'tools');
+    if (tools === null) return;
+    for (const { start, end } of elements(bytes, tools.start, tools.end)) {
+      const name = stringValue(bytes, field(bytes, start, end, 'name'));
+      const params = scanHeaderParams(bytes.subarray(start, end));
+      if (name !== null && params.ok) this.#declared.set(name, params.declared);
+    }
+  }
+}

@@ -1,0 +1,62 @@
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
+
+const NEWLINE = 0x0a;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Cuts a byte stream into lines. Linear whatever the pieces, and bounded: a line above the limit is dropped up to its
+ * end and reported once, and what follows is read as ever.
+ */
+export class LineReader {
+  readonly #maxBytes: number;
+  readonly #onLine: (line: Buffer) => void;
+  readonly #onTooLong: () => void;
+  readonly #held = new ByteGatherer();
+  #skipping = false;
+
+  /** `onLine` gets each line without its end, and may keep it; blank lines are left out. */
+  constructor(maxBytes: number, onLine: (line: Buffer) => void, onTooLong: () => void) {
+    this.#maxBytes = maxBytes;
+    this.#onLine = onLine;
+    this.#onTooLong = onTooLong;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (;;) {
+      const end = chunk.indexOf(NEWLINE, start);
+      if (end < 0) break;
+      this.#end(chunk.subarray(start, end));
+      start = end + 1;
+    }
+    if (start < chunk.length) this.#add(chunk.subarray(start));
+  }
+
+  /** The stream has ended; a last line may lack its end. */
+  end(): void {
+    this.#end(NOTHING);
+  }
+
+  /** A line that came in one piece is handed on as it is. */
+  #end(last: Buffer): void {
+    const whole = this.#held.length === 0 && !this.#skipping && last.length <= this.#maxBytes;
+    if (!whole) this.#add(last);
+    const skipped = this.#skipping;
+    this.#skipping = false;
+    if (!skipped) this.#finish(whole ? last : this.#held.take());
+  }
+
+  #add(piece: Buffer): void {
+    if (this.#skipping || piece.length === 0) return;
+    if (this.#held.length + piece.length > this.#maxBytes) {
+      this.#skipping = true;
+      this.#held.clear();
+      this.#onTooLong();
+    } else this.#held.add(piece);
+  }
+
+  #finish(bytes: Buffer): void {
+    const line = bytes.at(-1) === 0x0d ? bytes.subarray(0, -1) : bytes;
+    if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#onLine(line);
+  }
+}

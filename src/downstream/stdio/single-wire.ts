@@ -1,0 +1,70 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { answer, failure } from '../../model/outcome.ts';
+import type { Core } from '../core.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import { initializeAnswer } from '../endpoints/hello-answer.ts';
+import { ClientExchange } from '../session/client-exchange.ts';
+import type { ClientSession } from '../session/client-session.ts';
+import { type SessionIntake, settle } from '../session/session-intake.ts';
+import { readInitialize } from '../stateful/initialize.ts';
+import type { SharedChannel } from './shared-channel.ts';
+
+export interface SingleWireDeps {
+  readonly core: Core;
+  readonly intake: SessionIntake;
+  readonly fingerprints: Fingerprints;
+  /** How long `initialize` waits for servers that were never listed. */
+  readonly firstListWaitMs: () => number;
+}
+
+/** What became of a message: taken, one request too many, or an answer to nothing. */
+export type WireFate = 'taken' | 'full' | 'unknown';
+
+/**
+ * Sessions whose client has one wire for everything: they begin when the wire does, and learn who the client is from
+ * its `initialize`.
+ */
+export class SingleWire {
+  readonly #deps: SingleWireDeps;
+
+  constructor(deps: SingleWireDeps) {
+    this.#deps = deps;
+  }
+
+  take(session: ClientSession, channel: SharedChannel, message: Message): WireFate {
+    const { intake } = this.#deps;
+    switch (message.kind) {
+      case 'request':
+        if (intake.full(session)) return 'full';
+        if (message.method === 'initialize' && !session.introduced) this.#introduce(session, channel, message);
+        else intake.request(session, message, channel);
+        return 'taken';
+      case 'notification':
+        intake.notification(session, message);
+        return 'taken';
+      default:
+        return intake.answer(session, message) === 'unknown' ? 'unknown' : 'taken';
+    }
+  }
+
+  #introduce(session: ClientSession, channel: SharedChannel, request: Message): void {
+    const introduction = readInitialize(request);
+    if (!(introduction instanceof GatewayError)) {
+      session.introduce(introduction, this.#deps.fingerprints.of(introduction.capabilities));
+    }
+    const exchange = new ClientExchange(request, session.client, channel);
+    session.exchanges.add(exchange);
+    if (introduction instanceof GatewayError) exchange.finish(failure(introduction));
+    else void settle(exchange, this.#hello(session, request));
+  }
+
+  async #hello(session: ClientSession, request: Message): Promise<Outcome> {
+    const { core, firstListWaitMs } = this.#deps;
+    const message = await initializeAnswer(core, request, session.endpoint, session.client, firstListWaitMs());
+    // A client may try again on the same wire when the server behind it was not there yet.
+    if (message.kind === 'error') session.introduced = false;
+    return answer(message);
+  }
+}

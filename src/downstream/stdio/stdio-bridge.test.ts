@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
+import { FakeCore, ok } from '../../../test/support/fake-core.ts';
+import { LinePipes } from '../../../test/support/line-pipes.ts';
+import { openHttpClient } from '../../http/client/open-http-client.ts';
+import { systemClock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure } from '../../model/outcome.ts';
+import { notification, request } from '../../protocol/compose.ts';
+import { StateFile } from '../../store/state-file.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { StdioBridge } from './stdio-bridge.ts';
+
+const INIT = call(0, 'initialize', {
+  protocolVersion: '2025-11-25',
+  capabilities: { roots: {} },
+  clientInfo: { name: 'c' },
+});
+const INITIALIZED = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+
+let rig: DownstreamRig;
+before(async () => {
+  rig = await DownstreamRig.start({ patienceMs: 100, agents: { ada: null } });
+});
+after(() => rig.close());
+
+function bridge(port: number, patienceMs = 5_000): { pipes: LinePipes; front: StdioBridge } {
+  const pipes = new LinePipes();
+  const url = `http://127.0.0.1:${port}`;
+  const front = new StdioBridge(pipes, {
+    client: openHttpClient(url),
+    path: '/mcp',
+    headers: ['Authorization', 'Bearer key-of-ada'],
+    clock: systemClock,
+    logger: Logger.silent(),
+    maxMessageBytes: 1024 * 1024,
+    patienceMs,
+  });
+  return { pipes, front };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+test('check:B10 a stateful client on pipes reaches a running gateway, is told and asked, and says goodbye', async () => {
+  const { pipes, front } = bridge(rig.listener.port);
+  assert.equal((await pipes.send(INIT).message()).result.protocolVersion, '2025-11-25');
+  pipes.send(INITIALIZED);
+  rig.core.on('tools/call', async (exchange) => {
+    exchange.emit(notification('notifications/progress', '{"progress":1.0}', 'stateful'));
+    const answered = await exchange.ask(request('roots/list', '1', null, 'stateful'));
+    return ok(exchange, `{\n"roots":${answered.body.toString()}}`);
+  });
+  pipes.send(call('é', 'tools/call', { name: 't' }));
+  assert.match(await pipes.line(), /"progress":1\.0/);
+  const asked = await pipes.message();
+  pipes.send(`{"jsonrpc":"2.0","id":"${asked.id}","result":{"n":12345678901234567890}}`);
+  assert.equal(await pipes.line(), '{"jsonrpc":"2.0","id":"é","result":{ "roots":{"n":12345678901234567890}}}');
+  const { sessionId } = rig.core.ran.at(-1)!.client;
+  await until(() => rig.downstream.sessions.get(sessionId!)?.channel?.open === true);
+  rig.downstream.deliver(sessionId!, notification('notifications/tools/list_changed', null, 'stateful'));
+  assert.equal((await pipes.message()).method, 'notifications/tools/list_changed');
+  pipes.send('{"jsonrpc":');
+  assert.equal((await pipes.message()).error.code, -32700);
+  pipes.input.end();
+  await front.closed;
+  assert.ok(rig.core.ended.includes(sessionId!));
+});
+
+test('check:B10 stateless requests get the headers their wire lacks; a cancel closes the stream', async () => {
+  const { pipes, front } = bridge(rig.listener.port);
+  const tool =
+    '{"name":"ü","inputSchema":{"type":"object","properties":{"r":{"type":"string","x-mcp-header":"Region"}}}}';
+  rig.core.on('tools/list', (exchange) => ok(exchange, `{"resultType":"complete","tools":[${tool}]}`));
+  assert.equal((await pipes.send(stateless('tools/list').body).message()).result.tools.length, 1);
+  rig.core.on('tools/call', (exchange) => ok(exchange, '{"x":1.0}'));
+  pipes.send(stateless('tools/call', { name: 'ü', arguments: { r: 'eu' } }, { id: 7 }).body);
+  assert.equal(await pipes.line(), '{"jsonrpc":"2.0","id":7,"result":{"x":1.0}}');
+  assert.deepEqual({ ...rig.core.ran.at(-1)!.paramHeaders }, { 'mcp-param-region': 'eu' });
+  let running: Exchange | null = null;
+  rig.core.on('tools/call', (exchange) => {
+    running = exchange;
+    return new Promise((resolve) => {
+      exchange.onCancel = (reason) => resolve(failure(new GatewayError('CANCELLED', reason)));
+    });
+  });
+  pipes.send(stateless('tools/call', { name: 't' }, { id: 'slow' }).body);
+  await until(() => running !== null);
+  pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
+  await until(() => running!.cancelled !== null);
+  pipes.input.end();
+  await front.closed;
+  assert.equal(pipes.unread, 0, 'no answer for what was cancelled');
+});
+
+test('check:B10 the client does not notice that the gateway was replaced, nor that its session is lost', async () => {
+  const state = new StateFile({ path: ':memory:', clock: systemClock, logger: Logger.silent() });
+  const core = new FakeCore();
+  const options = { state, core, patienceMs: 50, agents: { ada: null } };
+  const first = await DownstreamRig.start(options);
+  const port = first.listener.port;
+  const { pipes, front } = bridge(port);
+  let second: DownstreamRig | null = null;
+  try {
+    await pipes.send(INIT).message();
+    pipes.send(INITIALIZED);
+    await until(() => [...first.downstream.sessions.values()].some((session) => session.channel?.open === true));
+    await first.close();
+    // The bridge sees its connections end; what it writes before that may have arrived, and is not sent twice.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    core.on('tools/call', (exchange) => ok(exchange, '{"n":1}'));
+    pipes.send(call(1, 'tools/call', { name: 't' }));
+    second = await DownstreamRig.start({ ...options, port });
+    assert.deepEqual((await pipes.message()).result, { n: 1 }, 'sent when the gateway was there again');
+    const before = core.ran.at(-1)!.client.sessionId!;
+    second.downstream.sessions.end(second.downstream.sessions.get(before)!, 'lost');
+    assert.deepEqual((await pipes.send(call(2, 'tools/call', { name: 't' })).message()).result, { n: 1 });
+    assert.notEqual(core.ran.at(-1)!.client.sessionId, before);
+    assert.equal(core.ran.at(-1)!.client.capabilities, '{"roots":{}}');
+  } finally {
+    pipes.input.end();
+    await front.closed;
+    await second?.close();
+    state.close();
+  }
+});
+
+test('a stream that breaks is taken up where it broke', async () => {
+  const { pipes, front } = bridge(rig.listener.port);
+  await pipes.send(INIT).message();
+  let running!: Exchange;
+  let finish!: () => void;
+  rig.core.on('tools/call', (exchange) => {
+    running = exchange;
+    return new Promise((resolve) => {
+      finish = () => resolve(ok(exchange, '{"whole":true}'));
+    });
+  });
+  pipes.send(call(1, 'tools/call', { name: 't' }));
+  await until(() => running !== undefined);
+  running.emit(notification('notifications/progress', '{"progress":1}', 'stateful'));
+  assert.equal((await pipes.message()).params.progress, 1);
+  for (const reply of rig.downstream.sessions.get(running.client.sessionId!)!.replies!.values()) {
+    await reply.stream!.resume(new DeadSink(), 'none');
+  }
+  running.emit(notification('notifications/progress', '{"progress":2}', 'stateful'));
+  assert.equal((await pipes.message()).params.progress, 2);
+  finish();
+  assert.deepEqual((await pipes.message()).result, { whole: true });
+  pipes.input.end();
+  await front.closed;
+});
+
+/** A connection that takes over a stream and is gone: what the first connection sees is its end. */
+class DeadSink {
+  readonly closed = true;
+  onDrain: (() => void) | null = null;
+  onClose: (() => void) | null = null;
+  event(): boolean {
+    return true;
+  }
+  retry(): boolean {
+    return true;
+  }
+  end(): void {}
+}
+
+test('a gateway that is not there is told in the answer', async () => {
+  const other = await DownstreamRig.start();
+  const port = other.listener.port;
+  await other.close();
+  const { pipes, front } = bridge(port, 100);
+  const reply = await pipes.send(call(1, 'ping')).message();
+  assert.equal(reply.id, 1);
+  assert.equal(reply.error.code, 53001);
+  pipes.input.end();
+  await front.closed;
+});

@@ -1,0 +1,350 @@
+import type { HttpClientPort } from '../../http/client/client-port.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { isRejection, rejectScan } from '../../protocol/classify.ts';
+import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
+import { field, stringValue } from '../../protocol/fields.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import { oneLine } from '../../protocol/splice.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import { classifyHeaderless } from '../stateless/classify-headerless.ts';
+import { BridgeHeaders } from './bridge-headers.ts';
+import { type Talk, talk } from './bridge-talk.ts';
+import { LineReader } from './line-reader.ts';
+import { LAST_WORDS_MS, MAX_UNREAD, type StdioStreams } from './stdio.ts';
+
+export interface StdioBridgeDeps {
+  readonly client: HttpClientPort;
+  /** Path of the gateway's MCP endpoint. */
+  readonly path: string;
+  /** Further header lines for every request, such as credentials; name and value alternating. */
+  readonly headers: readonly string[];
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly maxMessageBytes: number;
+  /** How long a gateway that takes no connection is tried again. Default 5 s: about what a restart takes. */
+  readonly patienceMs?: number;
+}
+
+const PATIENCE_MS = 5_000;
+const PAUSE_MS = 250;
+const RETRY_MS = 1_000;
+/** Attempts to take up a broken stream again that bring nothing, before its call is given up. */
+const RESUMPTIONS = 5;
+const NOTHING = Buffer.alloc(0);
+
+interface Session {
+  readonly id: string;
+  readonly revision: string;
+}
+
+/**
+ * A local client's pipes on one side, the HTTP endpoint of a running gateway on the other. Each line becomes a POST,
+ * each message of its answer a line; the session's own stream is held open. Messages pass as they are.
+ *
+ * The client does not see the gateway restart: what was not sent is sent again, broken streams are taken up where they
+ * broke, and a session that is gone is opened anew with the client's own words.
+ */
+export class StdioBridge {
+  readonly closed: Promise<void>;
+  readonly #streams: Omit<StdioStreams, 'principal'>;
+  readonly #deps: StdioBridgeDeps;
+  readonly #lines: LineReader;
+  readonly #headers = new BridgeHeaders();
+  readonly #running = new Set<Promise<void>>();
+  /** Stateless requests in flight by id: closing their stream is their cancellation. */
+  readonly #abort = new Map<string, () => void>();
+  #initialize: Message | null = null;
+  #session: Session | null = null;
+  #reopening: Promise<boolean> | null = null;
+  #stopListening: () => void = () => {};
+  #ended = false;
+  #resolveClosed!: () => void;
+
+  constructor(streams: Omit<StdioStreams, 'principal'>, deps: StdioBridgeDeps) {
+    this.#streams = streams;
+    this.#deps = deps;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+    this.#lines = new LineReader(
+      deps.maxMessageBytes,
+      (line) => this.#take(line),
+      () => this.#write(errorAnswer('', -32700, 'Invalid JSON: the message is too long', null, 'stateful').bytes),
+    );
+    const { input, output } = streams;
+    output.on('error', () => this.close());
+    output.on('drain', () => input.resume());
+    input.on('error', () => this.close());
+    input.on('data', (chunk: Buffer) => this.#lines.push(chunk));
+    input.on('end', () => void this.#finish());
+  }
+
+  /** Ends at once; calls in flight are left to the gateway. Idempotent. */
+  close(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#stopListening();
+    this.#streams.input.pause();
+    this.#deps.client.close();
+    this.#resolveClosed();
+  }
+
+  /** Nothing more is taken from the client; calls in flight still answer, then `closed` resolves. */
+  drain(): void {
+    this.#streams.input.pause();
+    this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
+    void this.#finish();
+  }
+
+  /** The client has closed its end: calls in flight still answer, then the session is ended. */
+  async #finish(): Promise<void> {
+    this.#lines.end();
+    await Promise.all(this.#running);
+    this.#stopListening();
+    if (this.#session !== null && !this.#ended) await this.#talk('DELETE', this.#sessionHeaders(), NOTHING);
+    this.close();
+  }
+
+  #take(line: Buffer): void {
+    const message = scanMessage(line, 'stateful', 'strict');
+    if (isScanFailure(message)) {
+      this.#write(rejectScan({}, message).answer.bytes);
+      return;
+    }
+    const inbound = classifyHeaderless(message);
+    if (isRejection(inbound)) {
+      if (message.kind === 'request') this.#write(inbound.answer.bytes);
+      return;
+    }
+    if (this.#cancelsStateless(message)) return;
+    const work =
+      inbound.era === 'stateless' ? this.#stateless(message, this.#headers.of(inbound)) : this.#stateful(message);
+    this.#running.add(work);
+    void work
+      .catch((error: unknown) => this.#deps.logger.error('bridge_failed', { reason: String(error) }))
+      .finally(() => this.#running.delete(work));
+  }
+
+  async #stateless(message: Message, headers: readonly string[]): Promise<void> {
+    const answer = new AnswerWatch(message, (data) => this.#write(data));
+    let calledOff = false;
+    const outcome = await this.#patiently(() => {
+      if (calledOff) return Promise.resolve(CALLED_OFF);
+      // A request that is aborted says no more, so its end has to be told here.
+      return new Promise<Talk>((resolve) => {
+        const running = this.#talk('POST', headers, message.bytes, answer.take, (abort) => {
+          if (message.kind !== 'request') return;
+          this.#abort.set(message.id, () => {
+            calledOff = true;
+            abort();
+            resolve(CALLED_OFF);
+          });
+        });
+        void running.then(resolve);
+      });
+    });
+    this.#abort.delete(message.id);
+    if (calledOff) return;
+    this.#conclude(message, answer, outcome);
+    if (message.method === 'tools/list' && answer.message !== null) this.#headers.learn(answer.message);
+  }
+
+  async #stateful(message: Message): Promise<void> {
+    if (message.kind === 'request' && message.method === 'initialize' && this.#session === null) {
+      this.#initialize = message;
+    }
+    const answer = new AnswerWatch(message, (data) => this.#write(data));
+    let session = this.#session;
+    let outcome = await this.#patiently(() => this.#talk('POST', this.#sessionHeaders(), message.bytes, answer.take));
+    if (outcome.status === 404 && session !== null && (await this.#reopen(session))) {
+      session = this.#session;
+      outcome = await this.#patiently(() => this.#talk('POST', this.#sessionHeaders(), message.bytes, answer.take));
+    }
+    if (message.kind !== 'request') {
+      if (message.method === 'notifications/initialized') void this.#listen();
+      return;
+    }
+    if (!answer.came && outcome.streamed) outcome = await this.#takeUp(outcome, answer);
+    this.#conclude(message, answer, outcome);
+    if (message === this.#initialize) this.#opened(outcome, answer.message);
+  }
+
+  /** Comes back for the rest of a broken stream, for as long as that brings something. */
+  async #takeUp(broken: Talk, answer: AnswerWatch): Promise<Talk> {
+    let outcome = broken;
+    let lastEventId = broken.lastEventId;
+    for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && !answer.came && !this.#ended; left--) {
+      await this.#pause(outcome.retryMs ?? RETRY_MS);
+      outcome = await this.#patiently(() =>
+        this.#talk('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
+      );
+      if (!outcome.streamed && outcome.failure === null) break;
+      if (outcome.lastEventId === null) continue;
+      lastEventId = outcome.lastEventId;
+      left = RESUMPTIONS;
+    }
+    return outcome;
+  }
+
+  /** Gives the client the answer if it has none yet: the gateway's own, or what there is to say of the loss. */
+  #conclude(message: Message, answer: AnswerWatch, outcome: Talk): void {
+    if (message.kind !== 'request' || answer.came) return;
+    if (outcome.body.length > 0) answer.take(outcome.body);
+    if (answer.came) return;
+    const { failure, status } = outcome;
+    const words = failure === null ? `the gateway answered with HTTP status ${status}` : failure.message;
+    const error = new GatewayError(failure?.sent === false ? 'NOT_SENT' : 'UNKNOWN', words);
+    this.#write(failureAnswer(message.id, error, message.era).bytes);
+  }
+
+  #opened(outcome: Talk, answer: Message | null): void {
+    const id = outcome.headers?.get('mcp-session-id');
+    if (id === undefined || answer?.kind !== 'result') return;
+    const { bytes, bodyStart, bodyEnd } = answer;
+    this.#session = { id, revision: stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'protocolVersion')) ?? '' };
+  }
+
+  /** Opens a new session in place of one the gateway no longer knows. False when that does not succeed. */
+  #reopen(lost: Session): Promise<boolean> {
+    if (this.#session !== lost) return Promise.resolve(this.#session !== null);
+    this.#reopening ??= this.#openAgain().finally(() => {
+      this.#reopening = null;
+    });
+    return this.#reopening;
+  }
+
+  async #openAgain(): Promise<boolean> {
+    if (this.#initialize === null) return false;
+    const answer = new AnswerWatch(this.#initialize, () => {});
+    this.#deps.logger.info('session_reopened');
+    const outcome = await this.#talk('POST', [], this.#initialize.bytes, answer.take);
+    if (outcome.body.length > 0) answer.take(outcome.body);
+    const before = this.#session;
+    this.#opened(outcome, answer.message);
+    if (this.#session === before) return false;
+    const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+    await this.#talk('POST', this.#sessionHeaders(), initialized);
+    void this.#listen();
+    return true;
+  }
+
+  /** Holds the session's own stream open, until the session is another or the gateway has none to give. */
+  async #listen(): Promise<void> {
+    this.#stopListening();
+    const session = this.#session;
+    let lastEventId: string | null = null;
+    while (session !== null && session === this.#session && !this.#ended) {
+      const resume: string[] = lastEventId === null ? [] : ['Last-Event-ID', lastEventId];
+      const outcome = await this.#talk(
+        'GET',
+        [...this.#sessionHeaders(), ...resume],
+        NOTHING,
+        (data) => this.#write(data),
+        (abort) => {
+          this.#stopListening = abort;
+        },
+      );
+      if (outcome.status === 405) return;
+      if (outcome.status === 404) {
+        await this.#reopen(session);
+        return;
+      }
+      lastEventId = outcome.status === 400 ? null : (outcome.lastEventId ?? lastEventId);
+      await this.#pause(outcome.retryMs ?? RETRY_MS);
+    }
+  }
+
+  #cancelsStateless(message: Message): boolean {
+    if (message.method !== 'notifications/cancelled' || message.bodyStart < 0) return false;
+    const { bytes, bodyStart, bodyEnd } = message;
+    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
+    const id = range === null ? '' : bytes.toString('latin1', range.start, range.end);
+    const abort = this.#abort.get(id);
+    if (abort === undefined) return false;
+    this.#abort.delete(id);
+    abort();
+    return true;
+  }
+
+  /** Sends again what never left, while the gateway may be coming back. */
+  async #patiently(attempt: () => Promise<Talk>): Promise<Talk> {
+    const end = this.#deps.clock.now() + (this.#deps.patienceMs ?? PATIENCE_MS);
+    for (;;) {
+      const outcome = await attempt();
+      if (outcome.failure === null || outcome.failure.sent || this.#deps.clock.now() >= end || this.#ended) {
+        return outcome;
+      }
+      await this.#pause(PAUSE_MS);
+    }
+  }
+
+  #talk(
+    method: string,
+    headers: readonly string[],
+    body: Buffer,
+    onMessage: (data: Buffer) => void = () => {},
+    onStart?: (abort: () => void) => void,
+  ): Promise<Talk> {
+    const { client, path } = this.#deps;
+    const type = body.length === 0 ? [] : ['Content-Type', 'application/json'];
+    const accept = method === 'GET' ? 'text/event-stream' : 'application/json, text/event-stream';
+    const all = ['Accept', accept, ...type, ...this.#deps.headers, ...headers];
+    return talk(client, { method, path, headers: all, body: body.length === 0 ? [] : [body] }, onMessage, onStart);
+  }
+
+  #sessionHeaders(): string[] {
+    if (this.#session === null) return [];
+    return ['Mcp-Session-Id', this.#session.id, 'Mcp-Protocol-Version', this.#session.revision];
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#deps.clock.after(ms, resolve);
+    });
+  }
+
+  #write(message: Buffer): void {
+    if (this.#ended) return;
+    const { input, output } = this.#streams;
+    if (!output.write(Buffer.concat([oneLine(message), NEWLINE]))) input.pause();
+    if (output.writableLength > MAX_UNREAD) this.close();
+  }
+}
+
+const NEWLINE = Buffer.from('\n');
+const CALLED_OFF: Talk = {
+  status: 0,
+  headers: null,
+  streamed: false,
+  body: NOTHING,
+  lastEventId: null,
+  retryMs: null,
+  failure: null,
+};
+
+/** Passes messages on and notices the answer to one request among them. */
+class AnswerWatch {
+  message: Message | null = null;
+  readonly #id: string;
+  readonly #write: (data: Buffer) => void;
+
+  constructor(request: Message, write: (data: Buffer) => void) {
+    this.#id = request.kind === 'request' ? request.id : '';
+    this.#write = write;
+  }
+
+  get came(): boolean {
+    return this.message !== null;
+  }
+
+  readonly take = (data: Buffer): void => {
+    const scanned = scanMessage(data, 'stateful', 'relaxed');
+    if (isScanFailure(scanned)) return;
+    if ((scanned.kind === 'result' || scanned.kind === 'error') && scanned.id === this.#id && this.#id !== '') {
+      this.message = scanned;
+    }
+    this.#write(data);
+  };
+}

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, DownstreamRig, stateless } from '../../../test/support/downstream-rig.ts';
+import { ok } from '../../../test/support/fake-core.ts';
+import { LinePipes } from '../../../test/support/line-pipes.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure } from '../../model/outcome.ts';
+import { notification, request } from '../../protocol/compose.ts';
+
+let rig: DownstreamRig;
+before(async () => {
+  rig = await DownstreamRig.start();
+});
+after(() => rig.close());
+
+/** A client and the front that serves it. */
+class Pipes extends LinePipes {
+  readonly front = rig.downstream.stdio(this);
+}
+
+const INIT = call(0, 'initialize', {
+  protocolVersion: '2025-06-18',
+  capabilities: { roots: {} },
+  clientInfo: { name: 'c' },
+});
+
+test('check:B10 a stateful client is served line by line, asked, and told', async () => {
+  const pipes = new Pipes();
+  assert.equal((await pipes.send(INIT).message()).result.protocolVersion, '2025-06-18');
+  pipes.send('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+  rig.core.on('tools/call', async (exchange) => {
+    exchange.emit(notification('notifications/progress', '{"progress":1.0}', 'stateful'));
+    const answered = await exchange.ask(request('roots/list', '1', null, 'stateful'));
+    return ok(exchange, `{\n"roots":${answered.body.toString()}}`);
+  });
+  pipes.send(call('é', 'tools/call', { name: 't' }));
+  assert.match(await pipes.line(), /"progress":1\.0/);
+  const asked = await pipes.message();
+  assert.equal(asked.method, 'roots/list');
+  pipes.send(`{"jsonrpc":"2.0","id":"${asked.id}","result":{"n":12345678901234567890}}`);
+  const line = await pipes.line();
+  assert.equal(line, '{"jsonrpc":"2.0","id":"é","result":{ "roots":{"n":12345678901234567890}}}');
+  const { client } = rig.core.ran.at(-1)!;
+  assert.equal(client.revision, '2025-06-18');
+  rig.downstream.deliver(client.sessionId!, notification('notifications/tools/list_changed', null, 'stateful'));
+  assert.equal((await pipes.message()).method, 'notifications/tools/list_changed');
+  assert.equal((await pipes.send(INIT).message()).error.code, -32600);
+  pipes.input.end();
+  await pipes.front.closed;
+  assert.ok(rig.core.ended.includes(client.sessionId!));
+});
+
+test('check:B13 an `initialize` is not cancelled, whatever the client says', async () => {
+  const pipes = new Pipes();
+  const { helloAnswer } = rig.core;
+  const hello = rig.core.hello.bind(rig.core);
+  let answer = (): void => {};
+  rig.core.hello = () =>
+    new Promise((resolve) => {
+      answer = () => resolve(helloAnswer);
+    });
+  pipes.send(INIT);
+  pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}');
+  pipes.send(call(1, 'ping'));
+  assert.equal((await pipes.message()).id, 1, 'the cancellation has been read');
+  answer();
+  assert.equal((await pipes.message()).result.protocolVersion, '2025-06-18');
+  rig.core.hello = hello;
+  pipes.input.end();
+  await pipes.front.closed;
+});
+
+test('check:B10 stateless requests on the same pipes need no headers, and are cancelled by notification', async () => {
+  const pipes = new Pipes();
+  assert.deepEqual((await pipes.send(stateless('server/discover').body).message()).result.supportedVersions, [
+    '2026-07-28',
+  ]);
+  rig.core.on('tools/call', (exchange) => ok(exchange, '{"x":1.0}'));
+  assert.equal(
+    await pipes.send(stateless('tools/call', { name: 'ü' }, { id: 7 }).body).line(),
+    '{"jsonrpc":"2.0","id":7,"result":{"x":1.0}}',
+  );
+  assert.equal(rig.core.ran.at(-1)?.takesInputRequired, true);
+  assert.equal((await pipes.send(stateless('ping').body).message()).error.code, -32601);
+  const unknown = stateless('tools/list').body.replace('2026-07-28', '2099-01-01');
+  assert.deepEqual((await pipes.send(unknown).message()).error.data, {
+    supported: ['2026-07-28'],
+    requested: '2099-01-01',
+  });
+  let started!: () => void;
+  const running = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  rig.core.on('tools/call', (exchange) => {
+    started();
+    return new Promise((resolve) => {
+      exchange.onCancel = (reason) => resolve(failure(new GatewayError('CANCELLED', reason)));
+    });
+  });
+  pipes.send(stateless('tools/call', { name: 't' }, { id: 'slow' }).body);
+  await running;
+  pipes.send('{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"slow"}}');
+  assert.deepEqual((await pipes.send(call(8, 'ping')).message()).id, 8, 'no answer for what was cancelled');
+  pipes.input.end();
+  await pipes.front.closed;
+  assert.equal(pipes.unread, 0);
+});
+
+test('junk is answered, and what follows is served', async () => {
+  const pipes = new Pipes();
+  for (const [junk, code] of [
+    ['{"jsonrpc":', -32700],
+    ['hello', -32700],
+    ['[]', -32600],
+    ['{"jsonrpc":"1.0","id":1,"method":"x"}', -32600],
+    [`{"pad":"${'x'.repeat(5 * 1024 * 1024)}"}`, -32700],
+  ] as const) {
+    assert.equal((await pipes.send(junk).message()).error.code, code, junk.slice(0, 40));
+  }
+  pipes.send('').send('   \r');
+  assert.deepEqual((await pipes.send(call(1, 'ping')).message()).result, {});
+  pipes.input.end();
+  await pipes.front.closed;
+});
+
+test('when the input ends, calls in flight still answer', async () => {
+  const pipes = new Pipes();
+  let finish!: () => void;
+  const waiting = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  rig.core.on('tools/call', async (exchange) => {
+    await waiting;
+    return ok(exchange, '{"last":true}');
+  });
+  pipes.input.end(call(1, 'tools/call', { name: 't' }));
+  setTimeout(finish, 50);
+  assert.deepEqual((await pipes.message()).result, { last: true });
+  await pipes.front.closed;
+});

@@ -1,0 +1,200 @@
+import type { Readable, Writable } from 'node:stream';
+import type { Clock } from '../../model/clock.ts';
+import { AGGREGATE, type Endpoint, type Flow } from '../../model/exchange.ts';
+import { ANONYMOUS, type Principal } from '../../model/principal.ts';
+import { LATEST_STATEFUL } from '../../model/revision.ts';
+import { isRejection, rejectScan } from '../../protocol/classify.ts';
+import { errorAnswer } from '../../protocol/compose.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import type { Core } from '../core.ts';
+import type { Fingerprints } from '../endpoints/fingerprints.ts';
+import type { ParkingLot } from '../parking/parking-lot.ts';
+import type { ClientExchange } from '../session/client-exchange.ts';
+import type { ClientSession } from '../session/client-session.ts';
+import type { SessionIntake } from '../session/session-intake.ts';
+import type { SessionTable } from '../session/session-table.ts';
+import { WaitingFlows } from '../session/waiting-flows.ts';
+import { classifyHeaderless } from '../stateless/classify-headerless.ts';
+import { StatelessWire } from '../stateless/stateless-wire.ts';
+import { LineReader } from './line-reader.ts';
+import { SharedChannel, type SharedWire } from './shared-channel.ts';
+import { SingleWire } from './single-wire.ts';
+
+/** The two ends of a client that started us. */
+export interface StdioStreams {
+  readonly input: Readable;
+  readonly output: Writable;
+  /** Whoever started this process is the caller; there is no other way to say so. */
+  readonly principal?: Principal;
+  /** What the client talks to; all servers together where it is left out. */
+  readonly endpoint?: Endpoint;
+}
+
+export interface StdioFrontDeps {
+  readonly clock: Clock;
+  readonly core: Core;
+  readonly sessions: SessionTable;
+  readonly intake: SessionIntake;
+  readonly fingerprints: Fingerprints;
+  readonly firstListWaitMs: () => number;
+  readonly lot: ParkingLot;
+  /** New with every process: part of the ids of asks. */
+  readonly prefix: string;
+  readonly maxMessageBytes: number;
+}
+
+/** How long calls in flight may go on after the client has closed its end. */
+export const LAST_WORDS_MS = 30_000;
+/** What may wait for a client that does not read. Beyond it the client is given up. */
+export const MAX_UNREAD = 64 * 1024 * 1024;
+
+/**
+ * The gateway as a local MCP server: one JSON-RPC message per line, both eras on the same pair of streams. Nothing but
+ * messages is ever written. When the input ends, calls in flight may still answer; then `closed` resolves.
+ */
+export class StdioFront implements SharedWire {
+  readonly closed: Promise<void>;
+  readonly #streams: StdioStreams;
+  readonly #deps: StdioFrontDeps;
+  readonly #session: ClientSession;
+  readonly #channel: SharedChannel;
+  readonly #stateful: SingleWire;
+  readonly #stateless: StatelessWire;
+  readonly #lines: LineReader;
+  readonly #waiting = new WaitingFlows();
+  /** Set while something waits for the client to read. */
+  onDrain: (() => void) | null = null;
+  #resolveClosed!: () => void;
+  #ended = false;
+  #draining = false;
+  #inputEnded = false;
+
+  constructor(streams: StdioStreams, deps: StdioFrontDeps) {
+    this.#streams = streams;
+    this.#deps = deps;
+    const { input, output, principal = ANONYMOUS, endpoint = AGGREGATE } = streams;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+    this.#session = deps.sessions.create({
+      principal,
+      endpoint,
+      revision: LATEST_STATEFUL,
+      capabilities: '{}',
+      info: null,
+      lasting: false,
+    });
+    this.#channel = new SharedChannel(this.#session, this, deps);
+    this.#session.channel = this.#channel;
+    this.#stateful = new SingleWire(deps);
+    this.#stateless = new StatelessWire(deps, this, principal, endpoint);
+    this.#lines = new LineReader(
+      deps.maxMessageBytes,
+      (line) => this.#take(line),
+      () => this.#refuse(-32700, `Invalid JSON: a message of more than ${deps.maxMessageBytes} bytes`),
+    );
+    output.on('error', () => this.close());
+    output.on('drain', () => {
+      input.resume();
+      this.onDrain?.();
+    });
+    input.on('error', () => this.close());
+    input.on('end', () => this.#finishInput());
+    input.on('data', (chunk: Buffer) => this.#lines.push(chunk));
+  }
+
+  get open(): boolean {
+    return !this.#ended;
+  }
+
+  write(message: Buffer, _droppable = false, flow: Flow | null = null): void {
+    if (this.#ended) return;
+    const { input, output } = this.#streams;
+    // A client that does not read gets nothing more to do until it does.
+    if (!output.write(Buffer.concat([message, NEWLINE]))) {
+      input.pause();
+      if (flow !== null) this.#waiting.wait(flow, this);
+    }
+    if (output.writableLength > MAX_UNREAD) this.close();
+    else if (this.#inputEnded) setImmediate(() => this.#closeIfIdle());
+  }
+
+  /** Requests in flight that belong to no session. */
+  get inFlight(): number {
+    return this.#stateless.exchanges.size;
+  }
+
+  /** Takes no new requests; what is in flight is still answered, also by the client where it was asked. */
+  drain(reason: string): void {
+    this.#draining = true;
+    this.#stateless.completeListens(reason);
+  }
+
+  /** Ends what is in flight without a session, whose outcome nobody will know. */
+  cutShort(end: (exchange: ClientExchange) => void): void {
+    for (const exchange of this.#stateless.exchanges.all()) end(exchange);
+  }
+
+  /** The session has ended: nothing is written any more. */
+  end(): void {
+    this.#ended = true;
+    this.#resolveClosed();
+  }
+
+  /** Ends the session and everything in flight. Idempotent. */
+  close(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#stateless.close('the client is gone');
+    this.#deps.sessions.end(this.#session, 'the client is gone');
+    this.#streams.input.pause();
+    this.#resolveClosed();
+  }
+
+  #take(line: Buffer): void {
+    // The rest of a chunk, or of a pipe whose session is over: nobody would hear of what it does.
+    if (this.#ended) return;
+    const message = scanMessage(line, 'stateful', 'strict');
+    if (isScanFailure(message)) {
+      this.write(rejectScan({}, message).answer.bytes);
+      return;
+    }
+    if (this.#draining && message.kind === 'request') {
+      this.#refuse(-32600, 'The gateway is stopping', message.id);
+      return;
+    }
+    this.#session.lastUsed = this.#deps.clock.now();
+    const inbound = classifyHeaderless(message);
+    if (isRejection(inbound)) {
+      // Nobody waits for an answer to a notification.
+      if (message.kind === 'request') this.write(inbound.answer.bytes);
+      return;
+    }
+    if (inbound.era === 'stateless') {
+      this.#stateless.take(inbound);
+      return;
+    }
+    if (message.kind === 'notification' && this.#stateless.cancels(message)) return;
+    if (this.#stateful.take(this.#session, this.#channel, inbound.message) === 'full') {
+      this.#refuse(-32600, 'Too many requests in flight', message.id);
+    }
+  }
+
+  #refuse(code: number, text: string, id = ''): void {
+    this.write(errorAnswer(id, code, text, null, 'stateful').bytes);
+  }
+
+  #finishInput(): void {
+    this.#lines.end();
+    this.#inputEnded = true;
+    this.#stateless.completeListens('the client closed its end');
+    this.#deps.clock.after(LAST_WORDS_MS, () => this.close());
+    this.#closeIfIdle();
+  }
+
+  #closeIfIdle(): void {
+    if (this.#session.exchanges.size === 0 && this.#stateless.exchanges.size === 0) this.close();
+  }
+}
+
+const NEWLINE = Buffer.from('\n');

@@ -1,0 +1,328 @@
+import { connect, type LookupFunction, type Socket } from 'node:net';
+import type { Clock } from '../../model/clock.ts';
+import { writeWhole } from '../lane/outbox.ts';
+import type { ActiveRequest, RequestChannel } from '../listener/active-request.ts';
+import { GIVEN_UP_MS, timeConnect } from './connect-phases.ts';
+import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
+import type { ResponseHead } from './response-head.ts';
+import { ResponseParser, type ResponseSink } from './response-parser.ts';
+
+/** The pool, as its connections see it. */
+export interface ConnectionPool {
+  connected(connection: ClientConnection): void;
+  /** The response is complete and the connection good for another request. */
+  released(connection: ClientConnection): void;
+  /** Called once, when the connection is of no more use, connected or not. */
+  gone(connection: ClientConnection, failure: HttpFailure | null): void;
+  /** Not one byte of the request was taken by this connection, which had served others before. */
+  unsent(request: ActiveRequest): void;
+}
+
+export interface ConnectionOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly lookup: LookupFunction;
+  readonly clock: Clock;
+  readonly connectTimeoutMs: number;
+  readonly headTimeoutMs: number;
+  readonly bodyPauseMs: number;
+  readonly phases: PhaseTimes | null;
+}
+
+const READ_BYTES = 64 * 1024;
+/** A socket idle for longer than this gets one turn of the event loop to say that the server has closed it. */
+const STALE_MS = 500;
+
+/**
+ * Where reads land. One for all sockets: libuv asks for it and fills it in one go, except on Windows, where a read is
+ * given its buffer long before bytes come. Whatever outlives the read is copied out.
+ */
+const SHARED_READ = Buffer.allocUnsafeSlow(READ_BYTES);
+
+/**
+ * One socket to the origin, carrying one request at a time. Owned by the pool; everything it learns about the running
+ * request it tells that request, everything about itself the pool.
+ */
+export class ClientConnection implements ResponseSink, RequestChannel {
+  readonly #pool: ConnectionPool;
+  readonly #options: ConnectionOptions;
+  readonly #socket: Socket;
+  readonly #parser: ResponseParser;
+  #stopConnectTimer: () => void;
+  #active: ActiveRequest | null = null;
+  #served = 0;
+  #written = false;
+  #head: ResponseHead | null = null;
+  #complete = false;
+  #gone = false;
+  #landing: Buffer;
+  #connected = false;
+  #idleSince = 0;
+  #stopDeadline: (() => void) | null = null;
+  #headSince = 0;
+  #bodySince = 0;
+  /** When the request was written whose answer has not begun; 0 where nobody wants to know. */
+  #askedAt = 0;
+  #givenUp: (() => void) | null = null;
+  /** The pool's: until when it may be handed out again. */
+  idleUntil = 0;
+
+  constructor(pool: ConnectionPool, options: ConnectionOptions) {
+    this.#pool = pool;
+    this.#options = options;
+    this.#parser = new ResponseParser(this);
+    const own = process.platform === 'win32' ? Buffer.allocUnsafeSlow(READ_BYTES) : SHARED_READ;
+    this.#landing = own;
+    const socket = connect({
+      host: options.host,
+      port: options.port,
+      lookup: options.lookup,
+      autoSelectFamily: true,
+      noDelay: true,
+      onread: {
+        // Asked for at first and after every read; undefined, which the types do not know, keeps the last one.
+        buffer: () => this.#nextLanding(own) as Buffer,
+        callback: (length, bytes) => {
+          this.#read(length, bytes as Buffer);
+          return true;
+        },
+      },
+    });
+    this.#socket = socket;
+    if (options.phases !== null)
+      this.#givenUp = timeConnect(socket, options.host, false, options.phases, options.clock);
+    this.#stopConnectTimer = options.clock.after(options.connectTimeoutMs, () =>
+      this.#fail(new HttpFailure('timeout', false, `no connection within ${options.connectTimeoutMs} ms`)),
+    );
+    socket.on('connect', () => {
+      this.#stopConnectTimer();
+      this.#connected = true;
+      this.#pool.connected(this);
+    });
+    socket.on('end', () => this.#ended());
+    socket.on('error', (error) => this.#fail(this.#failureOf(error)));
+    socket.on('close', () => {
+      if (!this.#gone) this.#fail(new HttpFailure('reset', this.#written, 'the connection was closed'));
+    });
+  }
+
+  /** Sends the request. The connection must be connected and free. */
+  start(request: ActiveRequest): void {
+    this.#active = request;
+    request.connection = this;
+    this.#written = false;
+    this.#complete = false;
+    this.#head = null;
+    this.#parser.expect(request.head);
+    if (this.#served > 0 && this.#options.clock.now() - this.#idleSince > STALE_MS) {
+      // The second one is certain to come after a poll of all sockets that began now or later.
+      setImmediate(() =>
+        setImmediate(() => {
+          if (this.#active === request && !this.#gone) this.#write(request);
+        }),
+      );
+    } else {
+      this.#write(request);
+    }
+  }
+
+  /** The request has no more interest. There is no way to end it but to end the connection. */
+  abandon(): void {
+    this.#active = null;
+    this.#destroy(null);
+  }
+
+  /** Of no more use to the pool; no request is on it. */
+  discard(): void {
+    this.#destroy(null);
+  }
+
+  close(): void {
+    this.#fail(new HttpFailure('closed', this.#written, 'the client was closed'));
+  }
+
+  get everConnected(): boolean {
+    return this.#connected;
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#bodySince = this.#options.clock.now();
+    this.#socket.resume();
+  }
+
+  /** What `Keep-Alive: timeout=…` of the last response allows, in milliseconds; Infinity without one. */
+  get keepAliveHintMs(): number {
+    return this.#head?.keepAliveHintMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  #write(request: ActiveRequest): void {
+    const socket = this.#socket;
+    const { body } = request.request;
+    writeWhole(socket, request.headText, body, request.bodyBytes);
+    // Requests without a body may open a stream that begins when there is something to tell.
+    if (this.#options.phases !== null && body.length > 0) this.#askedAt = this.#options.clock.now();
+    // The first try to write is synchronous: an error that stands now means that the kernel took nothing at all.
+    this.#written = socket.errored === null && !socket.destroyed;
+  }
+
+  /** The first byte of the answer is here; or nobody waits for it any longer, and it had this time at least. */
+  #begun(leastMs: number): void {
+    const tookMs = this.#options.clock.now() - this.#askedAt;
+    this.#askedAt = 0;
+    if (tookMs >= leastMs) this.#options.phases?.add('firstByte', tookMs);
+  }
+
+  /** A large body of known length is read straight to where it will stay; the read cannot go beyond its end. */
+  #nextLanding(own: Buffer): Buffer | undefined {
+    // Each address that is tried makes a new handle, which needs a buffer of its own accord.
+    if (!this.#connected) return own;
+    const wanted = this.#active?.landing ?? null;
+    const next = wanted !== null && wanted.length >= READ_BYTES ? wanted : own;
+    if (next === this.#landing) return undefined;
+    this.#landing = next;
+    return next;
+  }
+
+  #read(length: number, bytes: Buffer): void {
+    if (this.#gone) return;
+    if (this.#askedAt !== 0) this.#begun(0);
+    const problem = this.#parser.push(bytes, length);
+    if (this.#gone) return;
+    if (this.#complete) {
+      // Only now: bytes after the response must not meet the next request.
+      this.#finish(problem === null && this.#head!.keepAlive && this.#socket.writableLength === 0);
+      return;
+    }
+    if (problem !== null) {
+      this.#fail(new HttpFailure(problem.kind, this.#written, problem.message));
+      return;
+    }
+    if (this.#parser.headBegun || this.#parser.inBody) this.#watch();
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#head = head;
+    this.#active?.onHead(head);
+  }
+
+  onBody(bytes: Buffer, from: number, to: number): void {
+    this.#active?.onBody(bytes, from, to);
+  }
+
+  onEnd(): void {
+    this.#complete = true;
+  }
+
+  /** Called by the request from within `onHead` or `onBody`. */
+  refuse(failure: HttpFailure): void {
+    this.#fail(failure);
+  }
+
+  #finish(reusable: boolean): void {
+    const request = this.#active;
+    this.#active = null;
+    this.#stopDeadline?.();
+    this.#stopDeadline = null;
+    this.#headSince = 0;
+    this.#served += 1;
+    if (reusable) {
+      // Paused by the last of its own bytes: the next request needs the socket to be read.
+      if (request?.paused === true) this.#socket.resume();
+      this.#idleSince = this.#options.clock.now();
+      this.#pool.released(this);
+    } else {
+      this.#destroy(null);
+    }
+    request?.onEnd();
+  }
+
+  /** The server has closed its side. */
+  #ended(): void {
+    if (this.#gone) return;
+    if (this.#active !== null && this.#parser.eof() && this.#complete) {
+      this.#finish(false);
+      return;
+    }
+    this.#fail(new HttpFailure('reset', this.#written, 'the server closed the connection before the answer was whole'));
+  }
+
+  #fail(failure: HttpFailure): void {
+    if (this.#gone) return;
+    const request = this.#active;
+    this.#active = null;
+    this.#destroy(failure);
+    if (request === null) return;
+    if (this.#served > 0 && !failure.sent && failure.kind === 'reset') this.#pool.unsent(request);
+    else request.onError(failure);
+  }
+
+  #destroy(failure: HttpFailure | null): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    if (this.#askedAt !== 0) this.#begun(GIVEN_UP_MS);
+    this.#parser.stop();
+    this.#givenUp?.();
+    this.#stopConnectTimer();
+    this.#stopDeadline?.();
+    this.#stopDeadline = null;
+    this.#socket.destroy();
+    this.#pool.gone(this, failure);
+  }
+
+  /** A response has begun and is not complete: sees to it that it goes on. At most one timer per response. */
+  #watch(): void {
+    const now = this.#options.clock.now();
+    if (this.#parser.headBegun) {
+      if (this.#headSince === 0) this.#headSince = now;
+    } else {
+      this.#headSince = 0;
+      if (this.#bodyPauseMs() === 0) return;
+      this.#bodySince = now;
+    }
+    if (this.#stopDeadline === null) this.#arm(this.#headSince > 0 ? this.#options.headTimeoutMs : this.#bodyPauseMs());
+  }
+
+  #arm(delayMs: number): void {
+    this.#stopDeadline = this.#options.clock.after(Math.max(1, delayMs), () => {
+      this.#stopDeadline = null;
+      const request = this.#active;
+      if (request === null) return;
+      const now = this.#options.clock.now();
+      if (this.#headSince > 0) {
+        const left = this.#headSince + this.#options.headTimeoutMs - now;
+        if (left > 0) this.#arm(left);
+        else this.#fail(new HttpFailure('timeout', true, 'the head of the answer was begun and not finished'));
+        return;
+      }
+      const limit = this.#bodyPauseMs();
+      if (limit === 0 || !this.#parser.inBody) return;
+      const left = request.paused ? limit : this.#bodySince + limit - now;
+      if (left > 0) this.#arm(left);
+      else this.#fail(new HttpFailure('timeout', true, `the body of the answer paused for ${limit} ms`));
+    });
+  }
+
+  #bodyPauseMs(): number {
+    const chosen = this.#active?.request.bodyPauseMs;
+    if (chosen !== undefined) return chosen;
+    return this.#head?.headers.mediaType === 'text/event-stream' ? 0 : this.#options.bodyPauseMs;
+  }
+
+  #failureOf(error: NodeJS.ErrnoException): HttpFailure {
+    if (this.#connected) return new HttpFailure('reset', this.#written, reasonOf(error), error);
+    const dns = error.syscall === 'getaddrinfo' || error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN';
+    const kind = dns ? 'dns' : error.code === 'ETIMEDOUT' ? 'timeout' : 'refused';
+    return new HttpFailure(kind, false, reasonOf(error), error);
+  }
+}
+
+/** Several addresses tried give an AggregateError without a message of its own. */
+function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error instanceof AggregateError) return error.errors.map((each) => String(each?.message ?? each)).join('; ');
+  return error.message;
+}

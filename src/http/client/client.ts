@@ -1,0 +1,244 @@
+import type { LookupFunction } from 'node:net';
+import { type Clock, systemClock } from '../../model/clock.ts';
+import { ActiveRequest } from '../listener/active-request.ts';
+import { fewDescriptorsLeft } from '../listener/descriptor-limit.ts';
+import { ClientConnection, type ConnectionOptions, type ConnectionPool } from './client-connection.ts';
+import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';
+import { encodeHeaders } from './header-block.ts';
+import { HttpFailure } from './http-failure.ts';
+import type { PhaseTimes } from './phase-times.ts';
+import { Resolver } from './resolver.ts';
+
+export type * from './client-port.ts';
+export { HeaderBlock } from './header-block.ts';
+export { HttpFailure, type HttpFailureKind } from './http-failure.ts';
+export type { ResponseHeaders } from './response-headers.ts';
+
+export interface HttpClientOptions {
+  readonly clock?: Clock;
+  readonly lookup?: LookupFunction;
+  /** Sockets at once; requests beyond wait. Streams hold a socket each. Default 65 536: descriptors end first. */
+  readonly maxSockets?: number;
+  /** How long a free socket is kept; less where the server says so. Default 4 s, below what servers commonly grant. */
+  readonly idleMs?: number;
+  readonly connectTimeoutMs?: number;
+  readonly headTimeoutMs?: number;
+  readonly bodyPauseMs?: number;
+  /** Where it is taken down how long what takes. */
+  readonly phases?: PhaseTimes | null;
+}
+
+/** How often a request moves to another connection because a kept one was dead before it took a byte (F24). */
+const MAX_UNSENT = 2;
+/** The server's own clock for an idle connection may run ahead of ours by this much. */
+const HINT_MARGIN_MS = 1_000;
+
+const NO_DESCRIPTORS = 'the system allows no further open files (ulimit -n)';
+const PATH = /^\/[\x21-\x7e]*$/;
+const METHOD = /^[A-Z]{1,16}$/;
+
+/**
+ * The lean HTTP/1.1 client of one plain-HTTP origin: a pool of kept connections on `net`, the last used first. No
+ * request is ever repeated after a byte of it went out; `HttpFailure.sent` tells the caller which it was.
+ */
+export class HttpClient implements HttpClientPort {
+  readonly #options: ConnectionOptions;
+  readonly #clock: Clock;
+  readonly #maxSockets: number;
+  readonly #idleMs: number;
+  readonly #host: string;
+  readonly #all = new Set<ClientConnection>();
+  readonly #idle: ClientConnection[] = [];
+  readonly #waiting = new Set<ActiveRequest>();
+  readonly #pool: ConnectionPool;
+  readonly #forget = (request: ActiveRequest): void => void this.#waiting.delete(request);
+  #connecting = 0;
+  #stopSweep: (() => void) | null = null;
+  #closed = false;
+  /** The request line and Host of the last request, which are those of almost all, and what they were made of. */
+  #line = '';
+  #lineMethod = '';
+  #linePath = '';
+
+  constructor(origin: URL, options: HttpClientOptions = {}) {
+    if (origin.protocol !== 'http:') throw new TypeError('HttpClient speaks plain http only');
+    const host = origin.hostname.startsWith('[') ? origin.hostname.slice(1, -1) : origin.hostname;
+    this.#host = origin.host;
+    this.#clock = options.clock ?? systemClock;
+    this.#maxSockets = options.maxSockets ?? 65_536;
+    this.#idleMs = options.idleMs ?? 4_000;
+    this.#options = {
+      host,
+      port: origin.port === '' ? 80 : Number(origin.port),
+      lookup: options.lookup ?? new Resolver({ clock: this.#clock }).lookup,
+      clock: this.#clock,
+      connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
+      headTimeoutMs: options.headTimeoutMs ?? 10_000,
+      bodyPauseMs: options.bodyPauseMs ?? 30_000,
+      phases: options.phases ?? null,
+    };
+    this.#pool = {
+      connected: (connection) => {
+        this.#connecting -= 1;
+        this.#free(connection);
+      },
+      released: (connection) => {
+        connection.idleUntil = this.#clock.now() + Math.min(this.#idleMs, connection.keepAliveHintMs - HINT_MARGIN_MS);
+        this.#free(connection);
+      },
+      gone: (connection, failure) => this.#gone(connection, failure),
+      unsent: (request) => this.#again(request),
+    };
+  }
+
+  request(request: HttpRequest, handler: ResponseHandler): ClientRequest {
+    let bodyBytes = 0;
+    for (const part of request.body) bodyBytes += part.length;
+    let active: ActiveRequest;
+    try {
+      active = new ActiveRequest(request, handler, this.#headOf(request, bodyBytes), bodyBytes, this.#forget);
+    } catch (error) {
+      active = new ActiveRequest(request, handler, '', 0, this.#forget);
+      const failure = new HttpFailure('protocol', false, (error as Error).message, error);
+      process.nextTick(() => active.onError(failure));
+      return active;
+    }
+    if (this.#closed) process.nextTick(() => active.onError(closedFailure()));
+    else this.#dispatch(active);
+    return active;
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stopSweep?.();
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const connection of [...this.#all]) connection.close();
+    for (const request of waiting) request.onError(closedFailure());
+  }
+
+  /** For status pages. */
+  get sockets(): { readonly open: number; readonly idle: number; readonly waiting: number } {
+    return { open: this.#all.size, idle: this.#idle.length, waiting: this.#waiting.size };
+  }
+
+  #dispatch(request: ActiveRequest): void {
+    const connection = this.#takeIdle();
+    if (connection !== null) {
+      connection.start(request);
+      return;
+    }
+    this.#waiting.add(request);
+    this.#connectMore();
+  }
+
+  /** One connection under way for each request that waits, as far as the limit goes. */
+  #connectMore(): void {
+    while (this.#connecting < this.#waiting.size && this.#all.size < this.#maxSockets && !this.#closed) {
+      if (fewDescriptorsLeft()) {
+        const [next] = this.#waiting as Iterable<ActiveRequest>;
+        this.#waiting.delete(next!);
+        process.nextTick(() => next!.onError(new HttpFailure('refused', false, NO_DESCRIPTORS)));
+        continue;
+      }
+      this.#connecting += 1;
+      this.#all.add(new ClientConnection(this.#pool, this.#options));
+    }
+  }
+
+  #takeIdle(): ClientConnection | null {
+    if (this.#idle.length === 0) return null;
+    const now = this.#clock.now();
+    for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
+      if (connection.idleUntil > now) return connection;
+      connection.discard();
+    }
+    return null;
+  }
+
+  #free(connection: ClientConnection): void {
+    const next = this.#waiting.values().next();
+    if (next.done !== true) {
+      this.#waiting.delete(next.value);
+      connection.start(next.value);
+      return;
+    }
+    if (connection.idleUntil === 0) connection.idleUntil = this.#clock.now() + this.#idleMs;
+    this.#idle.push(connection);
+    this.#stopSweep ??= this.#clock.after(this.#idleMs, () => this.#sweep());
+  }
+
+  #sweep(): void {
+    this.#stopSweep = null;
+    const now = this.#clock.now();
+    for (const connection of this.#idle.filter((each) => each.idleUntil <= now)) connection.discard();
+    if (this.#idle.length > 0) this.#stopSweep = this.#clock.after(this.#idleMs, () => this.#sweep());
+  }
+
+  #gone(connection: ClientConnection, failure: HttpFailure | null): void {
+    if (!this.#all.delete(connection)) return;
+    const at = this.#idle.indexOf(connection);
+    if (at >= 0) this.#idle.splice(at, 1);
+    if (!connection.everConnected) {
+      this.#connecting -= 1;
+      // It was opened for whoever waits longest by now.
+      const next = this.#waiting.values().next();
+      if (next.done !== true && failure !== null) {
+        this.#waiting.delete(next.value);
+        next.value.onError(failure);
+      }
+    }
+    this.#connectMore();
+  }
+
+  #again(request: ActiveRequest): void {
+    request.connection = null;
+    request.unsent += 1;
+    if (request.unsent > MAX_UNSENT || this.#closed) {
+      request.onError(new HttpFailure('reset', false, 'the connection was closed before a byte was sent'));
+      return;
+    }
+    this.#dispatch(request);
+  }
+
+  #headOf(request: HttpRequest, bodyBytes: number): string {
+    if (request.method !== this.#lineMethod || request.path !== this.#linePath) {
+      if (!METHOD.test(request.method)) throw new TypeError('the method is malformed');
+      if (!PATH.test(request.path)) throw new TypeError('the path is malformed');
+      this.#line = `${request.method} ${request.path} HTTP/1.1\r\nHost: ${this.#host}\r\n`;
+      this.#lineMethod = request.method;
+      this.#linePath = request.path;
+    }
+    const { block, headers } = request;
+    if (block === undefined || bodyBytes === 0) return this.#ownHead(request, bodyBytes);
+    // Requests of one session differ in little but their length, and in that seldom.
+    if (block.headBytes !== bodyBytes || block.headLine !== this.#line || !sameTexts(block.headOwn, headers)) {
+      block.head = this.#ownHead(request, bodyBytes);
+      block.headLine = this.#line;
+      block.headBytes = bodyBytes;
+      block.headOwn = headers;
+    }
+    return block.head;
+  }
+
+  #ownHead(request: HttpRequest, bodyBytes: number): string {
+    const block = request.block?.text ?? '';
+    const own = request.headers.length === 0 ? '' : encodeHeaders(request.headers);
+    if (bodyBytes === 0 && (request.method === 'GET' || request.method === 'HEAD' || request.method === 'DELETE')) {
+      return `${this.#line}${block}${own}\r\n`;
+    }
+    return `${this.#line}${block}${own}Content-Length: ${bodyBytes}\r\n\r\n`;
+  }
+}
+
+function sameTexts(some: readonly string[], others: readonly string[]): boolean {
+  if (some === others) return true;
+  if (some.length !== others.length) return false;
+  for (let i = 0; i < some.length; i++) if (some[i] !== others[i]) return false;
+  return true;
+}
+
+function closedFailure(): HttpFailure {
+  return new HttpFailure('closed', false, 'the client was closed');
+}

@@ -1,0 +1,44 @@
+import type { Clock } from '../../model/clock.ts';
+import type { TlsSpec } from '../../model/server.ts';
+import { HttpClient } from './client.ts';
+import type { HttpClientPort } from './client-port.ts';
+import type { PhaseTimes } from './phase-times.ts';
+import { type ProxyEnvironment, proxyFor } from './proxy-choice.ts';
+import { Resolver } from './resolver.ts';
+import { UndiciClient } from './undici-client.ts';
+
+export interface OpenHttpClientOptions {
+  readonly tls?: TlsSpec;
+  /** Where HTTPS_PROXY and its like are looked up; none are used without it. */
+  readonly env?: ProxyEnvironment;
+  /** One for all clients of the process keeps look-ups at two at once. */
+  readonly resolver?: Resolver;
+  readonly clock?: Clock;
+  readonly connectTimeoutMs?: number;
+  readonly headTimeoutMs?: number;
+  readonly bodyPauseMs?: number;
+  /** Where it is taken down how long what takes. */
+  readonly phases?: PhaseTimes | null;
+}
+
+/**
+ * The client for a URL's origin: the lean one for plain HTTP, undici where TLS or a proxy is in the way. Throws
+ * TypeError for a scheme other than http and https, and for a proxy variable that is not a URL.
+ */
+export function openHttpClient(url: URL | string, options: OpenHttpClientOptions = {}): HttpClientPort {
+  const { clock, connectTimeoutMs, headTimeoutMs, bodyPauseMs, phases = null } = options;
+  const origin = new URL(url);
+  if (origin.protocol !== 'http:' && origin.protocol !== 'https:') throw new TypeError('only http and https URLs');
+  const proxy = options.env === undefined ? null : proxyFor(origin, options.env);
+  const lookup = (options.resolver ?? new Resolver(clock === undefined ? {} : { clock })).lookup;
+  const common = {
+    lookup,
+    phases,
+    ...(clock === undefined ? {} : { clock }),
+    ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
+    ...(headTimeoutMs === undefined ? {} : { headTimeoutMs }),
+    ...(bodyPauseMs === undefined ? {} : { bodyPauseMs }),
+  };
+  if (origin.protocol === 'http:' && proxy === null) return new HttpClient(origin, common);
+  return new UndiciClient(origin, { ...common, tls: options.tls ?? {}, proxy });
+}

@@ -1,0 +1,83 @@
+import { PHASES, type Phase, type PhaseFigures, type RequestPhases } from '../../model/server-state.ts';
+
+/** The last times of each phase that are looked at. */
+const WINDOW = 128;
+
+const WORDS: Readonly<Record<Phase, string>> = {
+  dns: 'to look its name up (DNS)',
+  tcp: 'to connect (TCP)',
+  tls: 'to agree on a secure connection (TLS)',
+  firstByte: 'to the first byte',
+};
+
+/** An answer that takes longer in all, as a rule, is worth saying that it is slow. */
+const SLOW_MS = 500;
+
+/**
+ * Where the time of requests to one server goes: the last times of each phase. Taking one down is a write to an array;
+ * all else is done when somebody looks.
+ */
+export class PhaseTimes {
+  readonly #rings: Readonly<Record<Phase, Ring>> = {
+    dns: new Ring(),
+    tcp: new Ring(),
+    tls: new Ring(),
+    firstByte: new Ring(),
+  };
+
+  add(phase: Phase, ms: number): void {
+    this.#rings[phase].add(ms);
+  }
+
+  /** Somebody was there, at least once: a connection came about, or an answer. */
+  get reached(): boolean {
+    return !this.#rings.tcp.empty || !this.#rings.firstByte.empty;
+  }
+
+  /** Null before anything was taken down. */
+  figures(): RequestPhases | null {
+    const found = Object.fromEntries(PHASES.map((phase) => [phase, this.#rings[phase].figures()])) as Record<
+      Phase,
+      PhaseFigures | null
+    >;
+    const usual = (phase: Phase): number => found[phase]?.p50Ms ?? 0;
+    const known = PHASES.filter((phase) => found[phase] !== null);
+    const [first] = known;
+    if (first === undefined) return null;
+    const slowest = known.reduce((worst, phase) => (usual(phase) > usual(worst) ? phase : worst), first);
+    const total = PHASES.reduce((sum, phase) => sum + usual(phase), 0);
+    const part = `${WORDS[slowest]}: ${spoken(usual(slowest))} of ${spoken(total)}`;
+    return { ...found, slowest, summary: total < SLOW_MS ? `quick; most of it ${part}` : `slow ${part}` };
+  }
+}
+
+class Ring {
+  #values: Float64Array | null = null;
+  #count = 0;
+
+  add(ms: number): void {
+    this.#values ??= new Float64Array(WINDOW);
+    this.#values[this.#count++ % WINDOW] = ms;
+  }
+
+  get empty(): boolean {
+    return this.#count === 0;
+  }
+
+  figures(): PhaseFigures | null {
+    const values = this.#values;
+    if (values === null) return null;
+    const held = Math.min(this.#count, WINDOW);
+    const sorted = values.slice(0, held).sort();
+    const at = (percent: number): number => rounded(sorted[Math.ceil((percent / 100) * held) - 1]!);
+    return { lastMs: rounded(values[(this.#count - 1) % WINDOW]!), p50Ms: at(50), p95Ms: at(95), count: this.#count };
+  }
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}
+
+function spoken(ms: number): string {
+  return ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}

@@ -1,0 +1,131 @@
+import { type LookupAddress, lookup as systemLookup } from 'node:dns';
+import type { LookupFunction } from 'node:net';
+import { type Clock, systemClock } from '../../model/clock.ts';
+
+type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void;
+
+export interface ResolverOptions {
+  readonly clock?: Clock;
+  /** How names are looked up; the system's way by default, so that hosts files and search domains work. */
+  readonly lookup?: (name: string, answer: Answer) => void;
+  /** An answer is used this long without asking again. */
+  readonly freshMs?: number;
+  /** …and this much longer when asking again fails. */
+  readonly staleMs?: number;
+  /** How long one look-up may take. */
+  readonly timeoutMs?: number;
+}
+
+interface Known {
+  readonly addresses: LookupAddress[];
+  readonly at: number;
+}
+
+/** One look-up of one name; everybody who asks meanwhile waits on it. */
+interface Pending {
+  readonly waiting: Answer[];
+  stopTimer: () => void;
+  settled: boolean;
+}
+
+const MAX_RUNNING = 2;
+const MAX_KNOWN = 1024;
+
+/**
+ * Names to addresses. The system look-up blocks a thread of the pool that files also need, so at most two run at
+ * once, each name once, with a cache of its own. A name that stops resolving keeps its last address for a minute.
+ */
+export class Resolver {
+  readonly #clock: Clock;
+  readonly #lookup: (name: string, answer: Answer) => void;
+  readonly #freshMs: number;
+  readonly #staleMs: number;
+  readonly #timeoutMs: number;
+  readonly #known = new Map<string, Known>();
+  readonly #pending = new Map<string, Pending>();
+  readonly #queue: string[] = [];
+  #running = 0;
+
+  constructor(options: ResolverOptions = {}) {
+    this.#clock = options.clock ?? systemClock;
+    this.#lookup = options.lookup ?? ((name, answer) => systemLookup(name, { all: true }, answer));
+    this.#freshMs = options.freshMs ?? 5_000;
+    this.#staleMs = options.staleMs ?? 60_000;
+    this.#timeoutMs = options.timeoutMs ?? 4_000;
+  }
+
+  /** In the shape `net.connect` and undici take as their `lookup`. */
+  readonly lookup: LookupFunction = (name, options, callback) => {
+    this.resolve(name, (error, addresses) => {
+      const family = options.family === 4 || options.family === 6 ? options.family : 0;
+      const fitting = family === 0 ? addresses : addresses.filter((address) => address.family === family);
+      const first = fitting[0];
+      if (error !== null || first === undefined) callback(error ?? notFound(name), options.all === true ? [] : '', 0);
+      else if (options.all === true) callback(null, fitting);
+      else callback(null, first.address, first.family);
+    });
+  };
+
+  /** Calls back exactly once, never before it returns. */
+  resolve(name: string, answer: Answer): void {
+    const known = this.#known.get(name);
+    if (known !== undefined && this.#clock.now() - known.at < this.#freshMs) {
+      queueMicrotask(() => answer(null, known.addresses));
+      return;
+    }
+    const pending = this.#pending.get(name);
+    if (pending !== undefined) {
+      pending.waiting.push(answer);
+      return;
+    }
+    const started: Pending = { waiting: [answer], stopTimer: () => {}, settled: false };
+    this.#pending.set(name, started);
+    started.stopTimer = this.#clock.after(this.#timeoutMs, () => this.#settle(name, started, timedOut(name), []));
+    this.#queue.push(name);
+    this.#next();
+  }
+
+  #next(): void {
+    while (this.#running < MAX_RUNNING) {
+      const name = this.#queue.shift();
+      if (name === undefined) return;
+      const pending = this.#pending.get(name);
+      if (pending === undefined || pending.settled) continue;
+      this.#running += 1;
+      // A look-up that has timed out still holds its thread, so it still counts until it comes back.
+      this.#lookup(name, (error, addresses) => {
+        this.#running -= 1;
+        if (error === null && addresses.length > 0) this.#remember(name, addresses);
+        this.#settle(name, pending, error, addresses);
+        this.#next();
+      });
+    }
+  }
+
+  #settle(name: string, pending: Pending, error: NodeJS.ErrnoException | null, addresses: LookupAddress[]): void {
+    if (pending.settled) return;
+    pending.settled = true;
+    pending.stopTimer();
+    this.#pending.delete(name);
+    const known = this.#known.get(name);
+    const usable = known !== undefined && this.#clock.now() - known.at < this.#freshMs + this.#staleMs;
+    for (const answer of pending.waiting) {
+      if (error !== null && usable) answer(null, known.addresses);
+      else answer(error, addresses);
+    }
+  }
+
+  #remember(name: string, addresses: LookupAddress[]): void {
+    this.#known.delete(name);
+    this.#known.set(name, { addresses, at: this.#clock.now() });
+    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!);
+  }
+}
+
+function notFound(name: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(`no address for ${name}`), { code: 'ENOTFOUND', syscall: 'getaddrinfo' });
+}
+
+function timedOut(name: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(`looking up ${name} took too long`), { code: 'EAI_AGAIN', syscall: 'getaddrinfo' });
+}

@@ -1,0 +1,90 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import type { BodyTaker } from './passage.ts';
+import type { Refusal } from './refusal.ts';
+
+const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
+
+/** What is wrong with the headers of a JSON request before its body is read; null when it may be read. */
+export function bodyRefusal(headers: Readonly<IncomingHttpHeaders>, maxBytes: number): Refusal | null {
+  const type = headers['content-type'];
+  if (type !== 'application/json' && (type === undefined || !JSON_TYPE.test(type))) {
+    return unsupported('the body must be application/json in UTF-8');
+  }
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    return unsupported('a content coding is not taken; send the body as it is');
+  }
+  if (headers['transfer-encoding'] !== undefined) return null;
+  const length = Number(headers['content-length'] ?? 0);
+  if (length > maxBytes) return tooLarge(maxBytes);
+  return length > 0 ? null : emptyBody;
+}
+
+const emptyBody: Refusal = { status: 400, code: 'empty_body', message: 'the request has no body' };
+
+function tooLarge(maxBytes: number): Refusal {
+  return { status: 413, code: 'body_too_large', message: `the body is larger than ${maxBytes} bytes` };
+}
+
+function unsupported(message: string): Refusal {
+  return { status: 415, code: 'unsupported_media_type', message };
+}
+
+/**
+ * Reads one request body up to a limit. A body that comes in one piece, as almost all do, is handed on as it is, as
+ * soon as its announced length is there.
+ */
+export class BodyReader {
+  readonly #request: IncomingMessage;
+  readonly #maxBytes: number;
+  readonly #expected: number;
+  readonly #done: BodyTaker;
+  #first: Buffer | null = null;
+  #more: ByteGatherer | null = null;
+  #length = 0;
+  #finished = false;
+
+  constructor(request: IncomingMessage, maxBytes: number, done: BodyTaker) {
+    this.#request = request;
+    this.#maxBytes = maxBytes;
+    this.#done = done;
+    const length = request.headers['content-length'];
+    this.#expected = length === undefined ? -1 : Number(length);
+    request.on('data', (chunk: Buffer) => this.#data(chunk));
+    if (this.#expected < 0) request.on('end', () => this.#end());
+  }
+
+  #data(chunk: Buffer): void {
+    if (this.#finished) return;
+    this.#length += chunk.length;
+    if (this.#length > this.#maxBytes) {
+      this.#finish(null, tooLarge(this.#maxBytes));
+      return;
+    }
+    if (this.#first === null) this.#first = chunk;
+    else {
+      if (this.#more === null) {
+        this.#more = new ByteGatherer();
+        this.#more.add(this.#first);
+      }
+      this.#more.add(chunk);
+    }
+    if (this.#length === this.#expected) this.#end();
+  }
+
+  #end(): void {
+    if (this.#finished) return;
+    if (this.#first === null) this.#finish(null, emptyBody);
+    else this.#finish(this.#more === null ? this.#first : this.#more.take(), null);
+  }
+
+  #finish(body: Buffer | null, refusal: Refusal | null): void {
+    this.#finished = true;
+    this.#first = null;
+    this.#more = null;
+    // The rest of a refused body flows on, to nobody, until the connection is closed.
+    if (refusal !== null) this.#request.resume();
+    this.#done(body, refusal);
+  }
+}

@@ -1,0 +1,366 @@
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
+import type { Server as TlsServer } from 'node:https';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { MemoryLevel } from '../../model/memory-level.ts';
+import { PlainLane } from '../lane/plain-lane.ts';
+import { atQuietTurn } from '../lane/quiet-turn.ts';
+import { nodeHttp } from '../node-http.ts';
+import { StreamWheel } from '../sse/stream-wheel.ts';
+import { Admission } from './admission.ts';
+import { type CertificateFiles, readCertificate, watchCertificate } from './certificate.ts';
+import { answerClientError, noteLast } from './client-error.ts';
+import { answerPreflight, corsHeaders, isPreflight } from './cors.ts';
+import { connectionCap, descriptorLimit, fewDescriptorsLeft } from './descriptor-limit.ts';
+import { EdgeGate, type EdgeSettings } from './edge-gate.ts';
+import { edgeRefusal, unroutable } from './edge-refusal.ts';
+import { ListenError } from './listen-error.ts';
+import { NodePassage } from './node-passage.ts';
+import type { Passage } from './passage.ts';
+import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from './refusal.ts';
+import { type ContextParts, RequestContext } from './request-context.ts';
+import { MAX_HEADERS } from './request-headers.ts';
+import { type Handler, RouteTable } from './route-table.ts';
+
+export interface ListenerSettings extends EdgeSettings {
+  readonly port: number;
+  readonly tls: CertificateFiles | null;
+  readonly maxBodyBytes: number;
+  readonly maxConnections: number;
+}
+
+/** What the listener wants to have logged; `Logger` fits. */
+export interface ListenerLog {
+  info(event: string, fields?: Record<string, unknown>): void;
+  warn(event: string, fields?: Record<string, unknown>): void;
+  error(event: string, fields?: Record<string, unknown>): void;
+}
+
+export interface ListenerOptions {
+  readonly settings: ListenerSettings;
+  readonly log: ListenerLog;
+  readonly wheel?: StreamWheel;
+  readonly admission?: Admission;
+  /** How short memory is: large bodies, then all calls, are refused before it has run out (F40). */
+  readonly memory?: { readonly level: MemoryLevel };
+  /** The flag that chooses the port, for the message when it is taken. */
+  readonly portFlag?: string;
+  /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
+  readonly headersTimeoutMs?: number;
+  readonly requestTimeoutMs?: number;
+  /** A client that takes nothing of its answer for this long is cut off. 30 s. */
+  readonly stallMs?: number;
+  /** Takes connections down to the last file descriptor: the operator's listener. */
+  readonly usesReserve?: boolean;
+  /** Told of every refusal before a handler, by its code; for metrics. */
+  readonly onRefused?: (code: string) => void;
+}
+
+const KEEP_ALIVE_MS = 65_000;
+const POLL_MS = 20;
+/** What is not a whole request soon, in this part of the time for its head, goes on at `node:http` with its deadlines. */
+const TICKS_OF_HEAD = 40;
+/** Deadlines and limits of `node:http`. The lenient parser is never used. */
+const LIMITS: ServerOptions = {
+  keepAliveTimeout: KEEP_ALIVE_MS,
+  maxHeaderSize: 16 * 1024,
+  // Missing Host is ours to answer, in one shape with everything else.
+  requireHostHeader: false,
+  insecureHTTPParser: false,
+  noDelay: true,
+};
+/** While memory is scarce no larger one is taken in. */
+const SMALL_BODY_BYTES = 64 * 1024;
+const MAX_REQUESTS_PER_SOCKET = 100_000;
+
+/**
+ * One HTTP listener: limits, Host and Origin checks, routes. Everything that is refused before a handler runs is
+ * refused here, once, before any body is read. Handlers get a `RequestContext`.
+ *
+ * `settings` other than address, port and TLS files may be swapped while it runs.
+ */
+export class Listener {
+  readonly routes = new RouteTable();
+  /** Headers of every answer, refusals included; name and value alternating. */
+  answerHeaders: readonly string[] = [];
+  /** The open event streams' timer. */
+  readonly wheel: StreamWheel;
+  readonly #server: Server | TlsServer;
+  readonly #lane: PlainLane;
+  readonly #admission: Admission;
+  readonly #memory: { readonly level: MemoryLevel };
+  readonly #overloaded = new Map<RefusalRenderer, string>();
+  readonly #log: ListenerLog;
+  readonly #portFlag: string;
+  readonly #onRefused: (code: string) => void;
+  #settings: ListenerSettings;
+  #gate: EdgeGate;
+  #parts: ContextParts;
+  #draining = false;
+  #accepted = 0;
+  #unwatch: (() => void) | null = null;
+
+  /** Throws where the certificate cannot be read. */
+  constructor(options: ListenerOptions) {
+    const { settings } = options;
+    this.#settings = settings;
+    this.#log = options.log;
+    this.#portFlag = options.portFlag ?? '--port';
+    this.#onRefused = options.onRefused ?? (() => {});
+    this.wheel = options.wheel ?? new StreamWheel();
+    this.#admission = options.admission ?? new Admission();
+    this.#memory = options.memory ?? { level: 'ample' };
+    this.#gate = new EdgeGate(settings);
+    const stallMs = options.stallMs ?? 30_000;
+    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
+    const headersTimeout = options.headersTimeoutMs ?? 10_000;
+    const requestTimeout = options.requestTimeoutMs ?? 30_000;
+    const limits = { ...LIMITS, headersTimeout, requestTimeout, connectionsCheckingInterval: headersTimeout / 4 };
+    this.#server = settings.tls === null ? nodeHttp.createServer(limits) : this.#createTls(settings.tls, limits);
+    this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
+    this.#server.maxRequestsPerSocket = MAX_REQUESTS_PER_SOCKET;
+    // Node drops what is above without a word, so that a repeated header could hide there: take more, and refuse.
+    this.#server.maxHeadersCount = MAX_HEADERS + 8;
+    this.#lane = new PlainLane(this.#server, {
+      encrypted: settings.tls !== null,
+      tickMs: headersTimeout / TICKS_OF_HEAD,
+      keepAliveMs: KEEP_ALIVE_MS,
+      maxRequests: MAX_REQUESTS_PER_SOCKET,
+      serve: (passage) => this.#serve(passage, new RequestContext(passage, this.#gate, this.#parts)),
+      onMalformed: () => this.#onRefused('malformed_request'),
+    });
+    if (options.usesReserve !== true) this.#spareReserve();
+    this.#wire(this.#server);
+  }
+
+  /** Resolves when the port is bound. Rejects with ListenError, whose message says what to do. */
+  listen(): Promise<{ readonly host: string; readonly port: number }> {
+    const { host, port } = this.#settings;
+    return new Promise((resolve, reject) => {
+      const failed = (error: NodeJS.ErrnoException): void => reject(new ListenError(error, host, port, this.#portFlag));
+      this.#server.once('error', failed);
+      this.#server.listen({ host, port, backlog: 1024 }, () => {
+        this.#server.removeListener('error', failed);
+        this.#server.on('error', (error) => this.#log.error('listener_failed', { reason: error.message }));
+        resolve({ host, port: this.port });
+      });
+    });
+  }
+
+  /** The bound port; 0 before `listen`. */
+  get port(): number {
+    return (this.#server.address() as AddressInfo | null)?.port ?? 0;
+  }
+
+  /** Takes over allowed hosts and origins, trusted proxies and limits. Address, port and TLS stay. */
+  update(settings: ListenerSettings): void {
+    this.#gate = new EdgeGate({ ...settings, host: this.#settings.host });
+    this.#parts = { ...this.#parts, maxBodyBytes: settings.maxBodyBytes };
+    this.#server.maxConnections = connectionCap(settings.maxConnections, descriptorLimit());
+    this.#settings = settings;
+  }
+
+  /**
+   * No new connections, and those that are open end with their next answer, which says so. Whoever was between two requests
+   * for less than `restMs` gets that time: hung up on just then, a client would lose the request that is on its way. Resolves
+   * when nobody can ask anything any more.
+   */
+  async stopAccepting(restMs = 0): Promise<void> {
+    if (this.#draining) return;
+    this.#draining = true;
+    this.#unwatch?.();
+    if (restMs > 0) {
+      await atQuietTurn(() => this.#accepted);
+      // As `net` closes, and not as `node:http` does: that one hangs up on all who are between two requests.
+      NetServer.prototype.close.call(this.#server);
+      const end = performance.now() + restMs;
+      while (performance.now() < end && (await this.#connections()) > 0) {
+        this.#lane.closeIdle(restMs);
+        await delay(POLL_MS);
+      }
+    }
+    this.#server.close();
+    this.#lane.closeIdle();
+  }
+
+  /** Gives answers under way `graceMs` to finish, then ends every connection. Resolves when all are gone. */
+  async close(graceMs = 0): Promise<void> {
+    const gone = new Promise<void>((resolve) => {
+      if (this.#server.listening) this.#server.once('close', resolve);
+      else
+        this.#server.getConnections((_error, count) => (count > 0 ? this.#server.once('close', resolve) : resolve()));
+    });
+    void this.stopAccepting();
+    this.#server.close();
+    const end = performance.now() + graceMs;
+    let over = false;
+    void gone.then(() => (over = true));
+    while (!over && performance.now() < end) {
+      this.#server.closeIdleConnections();
+      this.#lane.closeIdle();
+      await delay(POLL_MS);
+    }
+    this.#server.closeAllConnections();
+    this.#lane.closeAll();
+    await gone;
+  }
+
+  #connections(): Promise<number> {
+    return new Promise((resolve) => this.#server.getConnections((_error, count) => resolve(count)));
+  }
+
+  #createTls(files: CertificateFiles, limits: ServerOptions): TlsServer {
+    const server = process.getBuiltinModule('node:https').createServer({
+      ...limits,
+      ...readCertificate(files),
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: 10_000,
+    });
+    server.on('tlsClientError', (_error, socket) => socket.destroy());
+    this.#unwatch = watchCertificate(
+      files,
+      (options) => {
+        server.setSecureContext({ ...options, minVersion: 'TLSv1.2' });
+        this.#log.info('certificate_reloaded', { file: files.certFile });
+      },
+      (error) => this.#log.warn('certificate_unusable', { file: files.certFile, reason: error.message }),
+    );
+    return server;
+  }
+
+  /** Descriptors may have gone elsewhere: to processes, to servers. */
+  #spareReserve(): void {
+    this.#server.on('connection', (socket: Socket) => {
+      if (!fewDescriptorsLeft()) return;
+      this.#onRefused('too_many_connections');
+      socket.destroy();
+    });
+  }
+
+  #wire(server: Server | TlsServer): void {
+    const serve = (request: IncomingMessage, response: ServerResponse, expectsContinue = false): void => {
+      const passage = new NodePassage(request, response, expectsContinue);
+      const context = new RequestContext(passage, this.#gate, this.#parts);
+      noteLast(request.socket, context);
+      this.#serve(passage, context);
+    };
+    server.on('connection', () => {
+      this.#accepted++;
+    });
+    server.on('request', serve);
+    server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => serve(request, response, true));
+    server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+      const context = new RequestContext(new NodePassage(request, response, false), this.#gate, this.#parts);
+      noteLast(request.socket, context);
+      this.#refuse(context, { status: 417, code: 'expectation_failed', message: 'only 100-continue can be expected' });
+    });
+    server.on('connect', (_request: IncomingMessage, socket: Socket) => {
+      const refusal = {
+        status: 405,
+        code: 'method_not_allowed',
+        message: 'this is no proxy',
+        headers: ['Allow', 'GET, POST'],
+      };
+      socket.on('error', () => {});
+      socket.end(rawRefusal(refusal, renderRefusal));
+      setTimeout(() => socket.destroy(), 1_000).unref();
+    });
+    server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+      this.#onRefused('malformed_request');
+      answerClientError(error, socket);
+    });
+    server.on('drop', () => this.#onRefused('too_many_connections'));
+  }
+
+  /** The one way in for the requests of both lanes. */
+  #serve(passage: Passage, context: RequestContext): void {
+    context.answerHeaders = this.answerHeaders;
+    if (this.#draining) passage.last();
+    const match = this.routes.match(context.path);
+    if (match !== null) {
+      context.param = match.param;
+      if (match.route.render !== null) context.render = match.route.render;
+      if (match.route.maxBodyBytes !== null) context.maxBodyBytes = match.route.maxBodyBytes;
+    }
+    const refusal = edgeRefusal(passage, this.#gate);
+    if (refusal !== null) {
+      this.#refuse(context, refusal);
+      return;
+    }
+    const { method } = passage;
+    const { origin } = passage.headers;
+    if (origin !== undefined && this.#gate.givesCors(origin)) {
+      if (match !== null && isPreflight(context)) {
+        answerPreflight(context, origin, match.route.allow);
+        return;
+      }
+      context.answerHeaders = [...this.answerHeaders, ...corsHeaders(origin)];
+    }
+    const handler = match?.route.handlers.get(method);
+    if (handler === undefined) {
+      this.#refuse(context, unroutable(context.path, method, match?.route.allow ?? null));
+      return;
+    }
+    if (!match!.route.sheds || method !== 'POST') {
+      this.#handle(context, handler);
+      return;
+    }
+    if (this.#memory.level !== 'ample' && !this.#hasMemoryFor(context)) {
+      this.#shed(context);
+      return;
+    }
+    const ticket = this.#admission.enter();
+    if (ticket < 0) {
+      this.#admission.wait({
+        cameAt: 0,
+        enter: (given) => this.#enter(context, handler, given),
+        refuse: () => this.#shed(context),
+      });
+      return;
+    }
+    this.#enter(context, handler, ticket);
+  }
+
+  #enter(context: RequestContext, handler: Handler, ticket: number): void {
+    if (context.admitted(this.#admission, ticket)) this.#handle(context, handler);
+  }
+
+  /** A body of unknown length is taken as far as a small one goes. */
+  #hasMemoryFor(context: RequestContext): boolean {
+    const { level } = this.#memory;
+    if (level === 'spent') return false;
+    if (level !== 'scarce') return true;
+    context.maxBodyBytes = Math.min(context.maxBodyBytes, SMALL_BODY_BYTES);
+    return Number(context.header('content-length') ?? 0) <= SMALL_BODY_BYTES;
+  }
+
+  /** Many are refused so in a short time: what they are told is put into words once. */
+  #shed(context: RequestContext): void {
+    let text = this.#overloaded.get(context.render);
+    if (text === undefined) this.#overloaded.set(context.render, (text = context.render(OVERLOADED)));
+    const rendered = text;
+    context.render = () => rendered;
+    this.#refuse(context, OVERLOADED);
+  }
+
+  #handle(context: RequestContext, handler: Handler): void {
+    try {
+      handler(context);
+    } catch (error) {
+      this.#log.error('request_failed', { path: context.path, reason: (error as Error).stack ?? String(error) });
+      context.fail({ status: 500, code: 'internal', message: 'a defect of the gateway; its log has the details' });
+    }
+  }
+
+  #refuse(context: RequestContext, refusal: Refusal): void {
+    this.#onRefused(refusal.code);
+    context.refuse(refusal);
+  }
+}
+
+const OVERLOADED: Refusal = {
+  status: 503,
+  code: 'overloaded',
+  message: 'more requests arrive than can be taken in; try again in a second',
+  headers: ['Retry-After', '1'],
+};

@@ -1,0 +1,26 @@
+import { nodeHttp } from '../node-http.ts';
+
+/** An answer given before any handler of MCP has seen the request, or instead of it. */
+export interface Refusal {
+  readonly status: number;
+  /** Stable, in snake case, for programs. */
+  readonly code: string;
+  /** For people; never echoes the request. */
+  readonly message: string;
+  /** Extra headers, name and value alternating. */
+  readonly headers?: readonly string[];
+}
+
+/** Makes the JSON body of a refusal. MCP routes bring their own, which says it as a JSON-RPC error. */
+export type RefusalRenderer = (refusal: Refusal) => string;
+
+export const renderRefusal: RefusalRenderer = ({ code, message }) => JSON.stringify({ error: { code, message } });
+
+/** A whole response in bytes, for a socket on which there is no other way to answer; says that it closes. */
+export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
+  const body = render(refusal);
+  let head = `HTTP/1.1 ${refusal.status} ${nodeHttp.STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
+  const headers = refusal.headers ?? [];
+  for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${head}Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
+}

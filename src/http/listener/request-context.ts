@@ -1,0 +1,248 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { unmapped } from '../../model/host-address.ts';
+import { claim, giveBack } from '../../model/lent-memory.ts';
+import { SseWriter } from '../sse/sse-writer.ts';
+import type { StreamWheel } from '../sse/stream-wheel.ts';
+import type { Admission } from './admission.ts';
+import { bodyRefusal } from './body-reader.ts';
+import { type EdgeGate, lastOf } from './edge-gate.ts';
+import type { Passage, PassageWatcher } from './passage.ts';
+import { type Refusal, type RefusalRenderer, renderRefusal } from './refusal.ts';
+
+const EMPTY = Buffer.alloc(0);
+const NONE: readonly string[] = [];
+/** A body up to this size is not worth ending the connection for: it is read to nobody. */
+const SMALL_REST_BYTES = 64 * 1024;
+
+/** What the listener gives every request's context. */
+export interface ContextParts {
+  readonly wheel: StreamWheel;
+  readonly maxBodyBytes: number;
+  /** How long a client may take nothing of its answer. */
+  readonly stallMs: number;
+}
+
+/**
+ * One request on its way to its one answer: what handlers get. Exactly one of `answer`, `json`, `empty`, `refuse`
+ * or `openSse` ends it; later ones are ignored, so that a late result cannot meet a connection that moved on.
+ */
+export class RequestContext implements PassageWatcher {
+  /** As it came, without the query; never decoded. */
+  readonly path: string;
+  /** Without the question mark; empty for none. */
+  readonly query: string;
+  /** What stands for the `{name}` segment of the route; empty without one. */
+  param = '';
+  /** Look of refusals on this route. */
+  render: RefusalRenderer = renderRefusal;
+  maxBodyBytes: number;
+  /** Headers of whatever is answered, name and value alternating. */
+  answerHeaders: readonly string[] = NONE;
+  readonly #passage: Passage;
+  readonly #gate: EdgeGate;
+  readonly #wheel: StreamWheel;
+  readonly #stallMs: number;
+  #answered = false;
+  #bodyRead = false;
+  #watched = false;
+  #gone: (() => void) | null = null;
+  #stream: SseWriter | null = null;
+  #admission: Admission | null = null;
+  #ticket = 0;
+
+  constructor(passage: Passage, gate: EdgeGate, parts: ContextParts) {
+    this.#passage = passage;
+    const url = passage.target;
+    const mark = url.indexOf('?');
+    this.path = mark < 0 ? url : url.slice(0, mark);
+    this.query = mark < 0 ? '' : url.slice(mark + 1);
+    this.#gate = gate;
+    this.#wheel = parts.wheel;
+    this.#stallMs = parts.stallMs;
+    this.maxBodyBytes = parts.maxBodyBytes;
+  }
+
+  /** Was let in with this ticket, which goes back with the answer. False when the client has gone meanwhile. */
+  admitted(admission: Admission, ticket: number): boolean {
+    if (this.#passage.destroyed) {
+      admission.leave(ticket);
+      return false;
+    }
+    this.#admission = admission;
+    this.#ticket = ticket;
+    return true;
+  }
+
+  get method(): string {
+    return this.#passage.method;
+  }
+
+  /** Names in lower case; only to be read. Those that decide anything were refused if they came twice. */
+  get headers(): Readonly<IncomingHttpHeaders> {
+    return this.#passage.headers;
+  }
+
+  /** A request header by its name in lower case. */
+  header(name: string): string | undefined {
+    const value = this.#passage.headers[name];
+    return Array.isArray(value) ? value.join(', ') : value;
+  }
+
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  /** A body is being received for this request. */
+  get readingBody(): boolean {
+    return !this.#answered && !this.#bodyRead && !this.#passage.complete;
+  }
+
+  /** Its answer has not reached the kernel to the last byte. */
+  get unfinished(): boolean {
+    return !this.#passage.finished;
+  }
+
+  /** Of the client; told by the proxy nearest to us where that one is trusted. */
+  get remoteAddress(): string {
+    const forwarded = this.headers['x-forwarded-for'];
+    if (forwarded !== undefined && this.#gate.trusts(this.#passage)) return unmapped(lastOf(forwarded));
+    return unmapped(this.#passage.socket.remoteAddress ?? '');
+  }
+
+  /** `https://host:port` as the client sees us. The host was checked. */
+  get publicOrigin(): string {
+    const forwarded = this.headers['x-forwarded-proto'];
+    const encrypted = 'encrypted' in this.#passage.socket;
+    const told = forwarded !== undefined && this.#gate.trusts(this.#passage) ? lastOf(forwarded).toLowerCase() : '';
+    const scheme = told === 'http' || told === 'https' ? told : encrypted ? 'https' : 'http';
+    return `${scheme}://${this.#gate.authority(this.#passage) ?? ''}`;
+  }
+
+  /**
+   * Reads a JSON body, whole. Media type, coding and length are judged before the first byte is read (and before
+   * `100 Continue`); what is wrong is answered here and `onBody` never called.
+   */
+  readJson(onBody: (body: Buffer) => void): void {
+    if (this.#answered) return;
+    const refusal = bodyRefusal(this.headers, this.maxBodyBytes);
+    if (refusal !== null) {
+      this.refuse(refusal);
+      return;
+    }
+    this.#passage.readBody(this.maxBodyBytes, (body, wrong) => {
+      if (this.#answered) return;
+      if (wrong !== null) {
+        this.refuse(wrong);
+        return;
+      }
+      this.#bodyRead = true;
+      onBody(body ?? EMPTY);
+    });
+  }
+
+  /** Answers with a whole body. The parts are written as they are, in one go. */
+  answer(status: number, contentType: string, body: Buffer | readonly Buffer[], headers = NONE): void {
+    if (this.#answered) return;
+    this.#begin();
+    this.#passage.send(status, contentType, Buffer.isBuffer(body) ? [body] : body, this.#withOwn(headers));
+    this.#limitStall();
+  }
+
+  /**
+   * Answers like `answer`, with parts that nobody needs afterwards: what of them is lent memory goes back once the
+   * kernel has taken the last byte.
+   */
+  answerWithLent(status: number, contentType: string, parts: readonly Buffer[]): void {
+    const lent = this.#answered ? undefined : parts.find(claim);
+    this.answer(status, contentType, parts);
+    if (lent !== undefined) this.#passage.whenSent(() => giveBack(lent));
+  }
+
+  json(status: number, text: string, headers: readonly string[] = NONE): void {
+    this.answer(status, 'application/json', Buffer.from(text), headers);
+  }
+
+  /** An answer without a body, such as 202. */
+  empty(status: number, headers: readonly string[] = NONE): void {
+    if (this.#answered) return;
+    this.#begin();
+    this.#passage.send(status, null, [], this.#withOwn(headers));
+    this.#limitStall();
+  }
+
+  /** Answers with an error in the route's own shape. Where a large body is still coming, the connection ends. */
+  refuse(refusal: Refusal): void {
+    if (this.#answered) return;
+    if (this.#passage.complete || (!this.#passage.expectsContinue && this.#restIsSmall())) {
+      this.json(refusal.status, this.render(refusal), refusal.headers ?? NONE);
+      return;
+    }
+    this.refuseAndClose(refusal);
+  }
+
+  /** For connections on which the next request cannot be found, or is not wanted. */
+  refuseAndClose(refusal: Refusal): void {
+    if (this.#answered) return;
+    this.#begin();
+    this.#passage.sendAndClose(refusal, this.render);
+    this.#limitStall();
+  }
+
+  /**
+   * After a defect: where an answer had been begun nobody knows how far it got, so that the connection ends behind it. One
+   * that is out to its end is not concerned, nor is what came on the connection since.
+   */
+  fail(refusal: Refusal): void {
+    if (!this.#answered) this.refuse(refusal);
+    else if (!this.#passage.finished) this.#passage.socket.destroySoon();
+  }
+
+  /** Begins an event stream as the answer. */
+  openSse(headers: readonly string[] = NONE): SseWriter {
+    this.#begin();
+    this.#watch();
+    this.#stream = new SseWriter(this.#passage, this.#wheel, this.#withOwn(headers));
+    return this.#stream;
+  }
+
+  /** Sets what is called, once, when the client goes away before its answer is complete. Null to unset. */
+  whenGone(task: (() => void) | null): void {
+    this.#gone = task;
+    if (task !== null) this.#watch();
+  }
+
+  /** Called by the passage. */
+  closed(): void {
+    const task = this.#gone;
+    this.#gone = null;
+    if (!this.#passage.finished) task?.();
+    this.#stream?.gone();
+  }
+
+  /** A client that does not read its answer, however short that is, is let go. */
+  #limitStall(): void {
+    if (this.#passage.pendingBytes > 0) this.#passage.limitStall(this.#stallMs);
+  }
+
+  #watch(): void {
+    if (this.#watched) return;
+    this.#watched = true;
+    this.#passage.watch(this);
+  }
+
+  /** From here on the request is no load: it has its answer, or a stream that may last. */
+  #begin(): void {
+    this.#answered = true;
+    this.#admission?.leave(this.#ticket);
+    this.#admission = null;
+  }
+
+  #withOwn(headers: readonly string[]): readonly string[] {
+    return this.answerHeaders.length === 0 ? headers : [...this.answerHeaders, ...headers];
+  }
+
+  #restIsSmall(): boolean {
+    const { headers } = this;
+    return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_REST_BYTES;
+  }
+}

@@ -1,0 +1,150 @@
+import { type Clock, systemClock } from '../../model/clock.ts';
+import { collectGarbage } from '../../model/garbage.ts';
+import { YoungGarbage } from '../lane/young-garbage.ts';
+import { StreamMemory } from './stream-memory.ts';
+
+/** An open event stream, as the wheel sees it. */
+export interface WheelStream {
+  /** Its turn has come; `tick` is the wheel's count of turns. */
+  keepAlive(tick: number): void;
+  /** Ends the connection at once. */
+  cut(): void;
+  /** Gives back memory that the kernel has taken everything from. */
+  takeBack(): void;
+}
+
+export interface StreamWheelOptions {
+  readonly clock?: Clock;
+  readonly tickMs?: number;
+  /** Every stream's turn comes once in this time. */
+  readonly keepAliveMs?: number;
+  /** A stream whose client took nothing for this long is cut (F16, F18). */
+  readonly stallMs?: number;
+  /** Bytes that all streams together may hold back before the longest blocked ones are cut. 24 MiB. */
+  readonly maxHeldBytes?: number;
+}
+
+const MAX_HELD_BYTES = 24 * 1024 * 1024;
+/** What may be dropped has this part of it; the rest is for answers, the longest of which has to fit. */
+const DROPPABLE_PART = 1 / 3;
+/** Each stream may hold back this part of what of that is free: many slow readers leave less to each of them. */
+const SHARE = 1 / 8;
+const MIN_SHARE_BYTES = 16 * 1024;
+
+/**
+ * One timer for all open event streams: keep-alive comments in turn, the end of streams that nobody reads, and the
+ * common limit of what is held back for slow readers. It turns only while there are streams.
+ */
+export class StreamWheel {
+  /** Where what the streams hold back lies. */
+  readonly memory = new StreamMemory();
+  /** Told of large messages that the streams have passed on, or dropped. */
+  readonly garbage = new YoungGarbage(() => collectGarbage('young'));
+  readonly #clock: Clock;
+  readonly #tickMs: number;
+  readonly #slots: Set<WheelStream>[];
+  readonly #stallTicks: number;
+  readonly #maxHeldBytes: number;
+  /** Stream to the tick of its last progress, longest blocked first. */
+  readonly #blocked = new Map<WheelStream, number>();
+  /** Streams that wait for that, and need not be told by the socket. */
+  readonly #lending = new Set<WheelStream>();
+  readonly #slotOf = new Map<WheelStream, number>();
+  #tick = 0;
+  #next = 0;
+  #held = 0;
+  #stop: (() => void) | null = null;
+
+  constructor(options: StreamWheelOptions = {}) {
+    this.#clock = options.clock ?? systemClock;
+    this.#tickMs = options.tickMs ?? 1_000;
+    const turns = Math.max(1, Math.round((options.keepAliveMs ?? 15_000) / this.#tickMs));
+    this.#slots = Array.from({ length: turns }, () => new Set());
+    this.#stallTicks = Math.ceil((options.stallMs ?? 30_000) / this.#tickMs);
+    this.#maxHeldBytes = options.maxHeldBytes ?? MAX_HELD_BYTES;
+  }
+
+  /** How often the wheel has turned: a clock that costs nothing to read. */
+  get tick(): number {
+    return this.#tick;
+  }
+
+  /** Turns in which every stream has one. */
+  get turns(): number {
+    return this.#slots.length;
+  }
+
+  get open(): number {
+    return this.#slotOf.size;
+  }
+
+  get heldBytes(): number {
+    return this.#held;
+  }
+
+  /** What one stream may hold back at this moment before it has to drop something. */
+  get shareBytes(): number {
+    return Math.max(MIN_SHARE_BYTES, (this.#maxHeldBytes * DROPPABLE_PART - this.#held) * SHARE);
+  }
+
+  add(stream: WheelStream): void {
+    this.#next = (this.#next + 1) % this.#slots.length;
+    this.#slots[this.#next]!.add(stream);
+    this.#slotOf.set(stream, this.#next);
+    this.#stop ??= this.#clock.after(this.#tickMs, () => this.#turn());
+  }
+
+  remove(stream: WheelStream): void {
+    const slot = this.#slotOf.get(stream);
+    if (slot === undefined) return;
+    this.#slotOf.delete(stream);
+    this.#slots[slot]!.delete(stream);
+    this.#blocked.delete(stream);
+    this.#lending.delete(stream);
+    if (this.#slotOf.size > 0) return;
+    this.#stop?.();
+    this.#stop = null;
+  }
+
+  /** The client's side is full. */
+  blocked(stream: WheelStream): void {
+    if (!this.#blocked.has(stream)) this.#blocked.set(stream, this.#tick);
+  }
+
+  /** The client took something. */
+  flowing(stream: WheelStream): void {
+    this.#blocked.delete(stream);
+  }
+
+  /** Is asked to take back its memory at every turn, or no longer. */
+  lending(stream: WheelStream, lends: boolean): void {
+    if (lends) this.#lending.add(stream);
+    else this.#lending.delete(stream);
+  }
+
+  /** Bytes held back by a stream grew or shrank. May cut streams, also the one that calls. */
+  held(delta: number): void {
+    this.#held += delta;
+    if (delta <= 0) return;
+    while (this.#held > this.#maxHeldBytes) {
+      const longest = this.#blocked.keys().next();
+      if (longest.done === true) return;
+      this.#blocked.delete(longest.value);
+      longest.value.cut();
+    }
+  }
+
+  #turn(): void {
+    this.#stop = this.#clock.after(this.#tickMs, () => this.#turn());
+    this.#tick += 1;
+    for (const stream of this.#lending) stream.takeBack();
+    for (const stream of this.#slots[this.#tick % this.#slots.length]!) stream.keepAlive(this.#tick);
+    for (const [stream, since] of this.#blocked) {
+      if (this.#tick - since >= this.#stallTicks) stream.cut();
+    }
+    if (this.#slotOf.size === 0) {
+      this.#stop?.();
+      this.#stop = null;
+    }
+  }
+}
