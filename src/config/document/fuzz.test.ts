@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { loadConfig } from '../load-config.ts';
 import { renderProblem } from '../problem/problem.ts';
 
-const FIXTURES = join(import.meta.dirname, '../../test/fixtures/config');
+const FIXTURES = join(import.meta.dirname, '../../../test/fixtures/config');
 const SEEDS = [
   ['trunkline.json', readFileSync(join(FIXTURES, 'claude/.mcp.json'), 'utf8')],
   ['mcp.json', readFileSync(join(FIXTURES, 'vscode/.vscode/mcp.json'), 'utf8')],

@@ -6,7 +6,7 @@ import { revealed } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
 import { type ConfigResult, loadConfig } from '../load-config.ts';
 
-const FIXTURES = join(import.meta.dirname, '../../test/fixtures/config');
+const FIXTURES = join(import.meta.dirname, '../../../test/fixtures/config');
 
 const ENV = {
   HOME: '/home/me',

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { docsText } from './docs-text.ts';
 import { configJsonSchema } from './schema-json.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 
 test('docs/config.md is the generated one', () => {
   assert.equal(readFileSync(join(ROOT, 'docs/config.md'), 'utf8'), docsText(configJsonSchema()));
