@@ -15,7 +15,7 @@ import { secretForms } from './problem/secret-words.ts';
 import { checkShape, NOT_YET } from './problem/shape.ts';
 import { suggest } from './problem/suggest.ts';
 import { readingContext } from './reading-context.ts';
-import { configJsonSchema } from './schema/schema-json.ts';
+import { configJsonSchema } from './schema-json.ts';
 import { argvServer } from './server/argv-server.ts';
 import { readServer } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';

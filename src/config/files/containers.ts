@@ -3,7 +3,7 @@ import { child, isString, type Member, type Node, type ObjectNode, objectAt } fr
 import type { Source, Span } from '../document/source.ts';
 import type { Problems } from '../problem/problem.ts';
 import { NOT_YET } from '../problem/shape.ts';
-import { configJsonSchema } from '../schema/schema-json.ts';
+import { configJsonSchema } from '../schema-json.ts';
 import { CLIENT_KEYS, type Client, clientOf } from './client.ts';
 
 /** One server as it stands in the file, not yet read. */

@@ -7,7 +7,7 @@ import { parseJson } from '../document/parse-json.ts';
 import { Source } from '../document/source.ts';
 import { configSchema } from '../schema/schema.ts';
 import { schemaText } from '../schema/schema-files.ts';
-import { configJsonSchema, type JsonSchema } from '../schema/schema-json.ts';
+import { configJsonSchema, type JsonSchema } from '../schema-json.ts';
 import { Problems } from './problem.ts';
 import { checkShape } from './shape.ts';
 

@@ -1,6 +1,6 @@
 import type { Node, ObjectNode, ScalarNode } from '../document/node.ts';
 import type { Source } from '../document/source.ts';
-import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema/schema-json.ts';
+import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
 import type { Problems } from './problem.ts';
 import { didYouMean } from './suggest.ts';
 

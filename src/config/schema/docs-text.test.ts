@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { configJsonSchema } from '../schema-json.ts';
 import { docsText } from './docs-text.ts';
-import { configJsonSchema } from './schema-json.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 

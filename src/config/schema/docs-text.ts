@@ -1,4 +1,4 @@
-import { type JsonSchema, typesOf } from './schema-json.ts';
+import { type JsonSchema, typesOf } from '../schema-json.ts';
 
 const INTRODUCTION = `# Configuration
 

@@ -1,4 +1,4 @@
-import { type JsonSchema, typesOf } from './schema-json.ts';
+import { type JsonSchema, typesOf } from '../schema-json.ts';
 
 const HEAD = '// Generated from src/config/schema/schema.ts by `npm run generate`. Do not edit.\n';
 

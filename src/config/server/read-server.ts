@@ -8,7 +8,7 @@ import { CLIENT_KEYS, type Client } from '../files/client.ts';
 import type { Definition } from '../files/containers.ts';
 import type { Problems } from '../problem/problem.ts';
 import { checkShape } from '../problem/shape.ts';
-import { serverJsonSchema } from '../schema/schema-json.ts';
+import { serverJsonSchema } from '../schema-json.ts';
 import { connectionDigest } from './connection-digest.ts';
 import { FieldReader } from './field-reader.ts';
 import { readDocker } from './read-docker.ts';

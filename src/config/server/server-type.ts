@@ -1,6 +1,7 @@
 import type { HttpSpec } from '../../model/server.ts';
 import { isString } from '../document/node.ts';
 import type { Client } from '../files/client.ts';
+import { suggest } from '../problem/suggest.ts';
 import type { FieldReader } from './field-reader.ts';
 import { URL_KEYS } from './read-http.ts';
 
@@ -24,6 +25,13 @@ const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 're
   json: 'json',
   remote: 'remote',
 };
+/** The keys, any of which is missing where this is said. */
+const WANTED = {
+  TL1406: ['command', 'cmd'],
+  TL1407: URL_KEYS,
+  TL1409: ['command', 'cmd', ...URL_KEYS],
+  TL1413: ['docker'],
+} as const satisfies Readonly<Record<string, readonly string[]>>;
 const BUILTIN = new Set(['builtin', 'platform', 'frontend', 'inlinepython']);
 
 /** The type as written in any spelling, or inferred from what there is; null after a problem. */
@@ -81,12 +89,16 @@ function dockerType(
 }
 
 /** Not said when a misspelt key was reported already: that is the cause. */
-function complain(
-  fields: FieldReader,
-  quiet: boolean,
-  code: 'TL1406' | 'TL1407' | 'TL1409' | 'TL1413',
-  what: string,
-): null {
-  if (!quiet) fields.error(code, null, `${fields.path}: ${what}`);
+function complain(fields: FieldReader, quiet: boolean, code: keyof typeof WANTED, what: string): null {
+  if (!quiet) fields.error(code, null, `${fields.path}: ${what}`, misspelt(fields, WANTED[code]));
   return null;
+}
+
+/** Clients have keys of their own, so that an unknown one is no mistake by itself; it is where what it resembles is missing. */
+function misspelt(fields: FieldReader, wanted: readonly string[]): string | undefined {
+  for (const { key } of fields.node.members) {
+    const near = wanted.includes(key) ? null : suggest(key, wanted);
+    if (near !== null) return `there is ${JSON.stringify(key)}; did you mean ${JSON.stringify(near)}?`;
+  }
+  return undefined;
 }
