@@ -19,15 +19,17 @@ import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { Homes, homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { Claim, Claims, Owner } from './ownership/claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
-import { claimKey, clientKey, SINGLETON, spread } from './ownership/placement.ts';
+import { Owners, type OwnersDeps } from './ownership/owners.ts';
+import { claimKey, clientKey, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
 /** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
 const PLACE_MS = 5_000;
 const PAUSE_MS = 100;
+const ENDING = 'its process at this node has not ended yet';
 
-export interface ClusterUpstreamsDeps {
+export interface ClusterUpstreamsDeps extends OwnersDeps {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly random: Random;
@@ -37,12 +39,6 @@ export interface ClusterUpstreamsDeps {
   readonly catalogs: ForeignCatalogs;
   readonly messages: SideMessages;
   readonly directory: () => Directory;
-  /** This node takes nothing new: it is about to leave. */
-  readonly draining: () => boolean;
-  /** A claim has become this node's: whatever has to be there before it is used. */
-  readonly claimed: (claim: Claim) => Promise<void>;
-  /** The client's state at a server ended with the node that had it. */
-  readonly stateLost: (server: string, client: ClientProfile) => void;
 }
 
 /**
@@ -53,11 +49,13 @@ export class ClusterUpstreams implements Upstreams {
   readonly #deps: ClusterUpstreamsDeps;
   readonly #watches = new SharedWatches();
   readonly #homes = new Homes();
+  readonly #owners: Owners;
 
   #sentElsewhere = 0;
 
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
+    this.#owners = new Owners(deps);
   }
 
   /** Calls that went to other nodes, since the start. */
@@ -76,7 +74,7 @@ export class ClusterUpstreams implements Upstreams {
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
     }
-    const claim = key === null ? null : this.#deps.claims.mine(server, key);
+    const claim = key === null ? null : this.#owners.mine(place, key);
     if (claim !== null) return this.#callOwned(claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
   }
@@ -103,11 +101,12 @@ export class ClusterUpstreams implements Upstreams {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');
       return this.#callHere(place, request, exchange, by);
     }
-    let claim = this.#deps.claims.mine(server, key);
+    let claim = this.#owners.mine(place, key);
     if (claim === null) {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');
+      if (this.#owners.ending(place, key)) return elsewhere(ENDING);
       try {
-        const owner = await this.#claim(place, key, exchange.client);
+        const owner = await this.#owners.claim(place, key, exchange.client);
         if (owner.kind === 'theirs') return elsewhere(`${server} is owned by ${owner.node}`);
         ({ claim } = owner);
       } catch (error) {
@@ -275,35 +274,14 @@ export class ClusterUpstreams implements Upstreams {
       return this.#callHere(place, request, exchange);
     }
     if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
-    const mine = this.#deps.claims.mine(place.server.name, key);
+    const mine = this.#owners.mine(place, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);
+    if (this.#owners.ending(place, key)) return elsewhere(ENDING);
     if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
-    const owner = await this.#ownerOf(place, key, client);
+    const owner = await this.#owners.of(place, key, client);
     if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
     if (owner?.kind === 'mine') return this.#callOwned(owner.claim, request, exchange);
     return this.#callForeign(place, key, owner, request, exchange);
-  }
-
-  /** Whose the key is; made this node's where that can be. null: nobody's, and not for this node to have. */
-  async #ownerOf(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
-    const { claims, draining } = this.#deps;
-    const { name } = place.server;
-    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.#claim(place, key, client);
-    return claims.owner(name, key);
-  }
-
-  async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    const { claims, claimed, stateLost } = this.#deps;
-    const { name } = place.server;
-    const whose = key === SINGLETON ? null : client;
-    const owner = await claims.claim(name, key, whose);
-    if (owner.kind === 'theirs') return owner;
-    await claimed(owner.claim);
-    if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
-      owner.claim.told = true;
-      stateLost(name, client);
-    }
-    return owner;
   }
 
   /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */

@@ -18,10 +18,9 @@ import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
 import { type Claim, Claims } from './ownership/claims.ts';
+import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
-import { SINGLETON } from './ownership/placement.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
-import { Singletons } from './ownership/singletons.ts';
 import { ServerSessions } from './sessions/server-sessions.ts';
 import { Users } from './sessions/users.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
@@ -47,7 +46,6 @@ export class Cluster {
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
-  readonly #local: () => LocalUpstreams;
   readonly #nodes: Nodes;
   readonly #offer: OwnOffer;
   readonly #offers: Offers;
@@ -58,13 +56,12 @@ export class Cluster {
   readonly #catalogs: ForeignCatalogs;
   readonly #messages: SideMessages;
   readonly #served: ServedCalls;
-  readonly #singletons: Singletons;
+  readonly #servers: OwnServers;
   readonly #router: ClusterUpstreams;
   readonly #users = new Users();
   readonly #loop: LoopWatch;
   readonly #startedAt: number;
   readonly #keepingUp: KeepingUp;
-  #desired: ReadonlyMap<string, Server> = new Map();
   #draining = false;
   #joined = false;
   #onJoined: () => void = () => {};
@@ -73,7 +70,6 @@ export class Cluster {
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
     const { bus, clock, random, logger, node, key, previousKeys = [] } = deps;
     this.#deps = deps;
-    this.#local = local;
     this.#startedAt = clock.wall();
     this.#loop = new LoopWatch(clock, logger);
     const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
@@ -120,7 +116,7 @@ export class Cluster {
         this.streams.gone(peer);
         this.clients.gone(peer);
         this.#router.gone(peer);
-        this.#singletons.look();
+        this.#servers.look();
         this.sessions.streams.gone(peer);
       },
     });
@@ -167,12 +163,12 @@ export class Cluster {
       client: (sessionId, message) => this.onClientMessage?.(sessionId, message),
       drain: () => this.onDrainAsked?.(),
     });
-    this.#singletons = new Singletons({
+    this.#servers = new OwnServers({
       clock,
       logger,
       claims: this.#claims,
+      local,
       able: () => this.#lease.held && !this.#draining,
-      changed: () => this.#applyLocal(),
     });
     this.#catalogs = new ForeignCatalogs({
       bus,
@@ -195,7 +191,8 @@ export class Cluster {
       messages: this.#messages,
       directory: () => this.#known.directory,
       draining: () => this.#draining,
-      claimed: (claim) => this.#claimed(claim),
+      claimed: (claim) => this.#servers.claimed(claim),
+      leaving: (server) => this.#servers.leaving(server),
       stateLost: (server, { sessionId }) => {
         if (sessionId !== null) relayed.stateLost(server, sessionId, 'restarted');
       },
@@ -241,11 +238,10 @@ export class Cluster {
 
   /** The definitions of this node's own files. */
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
-    this.#desired = servers;
     this.#offer.replace(servers.values());
-    this.#singletons.replace(servers.values());
+    const replaced = this.#servers.replace(servers);
     this.#rebuild();
-    await this.#applyLocal();
+    await replaced;
   }
 
   start(): void {
@@ -312,7 +308,7 @@ export class Cluster {
   async close(): Promise<void> {
     this.#draining = true;
     this.#keepingUp.close();
-    this.#singletons.close();
+    this.#servers.close();
     this.#claims.close();
     this.sessions.close();
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
@@ -351,15 +347,6 @@ export class Cluster {
     if (changed) this.onServersChanged?.();
   }
 
-  #applyLocal(): Promise<void> {
-    const here = [...this.#desired].filter(([, server]) => this.#singletons.runsHere(server));
-    return this.#local().apply(new Map(here));
-  }
-
-  async #claimed({ server, key }: Claim): Promise<void> {
-    if (key === SINGLETON) await this.#singletons.begin(server);
-  }
-
   async #regained(how: Regained): Promise<void> {
     await this.#claims.regained(how);
     queueMicrotask(() => {
@@ -368,7 +355,7 @@ export class Cluster {
       if (first) this.#onJoined();
       this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
       this.#nodes.tell();
-      this.#singletons.look();
+      this.#servers.look();
       this.sessions.streams.regained();
     });
   }
@@ -388,9 +375,7 @@ export class Cluster {
 
   #lost(claim: Claim): void {
     if (this.sessions.streams.lost(claim)) return;
-    const { server, key, client } = claim;
     this.#owned.fence((one) => one === claim);
-    this.#local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
-    if (key === SINGLETON) this.#singletons.lost(server);
+    this.#servers.lost(claim);
   }
 }

@@ -110,6 +110,8 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly notified: string[] = [];
   readonly catalogs = new Map<string, ServerCatalog>();
   keeps = false;
+  /** What was dropped is there until then. */
+  ending: Promise<void> = Promise.resolve();
   handle: ((call: Call) => void) | null = null;
 
   constructor(node: string) {
@@ -117,7 +119,9 @@ export class PlayedUpstreams implements LocalUpstreams {
   }
 
   async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
+    const dropped = [...this.desired.keys()].some((name) => !servers.has(name));
     this.desired = servers;
+    if (dropped) await this.ending;
   }
 
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {

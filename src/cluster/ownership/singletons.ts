@@ -15,6 +15,8 @@ export interface SingletonsDeps {
   readonly able: () => boolean;
   /** Which singletons run here is another. */
   readonly changed: () => Promise<void>;
+  /** What ran here of it before has not ended yet. */
+  readonly leaving: (server: string) => boolean;
 }
 
 /** The servers of which the whole cluster runs one: whichever home claims one first runs it, until its lease ends. */
@@ -36,14 +38,11 @@ export class Singletons {
     return !isSingleton(server) || this.#here.has(server.name);
   }
 
+  /** The claims of those that are not among them any more are kept: their processes are there still. */
   replace(servers: Iterable<Server>): void {
     this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
     const names = new Set(this.#servers.map(({ name }) => name));
-    for (const name of [...this.#here]) {
-      if (names.has(name)) continue;
-      this.#here.delete(name);
-      void this.#deps.claims.release(name, SINGLETON, false);
-    }
+    for (const name of [...this.#here]) if (!names.has(name)) this.#here.delete(name);
     this.look();
   }
 
@@ -61,6 +60,7 @@ export class Singletons {
 
   /** Claimed by whoever needed it: it has to run here before it is used. */
   async begin(server: string): Promise<void> {
+    if (this.#deps.leaving(server)) return;
     if (!this.#here.has(server)) {
       this.#here.add(server);
       this.#deps.logger.info('singleton_claimed', { server });
@@ -84,7 +84,7 @@ export class Singletons {
   async #take(): Promise<void> {
     const { claims, logger } = this.#deps;
     for (const { name } of this.#servers) {
-      if (this.#here.has(name) && claims.mine(name, SINGLETON) !== null) continue;
+      if (this.#deps.leaving(name) || (this.#here.has(name) && claims.mine(name, SINGLETON) !== null)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
         if (owner.kind === 'mine' && !this.#closed) await this.begin(name);

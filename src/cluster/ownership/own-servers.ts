@@ -1,0 +1,113 @@
+import type { Clock } from '../../model/clock.ts';
+import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
+import type { Claim, Claims } from './claims.ts';
+import { SINGLETON } from './placement.ts';
+import { isSingleton, Singletons } from './singletons.ts';
+
+export interface OwnServersDeps {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly claims: Claims;
+  readonly local: () => LocalUpstreams;
+  /** Whether this node may take something new. */
+  readonly able: () => boolean;
+}
+
+/**
+ * The servers of this node's files that run here: all but the singletons that run elsewhere. A server that the files name
+ * no more is this node's until its processes have ended: before, nobody else may begin what only one may run.
+ */
+export class OwnServers {
+  readonly #deps: OwnServersDeps;
+  readonly #singletons: Singletons;
+  #desired: ReadonlyMap<string, Server> = new Map();
+  /** How many times each was dropped whose processes have not ended since. */
+  readonly #leaving = new Map<string, number>();
+
+  constructor(deps: OwnServersDeps) {
+    this.#deps = deps;
+    this.#singletons = new Singletons({
+      ...deps,
+      changed: () => this.#apply(),
+      leaving: (server) => this.leaving(server),
+    });
+  }
+
+  /** The definitions of this node's own files. Resolves when what they replace has ended. */
+  async replace(servers: ReadonlyMap<string, Server>): Promise<void> {
+    const before = this.#desired;
+    this.#desired = servers;
+    const dropped = [...before.values()].filter((server) => owns(server) && !this.#keeps(server));
+    for (const { name } of dropped) this.#leaving.set(name, (this.#leaving.get(name) ?? 0) + 1);
+    this.#singletons.replace(servers.values());
+    const applied = this.#apply();
+    try {
+      await applied;
+    } finally {
+      for (const { name } of dropped) this.#left(name);
+    }
+    for (const { name } of dropped) this.#release(name);
+    if (dropped.length > 0) this.#singletons.look();
+  }
+
+  /** It was dropped, and its processes have not ended: nothing of it begins here, nor elsewhere. */
+  leaving(server: string): boolean {
+    return this.#leaving.has(server);
+  }
+
+  /** What has become this node's has to run here before it is used. */
+  async claimed({ server, key }: Claim): Promise<void> {
+    if (key === SINGLETON) await this.#singletons.begin(server);
+  }
+
+  /** It is not this node's any more. */
+  lost({ server, key, client }: Claim): void {
+    this.#deps.local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
+    if (key === SINGLETON) this.#singletons.lost(server);
+  }
+
+  /** Something may have become free. */
+  look(): void {
+    this.#singletons.look();
+  }
+
+  close(): void {
+    this.#singletons.close();
+  }
+
+  /** Whether what this node owns of the server, as it was, still has a place here. */
+  #keeps(before: Server): boolean {
+    const now = this.#desired.get(before.name);
+    return now !== undefined && owns(now) && isSingleton(now) === isSingleton(before);
+  }
+
+  #left(name: string): void {
+    const times = this.#leaving.get(name)! - 1;
+    if (times === 0) this.#leaving.delete(name);
+    else this.#leaving.set(name, times);
+  }
+
+  /** Others may have it, unless the files name it again, or those of a later dropping are still ending. */
+  #release(name: string): void {
+    if (this.leaving(name)) return;
+    const { claims } = this.#deps;
+    const now = this.#desired.get(name);
+    for (const { server, key, client } of claims.all()) {
+      if (server !== name || (key !== SINGLETON && client === null)) continue;
+      const placed = now !== undefined && owns(now) && isSingleton(now) === (key === SINGLETON);
+      if (!placed) void claims.release(server, key, false);
+    }
+  }
+
+  #apply(): Promise<void> {
+    const here = [...this.#desired].filter(([, server]) => this.#singletons.runsHere(server));
+    return this.#deps.local().apply(new Map(here));
+  }
+}
+
+/** Whether there may be processes of it that only one node may have. */
+function owns(server: Server): boolean {
+  return server.enabled && isOwnProcess(server);
+}

@@ -1,0 +1,61 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Place } from '../nodes/directory.ts';
+import type { Claim, Claims, Owner } from './claims.ts';
+import { SINGLETON } from './placement.ts';
+
+export interface OwnersDeps {
+  readonly claims: Claims;
+  /** This node takes nothing new: it is about to leave. */
+  readonly draining: () => boolean;
+  /** A claim has become this node's: whatever has to be there before it is used. */
+  readonly claimed: (claim: Claim) => Promise<void>;
+  /** This node's files have dropped the server, and what ran of it has not ended yet. */
+  readonly leaving: (server: string) => boolean;
+  /** The client's state at a server ended with the node that had it. */
+  readonly stateLost: (server: string, client: ClientProfile) => void;
+}
+
+/**
+ * Who is to serve what only one node may own. A claim alone is not enough: of a server that the files have dropped it is
+ * kept until its processes have ended, and until then nobody serves it.
+ */
+export class Owners {
+  readonly #deps: OwnersDeps;
+
+  constructor(deps: OwnersDeps) {
+    this.#deps = deps;
+  }
+
+  /** This node's claim, if it can serve under it at this instant: two look-ups and a comparison. */
+  mine({ server }: Place, key: string): Claim | null {
+    const claim = this.#deps.claims.mine(server.name, key);
+    return claim === null || this.#deps.leaving(server.name) ? null : claim;
+  }
+
+  /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */
+  ending({ server }: Place, key: string): boolean {
+    return this.#deps.leaving(server.name) && this.#deps.claims.mine(server.name, key) !== null;
+  }
+
+  /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
+  async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
+    const { claims, draining } = this.#deps;
+    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.claim(place, key, client);
+    return claims.owner(place.server.name, key);
+  }
+
+  /** Makes it this node's, unless it is another's. Rejects with GatewayError. */
+  async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
+    const { claims, claimed, stateLost } = this.#deps;
+    const { name } = place.server;
+    const whose = key === SINGLETON ? null : client;
+    const owner = await claims.claim(name, key, whose);
+    if (owner.kind === 'theirs') return owner;
+    await claimed(owner.claim);
+    if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
+      owner.claim.told = true;
+      stateLost(name, client);
+    }
+    return owner;
+  }
+}
