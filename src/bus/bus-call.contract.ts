@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { GatewayError } from '../model/gateway-error.ts';
-import type { Bus, BusServing } from './bus.ts';
+import type { Bus, BusCall, BusServing } from './bus.ts';
 import {
   DEADLINE_MS,
   eventually,
@@ -300,6 +300,40 @@ export function callContract(scenario: Scenario): void {
     // It lives, and was only not heard: it is not left to wait for what nobody works for any more.
     assert.equal(failure(await other.call.outcome).outcome, 'UNKNOWN');
     await eventually(bench, () => serving.cancelled !== null);
+  });
+
+  scenario(
+    'a call that a peer has not taken when it says that it leaves is not lost: NOT_SENT',
+    async (bench, a, b) => {
+      const { call: taken } = await hanging(bench, a, b);
+      const subject = `trunkline.leaving.${b.peer}`;
+      const registration = b.serve(subject, (serving) => serving.answer(serving.payload));
+      await bench.settle();
+      registration.close();
+      await bench.settle();
+      const call = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS });
+      a.peerLost(b.peer, 'it has left', true);
+      assert.equal(failure(await call.outcome).outcome, 'NOT_SENT');
+      assert.equal(failure(await taken.outcome).message, 'it has left');
+    },
+  );
+
+  scenario('whoever calls a peer while it leaves the bus hears that nobody serves it', async (bench, a, b) => {
+    const subject = serveEcho(b);
+    await bench.settle();
+    result(await a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }).outcome);
+    let closed = false;
+    const closing = b.close().then(() => {
+      closed = true;
+    });
+    const calls: BusCall[] = [];
+    while (!closed) {
+      calls.push(a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: DEADLINE_MS }));
+      await new Promise((go) => setImmediate(go));
+    }
+    await closing;
+    assert.ok(calls.length > 0);
+    for (const { outcome } of calls) assert.equal(failure(await outcome).outcome, 'NOT_SENT');
   });
 
   scenario('a peer that leaves ends what is under way at both ends, once', async (bench, a, b) => {

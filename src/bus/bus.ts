@@ -30,12 +30,14 @@ export interface Bus {
   call(subject: string, payload: Payload, options: CallOptions): BusCall;
   /**
    * Somebody who watches heartbeats knows that this peer is gone: calls that it took, or that are addressed to it, end at
-   * once (UNKNOWN, or NOT_SENT where it cannot have had all of the request); what is served for it is cancelled.
+   * once (UNKNOWN, or NOT_SENT where it cannot have had all of the request); what is served for it is cancelled. `left`: it
+   * said so itself. A call that it has not taken then is not lost: it, or the messaging system when it is gone, says at once
+   * that nobody serves that (NOT_SENT).
    */
-  peerLost(peer: string, reason: string): void;
+  peerLost(peer: string, reason: string, left?: boolean): void;
   /** The returned function ends it. Listeners neither block nor throw. */
   onEvent(listener: (event: BusEvent) => void): () => void;
-  /** Ends what is in flight, then the connection. Idempotent. */
+  /** Ends what is in flight, and tells whoever called meanwhile that nobody serves that; then ends the connection. Idempotent. */
   close(): Promise<void>;
 }
 

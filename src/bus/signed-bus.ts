@@ -76,6 +76,8 @@ export class SignedBus implements Bus {
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
   readonly #serving = new Map<string, Serving>();
+  /** What is addressed to this peer comes by these. */
+  readonly #own: readonly { close(): Promise<void> }[];
   readonly #startedAt: number;
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
@@ -110,8 +112,10 @@ export class SignedBus implements Bus {
       slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
     wire.onChange((change) => this.#changed(change));
-    wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message));
-    wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message));
+    this.#own = [
+      wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
+      wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
+    ];
   }
 
   get status(): BusStatus {
@@ -188,9 +192,11 @@ export class SignedBus implements Bus {
     return call;
   }
 
-  peerLost(peer: string, reason: string): void {
+  peerLost(peer: string, reason: string, left = false): void {
     this.#post.forget(peer);
-    for (const call of [...this.#calls.values()]) if ((call.takenBy ?? call.to) === peer) call.lost(reason);
+    for (const call of [...this.#calls.values()]) {
+      if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
+    }
     // Where only this way is cut it lives, hears us, and would wait for ever.
     const givenUp = `the node that served the call gave it up: ${reason}`;
     for (const serving of [...this.#served.values()]) if (serving.from === peer) serving.leave(givenUp);
@@ -211,6 +217,8 @@ export class SignedBus implements Bus {
     this.#stopOutage?.();
     for (const call of [...this.#calls.values()]) call.lost('this node leaves the bus');
     for (const serving of [...this.#served.values()]) serving.leave('the node that served the call leaves the bus');
+    // What had left before others knew arrives yet, and is answered: nobody serves it.
+    await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
     await this.#deps.wire.close();
   }
@@ -263,14 +271,20 @@ export class SignedBus implements Bus {
     const request = readRequest(frame);
     const serving = this.#serving.get(subject);
     if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
-    else {
-      const reason = request === null ? 'the node speaks another version' : 'nobody serves what was called';
-      this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
-    }
+    else
+      this.#unserved(id, from, request === null ? 'the node speaks another version' : 'nobody serves what was called');
+  }
+
+  #unserved(id: string, from: string, reason: string): void {
+    this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
   }
 
   #request(subject: string, from: string, request: RequestFrame, serving: Serving, handshake: boolean): void {
     if (this.#served.has(request.call)) return;
+    if (this.#closed !== null) {
+      this.#unserved(request.call, from, 'the node leaves the bus');
+      return;
+    }
     const { handler, concurrency, running } = serving;
     const call = new IncomingCall(this.#ground, subject, from, request, handshake, {
       begin: (begun) => this.#begin(begun, handler),

@@ -130,7 +130,7 @@ export class Nodes {
     const { leaving, ...view } = heartbeat;
     const known = this.#known.get(from);
     if (leaving === true) {
-      if (known !== undefined) this.#gone(view, `node ${view.id} has left`);
+      if (known !== undefined) this.#gone(view, `node ${view.id} has left`, true);
       return;
     }
     if (known === undefined) {
@@ -148,10 +148,10 @@ export class Nodes {
     if (before.offer !== view.offer || before.state !== view.state || before.epoch !== view.epoch) changed();
   }
 
-  #gone(view: NodeView, reason: string): void {
+  #gone(view: NodeView, reason: string, left = false): void {
     if (!this.#known.delete(view.peer)) return;
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
-    this.#deps.bus.peerLost(view.peer, reason);
+    this.#deps.bus.peerLost(view.peer, reason, left);
     this.#deps.lost(view, reason);
     this.#deps.changed();
   }
