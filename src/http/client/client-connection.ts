@@ -1,12 +1,13 @@
 import { connect, type LookupFunction, type Socket } from 'node:net';
 import type { Clock } from '../../model/clock.ts';
-import { writeWhole } from '../lane/outbox.ts';
-import type { ActiveRequest, RequestChannel } from '../listener/active-request.ts';
+import { writeWhole } from '../outbox.ts';
+import type { ActiveRequest, RequestChannel } from './active-request.ts';
 import { GIVEN_UP_MS, timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { PhaseTimes } from './phase-times.ts';
 import type { ResponseHead } from './response-head.ts';
 import { ResponseParser, type ResponseSink } from './response-parser.ts';
+import { TurnSlice } from './turn-slice.ts';
 
 /** The pool, as its connections see it. */
 export interface ConnectionPool {
@@ -65,6 +66,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   /** When the request was written whose answer has not begun; 0 where nobody wants to know. */
   #askedAt = 0;
   #givenUp: (() => void) | null = null;
+  readonly #slice: TurnSlice;
   /** The pool's: until when it may be handed out again. */
   idleUntil = 0;
 
@@ -90,6 +92,13 @@ export class ClientConnection implements ResponseSink, RequestChannel {
       },
     });
     this.#socket = socket;
+    this.#slice = new TurnSlice(
+      () => options.clock.now(),
+      () => socket.pause(),
+      () => {
+        if (!this.#gone && this.#active?.paused !== true) socket.resume();
+      },
+    );
     if (options.phases !== null)
       this.#givenUp = timeConnect(socket, options.host, false, options.phases, options.clock);
     this.#stopConnectTimer = options.clock.after(options.connectTimeoutMs, () =>
@@ -152,7 +161,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
 
   resume(): void {
     this.#bodySince = this.#options.clock.now();
-    this.#socket.resume();
+    if (!this.#slice.resting) this.#socket.resume();
   }
 
   /** What `Keep-Alive: timeout=…` of the last response allows, in milliseconds; Infinity without one. */
@@ -191,8 +200,10 @@ export class ClientConnection implements ResponseSink, RequestChannel {
   #read(length: number, bytes: Buffer): void {
     if (this.#gone) return;
     if (this.#askedAt !== 0) this.#begun(0);
+    this.#slice.begin(length);
     const problem = this.#parser.push(bytes, length);
     if (this.#gone) return;
+    this.#slice.end();
     if (this.#complete) {
       // Only now: bytes after the response must not meet the next request.
       this.#finish(problem === null && this.#head!.keepAlive && this.#socket.writableLength === 0);
@@ -232,7 +243,7 @@ export class ClientConnection implements ResponseSink, RequestChannel {
     this.#served += 1;
     if (reusable) {
       // Paused by the last of its own bytes: the next request needs the socket to be read.
-      if (request?.paused === true) this.#socket.resume();
+      if (request?.paused === true && !this.#slice.resting) this.#socket.resume();
       this.#idleSince = this.#options.clock.now();
       this.#pool.released(this);
     } else {

@@ -172,6 +172,34 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.equal(text, 'abcd');
     });
 
+    test('fault:F06 of a flood no more is read in one turn of the event loop than a slice', async () => {
+      const bytes = 2 * 1024 * 1024;
+      const client = await open((peer) =>
+        peer.onData(() =>
+          peer.end(
+            `HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n${':\n'.repeat(bytes / 2)}`,
+          ),
+        ),
+      );
+      let [total, inTurn, most] = [0, 0, 0];
+      await new Promise<void>((resolve, reject) => {
+        client.request(get, {
+          head: () => 'stream',
+          data: (chunk) => {
+            if (inTurn === 0) setImmediate(() => (inTurn = 0));
+            total += chunk.length;
+            inTurn += chunk.length;
+            most = Math.max(most, inTurn);
+            for (const until = performance.now() + 6; performance.now() < until; );
+          },
+          end: resolve,
+          error: reject,
+        });
+      });
+      assert.equal(total, bytes);
+      assert.ok(most <= 160 * 1024, `${most} bytes in one turn`);
+    });
+
     test('close fails what is under way, and everything later', async () => {
       const client = await open((peer) => peer.onData(() => {}));
       const running = send(client);

@@ -1,12 +1,13 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../model/clock.ts';
-import { BodyCollector } from '../listener/body-collector.ts';
+import { BodyCollector } from '../body-collector.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { GIVEN_UP_MS } from './connect-phases.ts';
 import { encodeHeaders } from './header-block.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { PhaseTimes } from './phase-times.ts';
 import { ResponseHeaders } from './response-headers.ts';
+import { TurnSlice } from './turn-slice.ts';
 import { undiciFailure } from './undici-failure.ts';
 
 const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
@@ -35,11 +36,19 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   /** When it was sent whose answer has not begun; 0 where nobody wants to know. */
   #askedAt = 0;
   #stopDeadline: (() => void) | null = null;
+  readonly #slice: TurnSlice;
 
   constructor(request: HttpRequest, handler: ResponseHandler, options: UndiciRequestOptions) {
     this.#request = request;
     this.#handler = handler;
     this.#options = options;
+    this.#slice = new TurnSlice(
+      () => options.clock.now(),
+      () => this.#controller?.pause(),
+      () => {
+        if (!this.#done && !this.#paused) this.#controller?.resume();
+      },
+    );
   }
 
   /** Bytes of the request may have gone out. undici starts a request only on a connection that stands. */
@@ -84,7 +93,7 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
     if (this.#done || !this.#paused) return;
     this.#paused = false;
     this.#progressAt = this.#options.clock.now();
-    this.#controller?.resume();
+    if (!this.#slice.resting) this.#controller?.resume();
   }
 
   fail(failure: HttpFailure): void {
@@ -138,9 +147,11 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#done) return;
     if (this.#pauseLimitMs > 0) this.#progressAt = this.#options.clock.now();
+    this.#slice.begin(chunk.length);
     const collector = this.#collector;
     if (collector === null) this.#handler.data(Buffer.from(chunk));
     else if (!collector.add(chunk, 0, chunk.length)) this.#tooLarge(collector.limit);
+    if (!this.#done) this.#slice.end();
   }
 
   onResponseEnd(): void {

@@ -31,6 +31,8 @@ export interface DockerTransportDeps {
 
 /** How long the engine gets to tell an exit code after the streams have ended. */
 const EXIT_CODE_MS = 500;
+/** Between two pieces of what it writes it is seen whether that was enough for now. */
+const PIECE_BYTES = 4 * 1024;
 
 /**
  * A process in a container, reached through its engine's API (S2.8): one that is run from an image, or one of the user's
@@ -78,9 +80,11 @@ export class DockerTransport extends LineTransport {
     });
     const take: Take = tty
       ? (chunk, at, full) => this.channel.output(chunk, at, full)
-      : (chunk) => {
-          frames.push(chunk);
-          return chunk.length;
+      : (chunk, at, full) => {
+          let next = at;
+          for (; next < chunk.length && !full(); next += PIECE_BYTES)
+            frames.push(chunk.subarray(next, next + PIECE_BYTES));
+          return next;
         };
     const reading = new SlicedReading(stream, take, () => this.#deps.clock.now());
     stream.on('error', () => {});

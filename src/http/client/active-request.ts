@@ -1,7 +1,7 @@
-import type { ClientRequest, HttpRequest, ResponseHandler } from '../client/client-port.ts';
-import { HttpFailure } from '../client/http-failure.ts';
-import type { ResponseHead } from '../client/response-head.ts';
-import { BodyCollector } from './body-collector.ts';
+import { BodyCollector } from '../body-collector.ts';
+import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
+import { HttpFailure } from './http-failure.ts';
+import type { ResponseHead } from './response-head.ts';
 
 const DEFAULT_MAX_BODY = 16 * 1024 * 1024;
 

@@ -1,0 +1,49 @@
+import { setImmediate } from 'node:timers';
+
+/** What a flood may keep everything else waiting in one turn of the event loop. */
+const SLICE_MS = 5;
+/** Where less was read the system has nothing more at once. */
+const LARGE_BYTES = 16 * 1024;
+
+/**
+ * One connection's share of a turn of the event loop. The system hands over two megabytes in one turn, which may be tens of
+ * thousands of events; what is beyond the slice waits for the next turn.
+ */
+export class TurnSlice {
+  readonly #now: () => number;
+  readonly #rest: () => void;
+  readonly #goOn: () => void;
+  /** When the slice of this turn began; null while there is none. */
+  #since: number | null = null;
+  #resting = false;
+
+  /** `rest` ends the reading, `goOn` takes it up again; between them nobody else may. */
+  constructor(now: () => number, rest: () => void, goOn: () => void) {
+    this.#now = now;
+    this.#rest = rest;
+    this.#goOn = goOn;
+  }
+
+  get resting(): boolean {
+    return this.#resting;
+  }
+
+  /** Before what was read is looked at. */
+  begin(length: number): void {
+    if (length < LARGE_BYTES || this.#since !== null) return;
+    this.#since = this.#now();
+    setImmediate(() => {
+      this.#since = null;
+      if (!this.#resting) return;
+      this.#resting = false;
+      this.#goOn();
+    });
+  }
+
+  /** After it. */
+  end(): void {
+    if (this.#since === null || this.#resting || this.#now() - this.#since < SLICE_MS) return;
+    this.#resting = true;
+    this.#rest();
+  }
+}
