@@ -51,6 +51,8 @@ const selection = values.rows === undefined ? 'goal' : 'rows';
 const flags = [wanted === undefined ? '' : ` --${selection} ${wanted.join(',')}`, values.short ? ' --short' : ''].join(
   '',
 );
+const minutes = process.env['TRUNKLINE_CHAOS_MINUTES'];
+const setting = minutes === undefined || group !== 'chaos' ? '' : `TRUNKLINE_CHAOS_MINUTES=${minutes} `;
 const done = kept.get<string[]>('done') ?? [];
 let failed = 0;
 
@@ -65,7 +67,7 @@ for (const proof of chosen) {
     kept,
   });
   const seconds = (performance.now() - begun) / 1000;
-  const command = `npm run prove -- ${group}${flags} --seed ${seed}`;
+  const command = `${setting}npm run prove -- ${group}${flags} --seed ${seed}`;
   const result = report(proof, outcome, { seed, short: values.short, seconds, command });
   for (const { name, value, unit, atMost } of result.figures) {
     const limit = atMost === null ? '' : ` (at most ${atMost} ${unit}${value <= atMost ? '' : ': DOES NOT HOLD'})`;

@@ -18,6 +18,7 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
   const tally = kept.get<Tally>('G4') ?? { parts: 0, calls: 0, duplicates: 0, others: 0, misfortunes: {}, broken: [] };
   const wanted = short ? SHORT_CALLS : CALLS;
   while (tally.calls < wanted) {
+    say(`part ${tally.parts + 1}, seed ${seed + tally.parts}`);
     const { endings, violations, misfortunes } = await clusterChaos({
       seed: seed + tally.parts,
       durationMs: PART_MS,

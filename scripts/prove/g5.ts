@@ -11,6 +11,7 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
   const done = kept.get<LossResult[]>('G5') ?? [];
   while (done.length * PART < wanted) {
     const losses = Math.min(PART, wanted - done.length * PART);
+    say(`kills ${done.length * PART + 1} to ${done.length * PART + losses} of ${wanted}, seed ${seed + done.length}`);
     done.push(await loseNodes({ seed: seed + done.length, losses, clients: 64, say }));
     kept.set('G5', done);
   }

@@ -4,6 +4,8 @@ import { figure, type Outcome, type Proof, percentile, type Run } from './proof.
 const ROUNDS = 20;
 const SHORT_ROUNDS = 2;
 const PER_SECOND = 200;
+/** With less than this the claim was not tried. */
+const ENOUGH_PER_SECOND = 0.9 * PER_SECOND;
 
 async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
   const rounds = short ? SHORT_ROUNDS : ROUNDS;
@@ -28,6 +30,9 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
       figure(`${front}: streams that ended in order`, streamsCompleted, ''),
       figure(`${front}: streams that were cut`, streamsCut.length, '', 0),
     );
+    if (perSecond < ENOUGH_PER_SECOND) {
+      broken.push(`${front}: only ${Math.round(perSecond)} of ${PER_SECOND} calls a second could be made`);
+    }
     broken.push(...[...failed, ...violations, ...streamsCut].slice(0, 10).map((text) => `${front}: ${text}`));
   }
   return { figures, broken };

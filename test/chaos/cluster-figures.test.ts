@@ -7,8 +7,15 @@ import type { Struck } from './nemesis.ts';
 
 const death: Struck = { kind: 'kill', node: 'n1', from: 10_000, to: 14_000 };
 
-function attempt(server: string, via: string, startedAt: number, endedAt: number, ending: Ending): Attempt {
-  const rest = { tool: 'unsafe', rpcId: '1', answeredId: '1', answeredCall: null, abandoned: false, reason: '' };
+function attempt(
+  server: string,
+  via: string,
+  startedAt: number,
+  endedAt: number,
+  ending: Ending,
+  reason = '',
+): Attempt {
+  const rest = { tool: 'unsafe', rpcId: '1', answeredId: '1', answeredCall: null, abandoned: false, reason };
   return { client: 'c1', call: `${startedAt}`, server, via, startedAt, endedAt, ending, ...rest };
 }
 
@@ -28,6 +35,16 @@ test('calls in flight at the death of a node are timed from it, those of the dea
     attempt('own', 'n2', 9_000, 9_500, 'UNKNOWN'),
   ];
   assert.deepEqual(figures(attempts, [death]).inFlight, [1_600]);
+});
+
+test('a call that ran into its deadline at a node that lives was not with the dead one; at the dead one it was noticed too late', () => {
+  const told = (node: string) => `{"code":"TIMEOUT","outcome":"UNKNOWN","node":"${node}"}`;
+  const attempts = [
+    attempt('single', 'n2', 9_900, 15_900, 'UNKNOWN', '{"code":"TIMEOUT","outcome":"UNKNOWN"}'),
+    attempt('single', 'n2', 9_901, 15_901, 'UNKNOWN', told('n3')),
+    attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', told('n1')),
+  ];
+  assert.deepEqual(figures(attempts, [death]).inFlight, [6_500]);
 });
 
 test('the next result of a session is timed from when its client first asked after the death, up to the birth of a process it needs', () => {

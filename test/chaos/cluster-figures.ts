@@ -1,4 +1,4 @@
-import type { Attempt } from '../faults/ledger/history.ts';
+import { type Attempt, ranOutOfTimeElsewhere } from '../faults/ledger/history.ts';
 import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import type { Struck } from './nemesis.ts';
 
@@ -41,10 +41,12 @@ export function clusterFigures(
     if (death.kind !== 'kill' || struck.some((other) => other !== death && disturbs(other, death))) continue;
     const diedAt = death.from;
     const asked = new Map<string, { readonly since: number; until: number; answered: boolean }>();
-    for (const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } of attempts) {
+    for (const attempt of attempts) {
+      const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } = attempt;
       if (endedAt === null || endedAt < diedAt || via === death.node || abandoned) continue;
       if (startedAt <= diedAt) {
-        if (ending === 'UNKNOWN' && OWNED.has(server)) figures.inFlight.push(endedAt - diedAt);
+        const noticed = ending === 'UNKNOWN' && !ranOutOfTimeElsewhere(attempt, death.node!);
+        if (noticed && OWNED.has(server)) figures.inFlight.push(endedAt - diedAt);
         continue;
       }
       // Who asks again only later learns nothing of when it would have been served.

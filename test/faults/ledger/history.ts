@@ -27,6 +27,14 @@ export interface Attempt {
   opened?: { readonly via: string; readonly at: number };
 }
 
+/**
+ * Whether it ended because of its own deadline, and not at this node: a call that waited for a process that was only just
+ * starting says nothing of how long the end of a node was not noticed.
+ */
+export function ranOutOfTimeElsewhere({ reason }: Attempt, node: string): boolean {
+  return reason.includes('"TIMEOUT"') && !reason.includes(`"node":"${node}"`);
+}
+
 /** Everything all clients of a run tried. */
 export class History {
   readonly attempts: Attempt[] = [];

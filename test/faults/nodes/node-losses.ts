@@ -2,6 +2,7 @@ import { ClusterWorld } from '../../chaos/cluster-world.ts';
 import { Seeded } from '../../chaos/seeded.ts';
 import { until } from '../../support/cluster-processes.ts';
 import { childrenOf, livingAmong } from '../../support/processes.ts';
+import { ranOutOfTimeElsewhere } from '../ledger/history.ts';
 import { readLedger } from '../ledger/ledger-entry.ts';
 import { type Caller, openCallers } from './callers.ts';
 import { allKnown, inWords } from './world-facts.ts';
@@ -136,13 +137,10 @@ function birthsOf(world: ClusterWorld): ReadonlyMap<string, number> {
 
 /** How long those waited who called through another node and heard UNKNOWN. */
 function toldUnknown({ history }: ClusterWorld, dead: string, killedAt: number, from: number): number[] {
-  return (
-    history.attempts
-      .slice(Math.max(0, from - 1_000))
-      .filter(({ ending, via, endedAt }) => ending === 'UNKNOWN' && via !== dead && endedAt! >= killedAt)
-      // A later one may have run into the deadline of its own, at a process that was only just starting.
-      .filter(({ startedAt, reason }) => startedAt < killedAt || !reason.includes('"TIMEOUT"'))
-      .filter(({ startedAt }) => startedAt < killedAt + TOLD_WITHIN_MS)
-      .map(({ startedAt, endedAt }) => endedAt! - Math.max(startedAt, killedAt))
-  );
+  return history.attempts
+    .slice(Math.max(0, from - 1_000))
+    .filter(({ ending, via, endedAt }) => ending === 'UNKNOWN' && via !== dead && endedAt! >= killedAt)
+    .filter((attempt) => !ranOutOfTimeElsewhere(attempt, dead))
+    .filter(({ startedAt }) => startedAt < killedAt + TOLD_WITHIN_MS)
+    .map(({ startedAt, endedAt }) => endedAt! - Math.max(startedAt, killedAt));
 }

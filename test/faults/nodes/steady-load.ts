@@ -17,6 +17,9 @@ export interface SteadyLoadOptions {
   readonly ended?: (attempt: Attempt, client: LedgerClient) => Promise<boolean> | boolean;
 }
 
+/** A client whose call took longer makes up for that much, so that the pace holds over calls that are slow now and then. */
+const CATCH_UP_MS = 1_000;
+
 /** So many calls a second, each client one at a time, until it is stopped. */
 export class SteadyLoad {
   /** Calls that have ended. */
@@ -46,8 +49,7 @@ export class SteadyLoad {
     const { next, ended, clients } = this.#options;
     let due = performance.now() + (this.#everyMs * place) / clients.length;
     for (let n = 0; this.#running; n++) {
-      // Who is late does not make up for it.
-      due = Math.max(due, performance.now() - this.#everyMs) + this.#everyMs;
+      due = Math.max(due, performance.now() - CATCH_UP_MS) + this.#everyMs;
       await sleep(Math.max(0, due - performance.now()));
       const { tool, args } = next(client, n);
       const call = `${client.name}.${n}`;
