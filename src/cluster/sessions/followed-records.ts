@@ -1,15 +1,11 @@
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
+import { WritesBehind, type Written } from './writes-behind.ts';
 
 const AGAIN_MS = 1_000;
-/** One after the other at most so many; the rest wait. */
-const MAX_WRITES = 64;
-/** What waits to be written while the store is away; beyond, the oldest is not written. */
 const MAX_WAITING = 10_000;
-/** What is not written yet has a moment to be when this node ends. */
-const LAST_MS: readonly number[] = [25, 50, 100, 200, 400];
 
 export interface FollowedRecordsDeps {
   readonly state: SharedState;
@@ -19,108 +15,133 @@ export interface FollowedRecordsDeps {
   /** A record that nobody wrote for so long is gone. */
   readonly keptMs: number;
   readonly maxValueBytes: number;
+  /** What waits to be written while the store is away. */
+  readonly maxWaiting?: number;
   /** What was written, here or at another node. */
   readonly heard: (key: string, value: Buffer) => void;
-  /** It is not there any more. */
+  /** It was heard of, and is not there any more. */
   readonly gone: (key: string) => void;
-  /** The store has lost everything, and began anew: what is known here is to be written again. */
+  /** Everything that is there was told; `again`: after an outage. */
+  readonly told?: (again: boolean) => void;
+  /** The store has lost everything, and began anew: what is known here is to be written again, but for what waits. */
   readonly lost: () => void;
+  /**
+   * What this node has to say and what is there, put together. With it, what is heard of a record that is being written
+   * waits until that is done, and what another node's word has made of it is heard then.
+   */
+  readonly merged?: (key: string, value: Buffer, there: Buffer) => Buffer;
 }
 
-/**
- * Small records that every node follows, so that looking one up costs nothing. Written behind, of one record one thing
- * after the other, and again while the store cannot be reached.
- */
+/** Small records that every node follows, so that looking one up costs nothing. Written behind. */
 export class FollowedRecords {
   readonly #deps: FollowedRecordsDeps;
   readonly #bucket: LazyBucket;
-  /** To be written; null: to be deleted. The newest of each wins. */
-  readonly #unwritten = new Map<string, Buffer | null>();
-  readonly #writing = new Set<string>();
+  readonly #writes: WritesBehind;
+  /** In which telling of everything each was last heard of. */
+  readonly #tellings = new Map<string, number>();
+  #telling = 0;
+  /** Heard of while something of this node's own was being written. */
+  readonly #late = new Map<string, StateRecord>();
   #watch: { close(): void } | null = null;
-  #stopRetry: (() => void) | null = null;
   #stopWatch: (() => void) | null = null;
-  /** The making of the bucket that everything was told of; empty before. */
-  #incarnation = '';
+  /** The making of the bucket that everything was told of; null before. */
+  #incarnation: string | null = null;
   #closed = false;
 
   constructor(deps: FollowedRecordsDeps) {
     this.#deps = deps;
-    const { state, bucket, keptMs: ttlMs, maxValueBytes } = deps;
-    this.#bucket = new LazyBucket(state, bucket, { ttlMs, maxValueBytes });
+    const { state, clock, logger, bucket: name, keptMs: ttlMs, maxValueBytes, maxWaiting = MAX_WAITING, merged } = deps;
+    this.#bucket = new LazyBucket(state, name, { ttlMs, maxValueBytes });
+    const merging = merged === undefined ? {} : { merged };
+    this.#writes = new WritesBehind({
+      bucket: this.#bucket,
+      name,
+      clock,
+      logger,
+      maxWaiting,
+      known: (key) => this.#tellings.has(key),
+      wrote: (key, written) => this.#wrote(key, written),
+      ...merging,
+    });
     void this.#follow();
   }
 
+  /** null: it is to be deleted. */
   put(key: string, value: Buffer | null): void {
-    this.#unwritten.delete(key);
-    this.#unwritten.set(key, value);
-    if (this.#unwritten.size > MAX_WAITING) this.#unwritten.delete(this.#unwritten.keys().next().value!);
-    this.#write();
+    this.#writes.put(key, value);
   }
 
-  /** Whether something of this record is to be written still, so that what is heard of it is older. */
-  waits(key: string): boolean {
-    return this.#unwritten.has(key) || this.#writing.has(key);
+  /** What waits to be written; null: to be deleted; undefined: nothing. */
+  waiting(key: string): Buffer | null | undefined {
+    return this.#writes.waiting(key);
+  }
+
+  /** As it is in the store. Rejects with GatewayError. */
+  get(key: string): Promise<StateRecord | null> {
+    return this.#bucket.get(key);
+  }
+
+  /** Heard of since everything was told last. */
+  isTold(key: string): boolean {
+    return this.#tellings.get(key) === this.#telling;
   }
 
   async close(): Promise<void> {
-    for (const waitMs of LAST_MS) {
-      if (this.#unwritten.size === 0 && this.#writing.size === 0) break;
-      await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
-    }
+    await this.#writes.close();
     this.#closed = true;
     this.#watch?.close();
-    this.#stopRetry?.();
     this.#stopWatch?.();
   }
 
-  #write(): void {
-    for (const [key, value] of this.#unwritten) {
-      if (this.#writing.size >= MAX_WRITES || this.#closed || this.#stopRetry !== null) return;
-      if (this.#writing.has(key)) continue;
-      this.#unwritten.delete(key);
-      this.#writing.add(key);
-      void this.#writeOne(key, value).then(
-        () => {
-          this.#writing.delete(key);
-          this.#write();
-        },
-        (error) => this.#failed(key, value, error),
-      );
+  #heard(record: StateRecord): void {
+    const { key, value } = record;
+    this.#tellings.set(key, this.#telling);
+    if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
+    else this.#deps.heard(key, value);
+  }
+
+  #gone(key: string): void {
+    this.#late.delete(key);
+    if (this.#tellings.delete(key)) this.#deps.gone(key);
+  }
+
+  #wrote(key: string, { revision, value, merged }: Written): void {
+    const late = this.#late.get(key);
+    this.#late.delete(key);
+    if (value === null) return;
+    if (late !== undefined && late.revision > revision) this.#deps.heard(key, late.value);
+    else if (merged) this.#deps.heard(key, value);
+  }
+
+  /**
+   * Everything was told, for the first time or again: what was not is not there any more, unless the store has lost
+   * everything.
+   */
+  #told(incarnation: string): void {
+    const again = this.#incarnation !== null;
+    const lost = again && this.#incarnation !== incarnation;
+    this.#incarnation = incarnation;
+    this.#deps.told?.(again);
+    if (lost) this.#deps.lost();
+    for (const [key, telling] of [...this.#tellings]) {
+      if (telling === this.#telling) continue;
+      if (lost) this.#tellings.delete(key);
+      else this.#gone(key);
     }
   }
 
-  /** Everything that is there was told, for the first time or again after an outage. */
-  async #told(): Promise<void> {
-    const incarnation = await this.#bucket.readIncarnation();
-    const lost = this.#incarnation !== '' && incarnation !== this.#incarnation;
-    this.#incarnation = incarnation;
-    if (lost && !this.#closed) this.#deps.lost();
-  }
-
-  async #writeOne(key: string, value: Buffer | null): Promise<void> {
-    if (value === null) await this.#bucket.delete(key);
-    else await this.#bucket.put(key, value);
-  }
-
-  #failed(key: string, value: Buffer | null, error: unknown): void {
-    this.#writing.delete(key);
-    if (!this.#unwritten.has(key)) this.#unwritten.set(key, value);
-    if (this.#closed) return;
-    this.#deps.logger.debug('record_not_written', { bucket: this.#deps.bucket, error: String(error) });
-    this.#stopRetry ??= this.#deps.clock.after(AGAIN_MS, () => {
-      this.#stopRetry = null;
-      this.#write();
-    });
-  }
-
   async #follow(): Promise<void> {
-    const { clock, logger, bucket, heard, gone } = this.#deps;
+    const { clock, logger, bucket } = this.#deps;
     try {
       const watch = await this.#bucket.watch('>', {
-        put: ({ key, value }) => heard(key, value),
-        gone: (key) => gone(key),
-        onReady: () => void this.#told().catch(() => {}),
+        put: (record) => this.#heard(record),
+        gone: (key) => this.#gone(key),
+        onBegin: () => {
+          this.#telling++;
+          // Revisions of another making tell nothing.
+          this.#late.clear();
+        },
+        onReady: (incarnation) => this.#told(incarnation),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;

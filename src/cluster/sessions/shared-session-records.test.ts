@@ -257,3 +257,25 @@ test('while the store is away sessions are known where they are, and written whe
   );
   await bench.close();
 });
+
+test('a store that takes nothing is not asked for every session all the time', async () => {
+  const bench = new Bench();
+  let asked = 0;
+  const state: SharedState = {
+    bucket: async (name, options) => {
+      const bucket = await bench.state.bucket(name, options);
+      const full: typeof bucket = Object.create(bucket);
+      full.create = async () => {
+        asked++;
+        throw new Error('full');
+      };
+      full.watch = (pattern, watcher) => bucket.watch(pattern, watcher);
+      return full;
+    },
+  };
+  const a = await bench.node('a', state);
+  for (let i = 0; i < 1_000; i++) a.put(record(`s${i}`));
+  await bench.pass(500);
+  assert.equal(asked, 64);
+  await bench.close();
+});

@@ -91,6 +91,27 @@ test('a task that has ended has ended, whatever another node still believes', as
   await nodes.dispose();
 });
 
+test('a node that has not heard how a task ended does not make it unended, whatever it has to say of it', async () => {
+  const nodes = new Nodes();
+  const [a, b] = [nodes.node(), nodes.node()];
+  const record = a.add(task('t1'));
+  await settled();
+  // Both at once: what a has to say arrives first, and b has not heard of it.
+  a.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
+  b.sessionEnded(ADA.sessionId!);
+  await settled();
+  const late = nodes.node();
+  await settled();
+  for (const node of [a, b, late]) {
+    const { status, answer, sessionId, description } = node.get(record.key)!;
+    assert.deepEqual(
+      [status, answer, sessionId, description.toString()],
+      ['completed', ANSWER, null, '{"status":"completed"}'],
+    );
+  }
+  await nodes.dispose();
+});
+
 test('answers of callers are not readable in the store; a very long one stays at its node', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];

@@ -3,6 +3,7 @@ import type { SharedState } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
+import { isTerminal } from '../../model/task-status.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
 
@@ -47,6 +48,7 @@ export class SharedTaskRecords implements TaskRecords {
       keptMs: KEPT_MS,
       maxValueBytes: MAX_RECORD_BYTES,
       heard: (key, value) => this.#heard(key, value),
+      merged: (key, value, there) => this.#merged(key, value, there),
       gone: (key) => {
         // Whichever node forgets it, the one that began it is not to keep it.
         deps.own.delete(key);
@@ -85,17 +87,34 @@ export class SharedTaskRecords implements TaskRecords {
     if (record.passing === true) return;
     const { answer } = record;
     const short = answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
-    const text = serialize({ format: FORMAT, record: short } satisfies Written).toString('base64');
-    const value = Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text));
+    const value = this.#sealed(short);
     // What its server says of it may be of any length. The store would never take it, and the others would wait for that.
     if (value.length <= MAX_RECORD_BYTES) this.#records.put(record.key, value);
     else this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
   }
 
+  #sealed(record: TaskRecord): Buffer {
+    const text = serialize({ format: FORMAT, record } satisfies Written).toString('base64');
+    return Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text));
+  }
+
   #heard(key: string, value: Buffer): void {
-    // What this node has to say of it is newer.
-    const record = this.#records.waits(key) ? null : this.#read(key, value);
+    const record = this.#read(key, value);
     if (record?.key === key) this.#follower?.heard(record);
+  }
+
+  /** Another node may have heard of its end, or its answer, and this one not: nothing takes the place of those. */
+  #merged(key: string, value: Buffer, there: Buffer): Buffer {
+    const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
+    if (ours === null || theirs === null) return value;
+    const ended = isTerminal(theirs.status) && !isTerminal(ours.status);
+    const answered = theirs.answer !== null && ours.answer === null;
+    const left = theirs.sessionId === null && ours.sessionId !== null;
+    if (!ended && !answered && !left) return value;
+    const { status, description } = ended ? theirs : ours;
+    const sessionId = left ? null : ours.sessionId;
+    const whole = this.#sealed({ ...ours, status, description, sessionId, answer: ours.answer ?? theirs.answer });
+    return whole.length <= MAX_RECORD_BYTES ? whole : there;
   }
 
   #read(key: string, value: Buffer): TaskRecord | null {
