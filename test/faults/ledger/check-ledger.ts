@@ -73,7 +73,8 @@ function checkAttempt(
   if (abandoned) return;
   if (ending === null || endedAt === null) found('e', call, 'never ended');
   else if (endedAt - startedAt > deadlineMs + lateMs) {
-    found('e', call, `ended after ${Math.round(endedAt - startedAt)} ms, its deadline was ${deadlineMs} ms`);
+    const how = `${ending} ${attempt.via === undefined ? '' : `at ${attempt.via} `}${attempt.reason.slice(0, 300)}`;
+    found('e', call, `ended after ${Math.round(endedAt - startedAt)} ms, its deadline was ${deadlineMs} ms: ${how}`);
   }
 }
 
