@@ -246,8 +246,11 @@ export class ClusterUpstreams implements Upstreams {
 
   async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const { clock } = this.#deps;
-    exchange.begunAt ??= clock.now();
-    const end = clock.now() + PLACE_MS;
+    const begunAt = (exchange.begunAt ??= clock.now());
+    const known = this.#place(server);
+    // Nor does it wait for longer than it may take altogether.
+    const timeoutMs = known === undefined ? 0 : deadlineOf(known, request, exchange);
+    const end = begunAt + (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS);
     let why = '';
     for (;;) {
       const place = this.#place(server);

@@ -207,6 +207,21 @@ test('fault:F28: what nobody took while the bus was away is used again, under it
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
   }));
 
+test('check:H5 a call looks for its node for no longer than it may take', () =>
+  bench(async (nodes) => {
+    const server = serverNamed('memory', { isolation: 'session', timeoutMs: 300 });
+    const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
+    assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
+    b.cut();
+    // It is known to be gone, and its lease is not over yet.
+    await nodes.pass(1_700);
+    const calledAt = nodes.clock.now();
+    const outcome = await nodes.until(call(a, 'memory', new TestExchange('one')));
+    assert.equal(wordOf(outcome), 'NOT_SENT');
+    assert.match(textOf(outcome), /its lease not over yet/);
+    assert.ok(nodes.clock.now() - calledAt <= 500, `${nodes.clock.now() - calledAt} ms`);
+  }));
+
 test('a singleton runs on one node, is called from all, and moves when that node is gone', () =>
   bench(async (nodes) => {
     const server = serverNamed('one', { singleton: true });
