@@ -93,7 +93,8 @@ function framingOf(
   if (headRequest || status === 204 || status === 304 || status < 200) return NONE;
   if (encoding !== null) return CHUNKED;
   if (length === null) return UNTIL_CLOSE;
-  return length === '0' ? NONE : { kind: 'length', length: Number(length) };
+  const bytes = Number(length);
+  return bytes === 0 ? NONE : { kind: 'length', length: bytes };
 }
 
 /** `HTTP/1.0` or `HTTP/1.1`, a space, three digits, then nothing or a space and a reason. -1 for anything else. */

@@ -131,6 +131,13 @@ describe('response parser', () => {
     );
   });
 
+  test('a length of nothing ends the response, however many zeros it is written with', () => {
+    for (const zeros of ['0', '00', '000000000000000']) {
+      const seen = parse([text(`HTTP/1.1 200 OK\r\nContent-Length: ${zeros}\r\n\r\n`)]);
+      assert.deepEqual([seen.responses[0]?.ended, seen.properEnd, seen.problem], [true, true, null]);
+    }
+  });
+
   test('takes random bytes without harm', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), cuts, (bytes, at) => {

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Passage } from '../listener/passage.ts';
+import { LentBlocks } from './lent-blocks.ts';
 import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';
 
@@ -49,8 +50,7 @@ export class SseWriter implements WheelStream {
   #heldBytes = 0;
   /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
   #stuckBytes = 0;
-  /** Blocks that the kernel may still read from. */
-  #lent: Buffer[] | null = null;
+  #lent: LentBlocks | null = null;
   #dropped = 0;
   #lastWrite = 0;
   #ending = false;
@@ -168,9 +168,9 @@ export class SseWriter implements WheelStream {
     if (inBlocks === true) this.#lend(parts);
   }
 
-  /** The kernel reads from these blocks until it has everything. */
   #lend(blocks: readonly Buffer[]): void {
-    this.#lent = this.#lent === null ? [...blocks] : [...this.#lent, ...blocks];
+    this.#lent ??= new LentBlocks(this.#passage, this.#wheel.memory);
+    this.#lent.add(blocks);
     this.takeBack();
     if (this.#closed) this.#leaveLent();
     else if (this.#lent !== null) this.#wheel.lending(this, true);
@@ -178,22 +178,16 @@ export class SseWriter implements WheelStream {
 
   /** Called by the wheel, where no `drain` comes because little waits. */
   takeBack(): void {
-    if (this.#lent === null || this.#socket.destroyed) return;
-    if (this.#socket.writableLength > 0 || this.#passage.pendingBytes > 0) return;
-    this.#wheel.memory.giveBack(this.#lent);
+    if (this.#lent === null) return;
+    this.#lent.takeBack();
+    if (!this.#lent.none) return;
     this.#lent = null;
     this.#wheel.lending(this, false);
   }
 
-  /** What the kernel may still read from is given back when the connection is closed. */
   #leaveLent(): void {
-    this.takeBack();
-    const lent = this.#lent;
+    this.#lent?.leave();
     this.#lent = null;
-    if (lent === null) return;
-    const { memory } = this.#wheel;
-    if (this.#socket.closed) memory.giveBack(lent);
-    else this.#socket.once('close', () => memory.giveBack(lent));
   }
 
   /** What may wait for the client: not for longer than it does may it keep alive what it came in. */

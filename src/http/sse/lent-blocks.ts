@@ -1,0 +1,57 @@
+import type { Socket } from 'node:net';
+import type { Passage } from '../listener/passage.ts';
+import type { StreamMemory } from './stream-memory.ts';
+
+/** What was written together. */
+interface Loan {
+  readonly blocks: readonly Buffer[];
+  /** Everything has been read from them when the kernel has taken so many bytes of the connection. */
+  readonly until: number;
+}
+
+/** The blocks of one stream that the kernel may still read from. They go back as it takes what was written, in order. */
+export class LentBlocks {
+  readonly #socket: Socket;
+  readonly #passage: Passage;
+  readonly #memory: StreamMemory;
+  #loans: Loan[] = [];
+
+  constructor(passage: Passage, memory: StreamMemory) {
+    this.#passage = passage;
+    this.#socket = passage.socket;
+    this.#memory = memory;
+  }
+
+  get none(): boolean {
+    return this.#loans.length === 0;
+  }
+
+  /** Blocks whose bytes were written just now. */
+  add(blocks: readonly Buffer[]): void {
+    const { bytesWritten, writableLength } = this.#socket;
+    // What waits in Node's response is not the socket's yet; what waits in the socket counts as written.
+    this.#loans.push({ blocks, until: bytesWritten + Math.max(0, this.#passage.pendingBytes - writableLength) });
+  }
+
+  takeBack(): void {
+    if (this.#loans.length === 0 || this.#socket.destroyed) return;
+    const taken = this.#socket.bytesWritten - this.#socket.writableLength;
+    let read = 0;
+    while (read < this.#loans.length && this.#loans[read]!.until <= taken)
+      this.#memory.giveBack(this.#loans[read++]!.blocks);
+    if (read > 0) this.#loans = this.#loans.slice(read);
+  }
+
+  /** The stream has ended, its connection perhaps not: what may still be read from goes back when it is closed. */
+  leave(): void {
+    this.takeBack();
+    const left = this.#loans;
+    this.#loans = [];
+    if (left.length === 0) return;
+    const giveBack = () => {
+      for (const { blocks } of left) this.#memory.giveBack(blocks);
+    };
+    if (this.#socket.closed) giveBack();
+    else this.#socket.once('close', giveBack);
+  }
+}
