@@ -207,7 +207,7 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   }
 
   #asked(ref: number, payload: Buffer): void {
-    const { onAsk } = this.#options;
+    const options = this.#options;
     this.#questions++;
     const answered = (answer: Payload): void => {
       this.#questions--;
@@ -221,8 +221,8 @@ export class OutgoingCall implements BusCall, ChannelEnds {
       const known = error instanceof GatewayError ? error : new GatewayError('INTERNAL', String(error));
       this.#channel.send(PART.askFailure, ref, failureJson(known));
     };
-    if (onAsk === undefined) failed(new GatewayError('METHOD_NOT_FOUND', 'this caller cannot be asked'));
-    else onAsk(payload).then(answered, failed);
+    if (options.onAsk === undefined) failed(new GatewayError('METHOD_NOT_FOUND', 'this caller cannot be asked'));
+    else options.onAsk(payload).then(answered, failed);
   }
 
   drained(): void {}

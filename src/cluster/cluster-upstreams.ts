@@ -11,7 +11,7 @@ import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { timeoutOf } from '../protocol/call-time.ts';
-import { callRemotely } from './calls/remote-calls.ts';
+import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
@@ -49,12 +49,14 @@ export class ClusterUpstreams implements Upstreams {
   readonly #deps: ClusterUpstreamsDeps;
   readonly #watches = new SharedWatches();
   readonly #homes = new Homes();
+  readonly #remote: RemoteCalls;
   readonly #owners: Owners;
 
   #sentElsewhere = 0;
 
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
+    this.#remote = new RemoteCalls(deps.bus);
     this.#owners = new Owners(deps);
   }
 
@@ -295,7 +297,7 @@ export class ClusterUpstreams implements Upstreams {
     request: Message,
     exchange: Exchange,
   ): Promise<Served> {
-    const { bus, clock, catalogs, random } = this.#deps;
+    const { clock, catalogs, random } = this.#deps;
     const { name } = place.server;
     let home: ForeignHome | null;
     let epoch: string | null = null;
@@ -316,8 +318,7 @@ export class ClusterUpstreams implements Upstreams {
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
     this.#sentElsewhere++;
-    const tried = await callRemotely(
-      bus,
+    const tried = await this.#remote.run(
       home.node,
       name,
       request,

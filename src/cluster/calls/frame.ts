@@ -81,6 +81,7 @@ export function messageOf({ kind, era, method, at }: MessageHead, bytes: Buffer)
   return new Message(bytes, kind, era, method, ...at);
 }
 
-function malformed(what: string, cause?: unknown): GatewayError {
+/** What another node sent cannot be read. */
+export function malformed(what: string, cause?: unknown): GatewayError {
   return new GatewayError('INTERNAL', `a message of another node is ${what}`, { outcome: 'REFUSED', cause });
 }

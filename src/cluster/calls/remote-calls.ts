@@ -1,11 +1,13 @@
-import type { Bus, BusOutcome } from '../../bus/bus.ts';
+import type { Bus, BusCall, BusOutcome, CallOptions, Payload } from '../../bus/bus.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { NodeView } from '../nodes/node-state.ts';
+import { TermsToTell, type ToldTerms } from './call-terms.ts';
 import { type ClientText, clientText } from './client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
+import { packRequest, SHORT_FORM, unpackAnswer } from './short-form.ts';
 
 /** An exchange as it is described to another node; its request is the piece. */
 export interface ExchangeHeader {
@@ -72,63 +74,119 @@ export async function runElsewhere(
   bus: Bus,
   subject: string,
   peer: string,
-  header: ExchangeHeader,
-  request: Message,
+  payload: Payload,
   exchange: Exchange,
   quietMs = 0,
 ): Promise<BusOutcome> {
-  const call = bus.call(subject, packFrame(header, [request.bytes]), {
-    to: peer,
-    deadlineMs: LONGEST_MS,
-    quietMs,
-    onEmit: (payload) => exchange.emit(messageIn(payload).message, flow),
-    onAsk: async (payload) => {
-      const { message, likely } = messageIn(payload);
-      const reply = await exchange.ask(message, likely);
-      return packFrame({ message: headOf(reply) }, [reply.bytes]);
-    },
-  });
-  const flow: Flow = { pause: () => call.pause(), resume: () => call.resume() };
+  const running = new RunningElsewhere(peer, quietMs, exchange);
+  const call = bus.call(subject, payload, running);
+  running.call = call;
   exchange.onCancel = (reason) => call.cancel(reason);
   const outcome = await call.outcome;
   exchange.onCancel = null;
   return outcome;
 }
 
-/**
- * One request of an exchange, run at another node. Emits, questions and cancellation go along. Its deadline is kept there, from
- * `waitedMs` ago on; `timeoutMs` is what it is by the definition known here, 0 for none. Never rejects.
- */
-export async function callRemotely(
-  bus: Bus,
-  node: NodeView,
-  server: string,
-  request: Message,
-  exchange: Exchange,
-  epoch: string | null,
-  waitedMs: number,
-  timeoutMs: number,
-): Promise<RemoteOutcome> {
-  const header: CallHeader = { ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs };
-  const { cancelled } = exchange;
-  if (cancelled !== null) return ended(calledOff(cancelled, server));
-  const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
-  const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, header, request, exchange, quietMs);
-  if (outcome.kind === 'failure') {
-    const { error, told } = outcome;
-    // It never came to that node, which has just left: whoever serves it now is to be found.
-    if (told !== true && error.code === 'NOT_SENT' && error.data.retryable && bus.status.state === 'connected') {
-      return { kind: 'elsewhere', reason: error.message };
-    }
-    return ended(at(error, node, server));
+/** What the bus is told of an exchange that runs at another node. */
+class RunningElsewhere implements CallOptions, Flow {
+  readonly to: string;
+  readonly deadlineMs = LONGEST_MS;
+  readonly quietMs: number;
+  call: BusCall | null = null;
+  readonly #exchange: Exchange;
+
+  constructor(peer: string, quietMs: number, exchange: Exchange) {
+    this.to = peer;
+    this.quietMs = quietMs;
+    this.#exchange = exchange;
   }
-  try {
-    const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
-    if (reply.kind === 'elsewhere') return reply;
-    const message = messageOf(reply.message, pieces[0]!);
-    return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
-  } catch (cause) {
-    return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
+
+  onEmit(payload: Buffer): void {
+    this.#exchange.emit(messageIn(payload).message, this);
+  }
+
+  async onAsk(payload: Buffer): Promise<Payload> {
+    const { message, likely } = messageIn(payload);
+    const reply = await this.#exchange.ask(message, likely);
+    return packFrame({ message: headOf(reply) }, [reply.bytes]);
+  }
+
+  pause(): void {
+    this.call?.pause();
+  }
+
+  resume(): void {
+    this.call?.resume();
+  }
+}
+
+/** Requests of exchanges, run at other nodes. */
+export class RemoteCalls {
+  readonly #bus: Bus;
+  readonly #terms = new TermsToTell();
+
+  constructor(bus: Bus) {
+    this.#bus = bus;
+  }
+
+  /**
+   * Emits, questions and cancellation go along. Its deadline is kept there, from `waitedMs` ago on; `timeoutMs` is what it is by
+   * the definition known here, 0 for none. Never rejects.
+   */
+  async run(
+    node: NodeView,
+    server: string,
+    request: Message,
+    exchange: Exchange,
+    epoch: string | null,
+    waitedMs: number,
+    timeoutMs: number,
+  ): Promise<RemoteOutcome> {
+    const { cancelled } = exchange;
+    if (cancelled !== null) return ended(calledOff(cancelled, server));
+    const bus = this.#bus;
+    const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
+    const told = this.#told(node, server, epoch, exchange);
+    const known = told?.known === true;
+    const payload =
+      (told === null ? null : packRequest(request, exchange.id, waitedMs, told.number, known ? null : told.text)) ??
+      packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
+        request.bytes,
+      ]);
+    const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, payload, exchange, quietMs);
+    if (outcome.kind === 'failure') {
+      const { error, told: said } = outcome;
+      // It never came to that node, which has just left: whoever serves it now is to be found.
+      if (said !== true && error.code === 'NOT_SENT' && error.data.retryable && bus.status.state === 'connected') {
+        return { kind: 'elsewhere', reason: error.message };
+      }
+      return ended(at(error, node, server));
+    }
+    try {
+      const short = unpackAnswer(outcome.payload);
+      if (short === 'tell' && told !== null && known) {
+        // The node has forgotten them, and did nothing.
+        told.known = false;
+        return await this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
+      }
+      if (short === 'tell') throw new Error('it does not take the terms that it was told');
+      if (short !== null) {
+        if (told !== null) told.known = true;
+        return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own };
+      }
+      const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
+      if (reply.kind === 'elsewhere') return reply;
+      const message = messageOf(reply.message, pieces[0]!);
+      return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
+    } catch (cause) {
+      return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
+    }
+  }
+
+  /** Null where the call has the form that all nodes read. */
+  #told(node: NodeView, server: string, epoch: string | null, exchange: Exchange): ToldTerms | null {
+    if ((node.forms ?? 1) < SHORT_FORM || exchange.paramHeaders != null) return null;
+    return this.#terms.of(node, server, epoch, exchange);
   }
 }
 

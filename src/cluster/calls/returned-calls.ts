@@ -3,6 +3,7 @@ import { failureJson, readFailure } from '../../bus/failure-json.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { clientOf } from './client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
 import { type ExchangeHeader, exchangeHeader, runElsewhere } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
@@ -39,7 +40,8 @@ export class ReturnedCalls {
   async run(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
-    const outcome = await runElsewhere(this.#bus, subject(peer), peer, header, request, exchange);
+    const payload = packFrame(header, [request.bytes]);
+    const outcome = await runElsewhere(this.#bus, subject(peer), peer, payload, exchange);
     if (outcome.kind === 'failure') return failure(unreached(outcome.error));
     const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
     return reply.kind === 'failure' ? failure(readFailure(pieces[0]!)) : answer(messageOf(reply.message, pieces[0]!));
@@ -52,7 +54,8 @@ export class ReturnedCalls {
 
   async #serve(serving: BusServing): Promise<void> {
     const { header, pieces } = unpackFrame<ReturnedHeader>(serving.payload);
-    const exchange = new ServedExchange(serving, header, messageOf(header.request, pieces[0]!));
+    const request = messageOf(header.request, pieces[0]!);
+    const exchange = new ServedExchange(serving, header.exchange, request, clientOf(header.client), header);
     const outcome = await this.#run(exchange, header.endpoint);
     const reply: ReplyHeader =
       outcome.kind === 'failure' ? { kind: 'failure' } : { kind: 'answer', message: headOf(outcome.message) };

@@ -5,9 +5,12 @@ import type { Exchange } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { everythingArrived } from '../lease/farewell.ts';
+import { TermsHeard } from './call-terms.ts';
+import { clientOf } from './client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
+import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 
 /** More than this many calls of other nodes at once are refused. */
 const MAX_CALLS = 10_000;
@@ -18,6 +21,21 @@ const POLL_MS = 10;
 
 /** What becomes of a call that another node sent here: its outcome, or why this node is not the one to ask. */
 export type Served = Outcome | { readonly kind: 'elsewhere'; readonly reason: string };
+
+interface Connection {
+  readonly key: string | null;
+  readonly own: boolean;
+}
+
+interface ReceivedCall {
+  readonly exchange: ServedExchange;
+  readonly server: string;
+  readonly nodeEpoch: string;
+  readonly epoch: string | null;
+  readonly waitedMs: number;
+  /** It came in the short form, and is answered in it. */
+  readonly short: boolean;
+}
 
 export interface ServedCallsDeps {
   readonly bus: Bus;
@@ -33,10 +51,7 @@ export interface ServedCallsDeps {
     by: string,
   ) => Promise<Served>;
   /** Which connection served the client, and whether it is its own. */
-  readonly connection: (
-    server: string,
-    client: ClientProfile,
-  ) => { readonly key: string | null; readonly own: boolean };
+  readonly connection: (server: string, client: ClientProfile) => Connection;
   /** A node called for this client, so that it is the one to hear what the server has to say. */
   readonly used: (server: string, client: ClientProfile, by: string) => void;
 }
@@ -45,6 +60,7 @@ export interface ServedCallsDeps {
 export class ServedCalls {
   readonly #deps: ServedCallsDeps;
   readonly #serving: { close(): void };
+  readonly #terms = new TermsHeard();
   #load = 0;
   #count = 0;
 
@@ -74,32 +90,55 @@ export class ServedCalls {
 
   async #serve(serving: BusServing): Promise<void> {
     const { clock, nodeEpoch, run, used, connection } = this.#deps;
-    const { header, pieces } = unpackFrame<CallHeader>(serving.payload);
+    const call = this.#read(serving);
+    if (call === null) {
+      serving.answer(packTell());
+      return;
+    }
+    const { exchange, server, epoch, short } = call;
     // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
-    if (header.nodeEpoch !== nodeEpoch()) {
+    if (call.nodeEpoch !== nodeEpoch()) {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
       return;
     }
-    const exchange = new ServedExchange(serving, header, messageOf(header.request, pieces[0]!));
-    const { server, waitedMs = 0 } = header;
-    exchange.begunAt = clock.now() - waitedMs;
+    exchange.begunAt = clock.now() - call.waitedMs;
     used(server, exchange.client, serving.from);
     this.#load++;
     this.#count++;
     try {
-      const outcome = await run(server, exchange.request, exchange, header.epoch, serving.from);
+      const outcome = await run(server, exchange.request, exchange, epoch, serving.from);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
-      else {
-        const reply: ReplyHeader = {
-          kind: 'answer',
-          message: headOf(outcome.message),
-          ...connection(server, exchange.client),
-        };
-        serving.answer(packFrame(reply, [outcome.message.bytes]));
-      }
+      else serving.answer(packReply(outcome.message, connection(server, exchange.client), short));
     } finally {
       this.#load--;
     }
   }
+
+  /** Null where the caller has to tell the terms again. Throws GatewayError for what no node can have sent. */
+  #read(serving: BusServing): ReceivedCall | null {
+    const { payload, from } = serving;
+    const short = unpackRequest(payload);
+    if (short !== null) {
+      const { message, exchange, waitedMs, number, terms: told } = short;
+      const heard = told === '' ? this.#terms.get(from, number) : this.#terms.take(from, number, told);
+      if (heard === undefined) return null;
+      const { terms, client } = heard;
+      const { server, nodeEpoch, epoch } = terms;
+      const served = new ServedExchange(serving, exchange, message, client, terms);
+      return { exchange: served, server, nodeEpoch, epoch, waitedMs, short: true };
+    }
+    const { header, pieces } = unpackFrame<CallHeader>(payload);
+    const { server, nodeEpoch, epoch, waitedMs = 0 } = header;
+    const request = messageOf(header.request, pieces[0]!);
+    const exchange = new ServedExchange(serving, header.exchange, request, clientOf(header.client), header);
+    return { exchange, server, nodeEpoch, epoch, waitedMs, short: false };
+  }
+}
+
+function packReply(message: Message, connection: Connection, short: boolean): Buffer[] {
+  const packed = short ? packAnswer(message, connection.key, connection.own) : null;
+  if (packed !== null) return packed;
+  const reply: ReplyHeader = { kind: 'answer', message: headOf(message), ...connection };
+  return packFrame(reply, [message.bytes]);
 }

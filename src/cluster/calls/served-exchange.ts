@@ -2,9 +2,14 @@ import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import { clientOf } from './client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
+
+/** What a served exchange is to its server, beside its request and its client. */
+export type ExchangeManner = Pick<
+  ExchangeHeader,
+  'takesInputRequired' | 'sealsInput' | 'beginsTask' | 'waitsForTask'
+> & { readonly paramHeaders?: ExchangeHeader['paramHeaders'] };
 
 /** A request that a client made at another node: what happens until its outcome goes there. */
 export class ServedExchange implements Exchange {
@@ -21,18 +26,18 @@ export class ServedExchange implements Exchange {
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
   /** What was told to wait until the caller keeps up. */
-  readonly #waiting = new Set<Flow>();
+  #waiting: Set<Flow> | null = null;
   #full = false;
 
-  constructor(serving: BusServing, header: ExchangeHeader, request: Message) {
-    this.id = header.exchange;
+  constructor(serving: BusServing, id: string, request: Message, client: ClientProfile, manner: ExchangeManner) {
+    this.id = id;
     this.request = request;
-    this.client = clientOf(header.client);
-    this.takesInputRequired = header.takesInputRequired;
-    this.sealsInput = header.sealsInput;
-    this.paramHeaders = header.paramHeaders;
-    this.beginsTask = header.beginsTask;
-    this.waitsForTask = header.waitsForTask;
+    this.client = client;
+    this.takesInputRequired = manner.takesInputRequired;
+    this.sealsInput = manner.sealsInput;
+    this.paramHeaders = manner.paramHeaders ?? null;
+    this.beginsTask = manner.beginsTask;
+    this.waitsForTask = manner.waitsForTask;
     this.#serving = serving;
     this.cancelled = serving.cancelled;
     serving.onCancel = (reason) => {
@@ -53,6 +58,7 @@ export class ServedExchange implements Exchange {
     if (fits) return;
     this.#full = true;
     if (flow === null) return;
+    this.#waiting ??= new Set();
     this.#waiting.add(flow);
     flow.pause();
   }
@@ -64,6 +70,7 @@ export class ServedExchange implements Exchange {
   }
 
   #release(): void {
+    if (this.#waiting === null) return;
     for (const flow of this.#waiting) flow.resume();
     this.#waiting.clear();
   }

@@ -27,6 +27,8 @@ export interface NodeView {
   readonly state: NodeState;
   /** Protocols it speaks, the oldest and the newest. */
   readonly protocols: readonly [number, number];
+  /** The newest form of calls that it reads; nodes of earlier versions do not say, and read the first. */
+  readonly forms?: number;
   readonly version: string;
   /** Of its lease, as `incarnation.revision`; empty without one. */
   readonly epoch: string;

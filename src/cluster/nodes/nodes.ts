@@ -2,6 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackAnyFrame } from '../calls/frame.ts';
+import { SHORT_FORM } from '../calls/short-form.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 export const HEARTBEAT_MS = 500;
@@ -89,7 +90,7 @@ export class Nodes {
     if (this.#closed) return;
     const { bus, clock, self } = this.#deps;
     this.#sentAt = clock.now();
-    const heartbeat: Heartbeat = { ...self(), ...(leaving ? { leaving } : {}) };
+    const heartbeat: Heartbeat = { ...self(), forms: SHORT_FORM, ...(leaving ? { leaving } : {}) };
     bus.publish(`${SUBJECT}.${bus.peer}`, packFrame(heartbeat));
   }
 

@@ -1,0 +1,225 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { KeyRing } from '../../bus/key-ring.ts';
+import { MemoryHub } from '../../bus/memory-wire.ts';
+import { SignedBus } from '../../bus/signed-bus.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { Message } from '../../model/message.ts';
+import { answer } from '../../model/outcome.ts';
+import { systemRandom } from '../../model/random.ts';
+import { scanMessage } from '../../protocol/scan.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { NodeView } from '../nodes/node-state.ts';
+import { RemoteCalls } from './remote-calls.ts';
+import { ServedCalls } from './served-calls.ts';
+import { packAnswer, packRequest, packTell, SHORT_FORM, unpackAnswer, unpackRequest } from './short-form.ts';
+
+const EPOCH = 'incarnation.7';
+const REQUEST = scan(
+  '{"jsonrpc":"2.0","id":"é 1","method":"tools/call","params":{"name":"add","arguments":{"n":12345678901234567890}}}',
+);
+const RESULT = scan('{"jsonrpc":"2.0","id":1,"result":{"n":1.0}}');
+
+test('a request and its answer are the same bytes in the short form, with their envelope where it was', () => {
+  const packed = Buffer.concat(packRequest(REQUEST, 'x7', 12.4, 3, Buffer.from('{"server":"é"}'))!);
+  const { message, ...rest } = unpackRequest(packed)!;
+  assert.deepEqual(message, REQUEST);
+  assert.deepEqual(rest, { exchange: 'x7', waitedMs: 12, number: 3, terms: '{"server":"é"}' });
+  for (const key of ['a key, é', '', null]) {
+    assert.deepEqual(unpackAnswer(Buffer.concat(packAnswer(RESULT, key, true)!)), { message: RESULT, key, own: true });
+  }
+  assert.equal(unpackAnswer(packTell()), 'tell');
+});
+
+test('what has no short form is not given one', () => {
+  const listed = scan('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
+  assert.equal(packRequest(listed, 'x', 0, 1, null), null);
+  assert.equal(packAnswer(RESULT, 'k'.repeat(255), false), null);
+  assert.equal(unpackRequest(Buffer.from([0, 0, 0, 2, 0x7b, 0x7d])), null);
+});
+
+test('no byte that is missing or wrong makes a message with places beyond its end', () => {
+  const packed = Buffer.concat(packRequest(REQUEST, 'x', 0, 1, Buffer.from('{}'))!);
+  // The bus itself knows a payload that lacks its last byte, behind everything that has a place.
+  for (let length = 1; length < packed.length - 1; length++) refused(() => unpackRequest(packed.subarray(0, length)));
+  const answered = Buffer.concat(packAnswer(RESULT, 'key', false)!);
+  for (let length = 1; length < answered.length - 1; length++)
+    refused(() => unpackAnswer(answered.subarray(0, length)));
+  for (let at = 1; at < 36; at++) {
+    const broken = Buffer.from(packed);
+    broken[at] = 0x7f;
+    refused(() => unpackRequest(broken), true);
+  }
+});
+
+test('the terms of a call are told once, and once more to a node that has forgotten them', async () => {
+  await using bench = new Bench();
+  assert.equal(await bench.call(), 'answered');
+  assert.equal(await bench.call(), 'answered');
+  assert.equal(await bench.call(), 'answered');
+  assert.deepEqual(bench.told, [true, false, false]);
+  bench.forget();
+  assert.equal(await bench.call(), 'answered');
+  assert.deepEqual(bench.told, [true, false, false, false, true]);
+  assert.equal(bench.ran, 4, 'what was not understood did not run');
+  assert.deepEqual(bench.clients.at(-1), CLIENT);
+});
+
+test('another epoch, another life of the node or another client have terms of their own', async () => {
+  await using bench = new Bench();
+  await bench.call();
+  await bench.call({ epoch: 'another' });
+  await bench.call({ client: { ...CLIENT, logLevel: 'error' } });
+  assert.deepEqual(bench.told, [true, true, true]);
+  assert.equal(bench.clients.at(-1)?.logLevel, 'error');
+  bench.epoch = 'incarnation.8';
+  assert.equal(await bench.call(), 'elsewhere');
+});
+
+test('a node that does not say that it reads the short form is called in the one that all read', async () => {
+  await using bench = new Bench();
+  assert.equal(await bench.call({ forms: undefined }), 'answered');
+  assert.deepEqual(bench.told, ['other form']);
+});
+
+function scan(text: string): Message {
+  const scanned = scanMessage(Buffer.from(text), 'stateful', 'strict');
+  assert.ok(scanned instanceof Message);
+  return scanned;
+}
+
+/** Unless it can be read, it is refused as what no node can have sent. */
+function refused(run: () => unknown, orRead = false): void {
+  try {
+    run();
+  } catch (error) {
+    assert.ok(error instanceof GatewayError, String(error));
+    return;
+  }
+  if (!orRead) assert.fail('it was read');
+}
+
+const CLIENT: ClientProfile = {
+  principal: { id: 'p', name: 'P', servers: new Set(['memory']) },
+  sessionId: 'session',
+  revision: '2025-11-25',
+  capabilities: '{}',
+  fingerprint: 'f',
+  info: null,
+  logLevel: null,
+  handle: null,
+};
+
+interface Call {
+  readonly epoch?: string | null;
+  readonly client?: ClientProfile;
+  readonly forms?: number | undefined;
+}
+
+/** A node that calls, and one that serves, over a bus in memory. */
+class Bench implements AsyncDisposable {
+  epoch = EPOCH;
+  ran = 0;
+  /** Of each call as it came: whether its terms were in it. */
+  readonly told: (boolean | string)[] = [];
+  readonly clients: ClientProfile[] = [];
+  readonly #clock = new FakeClock();
+  readonly #hub = new MemoryHub();
+  readonly #caller = this.#join();
+  readonly #server = this.#join();
+  readonly #calls = new RemoteCalls(this.#caller);
+  #served: ServedCalls;
+
+  constructor() {
+    this.#served = this.#serve();
+  }
+
+  async call({ epoch = null, client = CLIENT, ...node }: Call = {}): Promise<string> {
+    const forms = 'forms' in node ? node.forms : SHORT_FORM;
+    const view: NodeView = {
+      id: 'b',
+      peer: this.#server.peer,
+      state: 'ready',
+      protocols: [1, 2],
+      version: '',
+      epoch: EPOCH,
+      offer: 1,
+      load: 0,
+      startedAt: 0,
+      ...(forms === undefined ? {} : { forms }),
+    };
+    const exchange: Exchange = {
+      id: 'x',
+      request: REQUEST,
+      client,
+      takesInputRequired: false,
+      cancelled: null,
+      onCancel: null,
+      emit: () => {},
+      ask: () => Promise.reject(new Error('nobody asks')),
+    };
+    const outcome = await this.#calls.run(view, 'memory', REQUEST, exchange, epoch, 0, 1_000);
+    if (outcome.kind === 'elsewhere') return outcome.kind;
+    assert.ok(outcome.outcome.kind === 'answer', JSON.stringify(outcome));
+    assert.deepEqual(outcome.outcome.message, RESULT);
+    assert.deepEqual([outcome.key, outcome.own], ['key', true]);
+    return 'answered';
+  }
+
+  /** The serving node has never heard of any terms. */
+  forget(): void {
+    void this.#served.close();
+    this.#served = this.#serve();
+  }
+
+  #serve(): ServedCalls {
+    const bus: Bus = new Proxy(this.#server, {
+      get: (target, name) => {
+        const value = Reflect.get(target, name, target);
+        if (name !== 'serve') return typeof value === 'function' ? value.bind(target) : value;
+        return (...[subject, handler, options]: Parameters<Bus['serve']>) =>
+          target.serve(
+            subject,
+            (serving) => {
+              const short = unpackRequest(serving.payload);
+              this.told.push(short === null ? 'other form' : short.terms !== '');
+              return handler(serving);
+            },
+            options,
+          );
+      },
+    });
+    return new ServedCalls({
+      bus,
+      clock: this.#clock,
+      nodeEpoch: () => this.epoch,
+      run: async (_server, request, exchange) => {
+        assert.deepEqual(request, REQUEST);
+        this.ran++;
+        this.clients.push(exchange.client);
+        return answer(RESULT);
+      },
+      connection: () => ({ key: 'key', own: true }),
+      used: () => {},
+    });
+  }
+
+  #join(): Bus {
+    return new SignedBus({
+      wire: this.#hub.open(),
+      clock: this.#clock,
+      keys: new KeyRing(['a secret of the cluster, thirty-two bytes at least']),
+      random: systemRandom,
+      logger: Logger.silent(),
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#caller.close();
+    await this.#server.close();
+  }
+}

@@ -1,0 +1,138 @@
+import { Message, type MessageKind } from '../../model/message.ts';
+import { malformed } from './frame.ts';
+
+/**
+ * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
+ * call told once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
+ * and so with 0. Nodes that read it say so in their heartbeats (`FORMS`); the answer has the form of the request.
+ */
+export const SHORT_FORM = 2;
+
+/** Methods by their number in the short form: never given another meaning, new ones at the end. */
+const METHODS = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const;
+const ERAS = ['stateful', 'stateless'] as const;
+const ANSWERS: readonly MessageKind[] = ['result', 'error'];
+/** Where the envelope lies in a message, as four numbers. */
+const PLACES = 16;
+
+/** form 1 · method 1 · era 1 · length of the exchange's id 1 · places 16 · waited 4 · number 4 · length of the terms 4 */
+const REQUEST_HEAD = 4 + PLACES + 12;
+/** form 1 · kind of answer 1 · era 1 · own 1 · places 16 · length of the key 1 */
+const ANSWER_HEAD = 4 + PLACES + 1;
+/** As kind: the terms are not known here, and nothing was done. */
+const TELL = 0xff;
+const NO_KEY = 0xff;
+
+export interface ShortRequest {
+  readonly message: Message;
+  readonly exchange: string;
+  readonly waitedMs: number;
+  readonly number: number;
+  /** Empty where they were told before. */
+  readonly terms: string;
+}
+
+export interface ShortAnswer {
+  readonly message: Message;
+  readonly key: string | null;
+  readonly own: boolean;
+}
+
+/** Null where the request has no short form. `terms`: empty where the other node has them. */
+export function packRequest(
+  request: Message,
+  exchange: string,
+  waitedMs: number,
+  number: number,
+  terms: Buffer | null,
+): Buffer[] | null {
+  const method = (METHODS as readonly string[]).indexOf(request.method);
+  if (method < 0 || request.kind !== 'request' || exchange.length > 0xff) return null;
+  const head = Buffer.allocUnsafe(REQUEST_HEAD + exchange.length);
+  head[0] = SHORT_FORM;
+  head[1] = method;
+  head[2] = ERAS.indexOf(request.era);
+  head[3] = exchange.length;
+  writePlaces(head, request);
+  head.writeUInt32BE(Math.min(0xffff_ffff, Math.max(0, Math.round(waitedMs))), 4 + PLACES);
+  head.writeUInt32BE(number, 8 + PLACES);
+  head.writeUInt32BE(terms?.length ?? 0, 12 + PLACES);
+  head.write(exchange, REQUEST_HEAD, 'latin1');
+  return terms === null ? [head, request.bytes] : [head, terms, request.bytes];
+}
+
+/** Null for what has the other form. Throws GatewayError for what no node can have sent. */
+export function unpackRequest(bytes: Buffer): ShortRequest | null {
+  if (bytes[0] !== SHORT_FORM) return null;
+  const method = METHODS[bytes[1]!];
+  const era = ERAS[bytes[2]!];
+  if (bytes.length < REQUEST_HEAD || method === undefined || era === undefined) throw malformed('cut short');
+  const termsAt = REQUEST_HEAD + bytes[3]!;
+  const messageAt = termsAt + bytes.readUInt32BE(12 + PLACES);
+  if (messageAt > bytes.length) throw malformed('cut short');
+  return {
+    message: messageAtPlaces(bytes, messageAt, 'request', era, method),
+    exchange: bytes.toString('latin1', REQUEST_HEAD, termsAt),
+    waitedMs: bytes.readUInt32BE(4 + PLACES),
+    number: bytes.readUInt32BE(8 + PLACES),
+    terms: termsAt === messageAt ? '' : bytes.toString('utf8', termsAt, messageAt),
+  };
+}
+
+/** Null where the answer has no short form. */
+export function packAnswer(message: Message, key: string | null, own: boolean): Buffer[] | null {
+  const kind = ANSWERS.indexOf(message.kind);
+  const length = key === null ? 0 : Buffer.byteLength(key);
+  if (kind < 0 || length >= NO_KEY) return null;
+  const head = Buffer.allocUnsafe(ANSWER_HEAD + length);
+  head[0] = SHORT_FORM;
+  head[1] = kind;
+  head[2] = ERAS.indexOf(message.era);
+  head[3] = own ? 1 : 0;
+  writePlaces(head, message);
+  head[4 + PLACES] = key === null ? NO_KEY : length;
+  if (key !== null) head.write(key, ANSWER_HEAD);
+  return [head, message.bytes];
+}
+
+/** The caller is to send it once more, with its terms. */
+export function packTell(): Buffer {
+  const head = Buffer.alloc(ANSWER_HEAD);
+  head[0] = SHORT_FORM;
+  head[1] = TELL;
+  return head;
+}
+
+/** Null for what has the other form. */
+export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
+  if (bytes[0] !== SHORT_FORM) return null;
+  if (bytes.length < ANSWER_HEAD) throw malformed('cut short');
+  if (bytes[1] === TELL) return 'tell';
+  const kind = ANSWERS[bytes[1]!];
+  const era = ERAS[bytes[2]!];
+  const length = bytes[4 + PLACES]!;
+  const messageAt = ANSWER_HEAD + (length === NO_KEY ? 0 : length);
+  if (kind === undefined || era === undefined || messageAt > bytes.length) throw malformed('cut short');
+  return {
+    message: messageAtPlaces(bytes, messageAt, kind, era, ''),
+    key: length === NO_KEY ? null : bytes.toString('utf8', ANSWER_HEAD, messageAt),
+    own: bytes[3] === 1,
+  };
+}
+
+function writePlaces(head: Buffer, { idStart, idEnd, bodyStart, bodyEnd }: Message): void {
+  head.writeInt32BE(idStart, 4);
+  head.writeInt32BE(idEnd, 8);
+  head.writeInt32BE(bodyStart, 12);
+  head.writeInt32BE(bodyEnd, 16);
+}
+
+function messageAtPlaces(bytes: Buffer, at: number, kind: MessageKind, era: Message['era'], method: string): Message {
+  const last = bytes.length - at;
+  const place = (from: number): number => {
+    const found = bytes.readInt32BE(from);
+    if (found < -1 || found > last) throw malformed('with ranges beyond its bytes');
+    return found;
+  };
+  return new Message(bytes.subarray(at), kind, era, method, place(4), place(8), place(12), place(16));
+}
