@@ -35,12 +35,16 @@ export class EchoRemote {
   }
 }
 
+const REFUSED = 'refused';
+
 /** Calls one server's `echo`, one after the other, over one connection, and looks at every answer. */
 export class EchoCaller {
   /** What was not the right answer, in words; the first few. */
   readonly wrong: string[] = [];
   calls = 0;
   wrongs = 0;
+  /** Calls that were refused because the gateway has too much to do (503): an honest word, but no answer. */
+  refusals = 0;
   readonly #socket: HttpSocket;
   readonly #messages: Messages;
 
@@ -61,11 +65,13 @@ export class EchoCaller {
     const problem = await new Promise<string | null>((done) =>
       this.#socket.send(this.#messages.call(id, text), (reply, lost) => {
         if (lost !== '') done(lost);
+        else if (reply.status === 503) done(REFUSED);
         else if (reply.status !== 200) done(`HTTP ${reply.status}`);
         else done(echoProblem(reply.body(), id, text));
       }),
     );
-    if (problem !== null) {
+    if (problem === REFUSED) this.refusals++;
+    else if (problem !== null) {
       this.wrongs++;
       if (this.wrong.length < 5) this.wrong.push(problem);
     }

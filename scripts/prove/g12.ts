@@ -97,14 +97,14 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
       );
       say(`${neighbour.kind}: ${ratios.join(', ')}; longest turn ${turnCpuMaxMs.toFixed(1)} ms of a processor`);
     }
-    const wrong = callers.reduce((sum, { caller }) => sum + caller.wrongs, 0);
+    const wrong = callers.reduce((sum, { caller }) => sum + caller.wrongs + caller.refusals, 0);
     const calls = callers.reduce((sum, { caller }) => sum + caller.calls, 0);
     for (const { caller } of callers) caller.close();
     return {
       figures: [
         figure('kinds of bad neighbours', all.length, ''),
         figure('calls of good servers', calls, ''),
-        figure('of those, wrong or failed', wrong, '', 0),
+        figure('of those, wrong, failed or refused', wrong, '', 0),
         ...figures,
       ],
       broken: callers.flatMap(({ server, caller }) => caller.wrong.map((text) => `${server}: ${text}`)).slice(0, 10),
