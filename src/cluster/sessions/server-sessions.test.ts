@@ -360,3 +360,52 @@ test('fault:F28 a store that has lost everything is told of the sessions that ar
   assert.deepEqual(bench.web.deleted, ['upstream-1']);
   await bench.dispose([a, b, late]);
 });
+
+test('fault:F28 however often the store loses everything, no id of a request is given out twice in a session', async () => {
+  const bench = new Bench();
+  let present: SharedState = bench.cluster.state;
+  let made = 0;
+  const state: SharedState = { bucket: (name, options) => present.bucket(name, options) };
+  const lose = async (): Promise<void> => {
+    const anew = new MemorySharedState(bench.cluster.clock);
+    made++;
+    // So that each bucket is another making.
+    for (let i = 0; i < 50 * made; i++) await anew.bucket(`other-${i}`, { ttlMs: 0 });
+    present = anew;
+  };
+  const nodes = [await bench.node('a', { state }), await bench.node('b', { state })];
+  for (const node of nodes) await bench.call(node);
+  for (const id of ['c', 'd']) {
+    await lose();
+    await bench.cluster.pass(70_000);
+    const late = await bench.node(id, { state });
+    nodes.push(late);
+    for (const node of nodes) await bench.call(node);
+  }
+  assert.equal(bench.web.initializes, 1);
+  const ids = bench.web
+    .linksOf('upstream-1')
+    .flatMap(({ seen }) => seen.map(({ id }) => id).filter((id) => id !== undefined));
+  assert.ok(ids.every((id) => Number.isSafeInteger(id)));
+  assert.equal(new Set(ids).size, ids.length);
+  await bench.dispose(nodes);
+});
+
+test('a server that says more of itself than the store takes has a session for each node, which is opened once', () =>
+  three(async (bench, nodes) => {
+    const { web, cluster } = bench;
+    const [a, b] = nodes;
+    const { initialize } = web.handlers;
+    web.handlers.initialize = (...args) => ({ ...(initialize!(...args) as object), instructions: 'x'.repeat(600_000) });
+    assert.equal(await bench.call(a), 'upstream-1 1');
+    assert.equal(await bench.call(a), 'upstream-1 2');
+    assert.equal(await bench.call(b), 'upstream-2 1');
+    assert.equal(await bench.call(b), 'upstream-2 2');
+    // Nor does it keep others from being looked after.
+    await cluster.pass(70_000);
+    assert.equal(await bench.call(a), 'upstream-1 3');
+    assert.equal(web.initializes, 2);
+    for (const node of [a, b]) node.upstreams.set.releaseSession('one');
+    await cluster.pass(3_000);
+    assert.deepEqual(web.deleted, ['upstream-1', 'upstream-2']);
+  }));

@@ -25,7 +25,7 @@ import {
   type WrittenSession,
   writtenText,
 } from './session-record.ts';
-import { UsedSessions } from './used-sessions.ts';
+import { type UsedSession, UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
 /** Nobody's any more: those that are in use are written once a day. */
@@ -81,6 +81,8 @@ export class ServerSessions implements SharedUpstreamSessions {
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn> {
     const { clock, bus, claims } = this.#deps;
     const key = sessionKeyOf(place);
+    const own = this.#used.get(key);
+    if (own?.unsharable === true && own.generation !== gone) return this.#goOn(own);
     for (let lookMs = LOOK_MS; wanted(); ) {
       let found: StateRecord | null;
       try {
@@ -90,7 +92,7 @@ export class ServerSessions implements SharedUpstreamSessions {
         if (opened === 'again') continue;
         if (opened !== null) return opened;
         if (held === null || held.by === '' || held.by === bus.peer || !(await claims.lives(held.by))) {
-          const turn = await this.#begin(key, held, found, gone);
+          const turn = await this.#begin(place, key, held, found, gone);
           if (turn === null) continue;
           return turn;
         }
@@ -182,11 +184,13 @@ export class ServerSessions implements SharedUpstreamSessions {
     const generation = this.#generation(held, revision);
     const next: WrittenSession = { ...held, since: held.since ?? revision, blocks: held.blocks + 1 };
     if ((await this.#bucket.update(key, writtenText(next), revision)) === null) return 'again';
-    return this.#opened(key, record, generation, held.blocks * ID_BLOCK);
+    const shared = this.#used.put(key, record, generation, { published: true, blocks: next.blocks });
+    return { kind: 'open', record: shared, generation, idsAfter: held.blocks * ID_BLOCK };
   }
 
   /** Leave to open it, by a write on what was read; null when somebody was faster. */
   async #begin(
+    place: SessionPlace,
     key: string,
     held: WrittenSession | null,
     found: StateRecord | null,
@@ -203,19 +207,21 @@ export class ServerSessions implements SharedUpstreamSessions {
     return {
       kind: 'turn',
       replaces,
-      opened: (record) => this.#publish(key, record, revision),
+      opened: (record) => this.#publish(place, key, record, revision),
       failed: () => this.#free(key, replaces, revision),
     };
   }
 
-  async #publish(key: string, record: UpstreamSessionRecord, revision: number): Promise<string> {
-    const generation = `${this.#bucket.incarnation}.${revision}`;
+  async #publish(place: SessionPlace, key: string, record: UpstreamSessionRecord, revision: number): Promise<string> {
     const sealed = sealRecord(this.#deps.sealing, key, record);
     const written: WrittenSession = { by: '', since: revision, replaces: false, blocks: 1, sealed };
+    const text = writtenText(written);
+    if (text.length > MAX_RECORD_BYTES) return this.#keepToItself(place, key, record, revision, text.length);
+    const generation = `${this.#bucket.incarnation}.${revision}`;
     let published = false;
     this.#turns.delete(key);
     try {
-      const at = await this.#bucket.update(key, writtenText(written), revision);
+      const at = await this.#bucket.update(key, text, revision);
       if (at === null) throw new GatewayError('NOT_SENT', 'another node has opened the session');
       published = true;
     } catch (error) {
@@ -224,7 +230,22 @@ export class ServerSessions implements SharedUpstreamSessions {
         throw error;
       }
     }
-    this.#used.put(key, record, generation, published);
+    this.#used.put(key, record, generation, { published, blocks: 1 });
+    return generation;
+  }
+
+  /** The store would never take it. Every node opens a session of its own then. */
+  #keepToItself(
+    { server }: SessionPlace,
+    key: string,
+    record: UpstreamSessionRecord,
+    revision: number,
+    bytes: number,
+  ): string {
+    this.#deps.logger.warn('server_session_not_shared', { server, bytes });
+    void this.#free(key, false, revision);
+    const generation = this.#used.ownGeneration();
+    this.#used.put(key, record, generation, { published: false, blocks: 1, unsharable: true });
     return generation;
   }
 
@@ -261,25 +282,23 @@ export class ServerSessions implements SharedUpstreamSessions {
   /** Without the store: what this node knows, or one of its own, which is told of later. */
   #alone(place: SessionPlace, key: string, gone: string | null): OpenedSession | SessionTurn {
     const own = this.#used.get(key);
-    if (own !== null && own.generation !== gone) {
-      return { kind: 'open', record: own.record, generation: own.generation, idsAfter: this.#used.idsApart() };
-    }
+    if (own !== null && own.generation !== gone) return this.#goOn(own);
     this.#deps.logger.warn('server_session_alone', { server: place.server });
     return {
       kind: 'turn',
       replaces: gone !== null,
       opened: async (record) => {
         const generation = this.#used.ownGeneration();
-        this.#used.put(key, record, generation, false);
+        this.#used.put(key, record, generation, { published: false, blocks: 1 });
         return generation;
       },
       failed: async () => {},
     };
   }
 
-  #opened(key: string, record: UpstreamSessionRecord, generation: string, idsAfter: number): OpenedSession {
-    const shared = this.#used.put(key, record, generation, true);
-    return { kind: 'open', record: shared, generation, idsAfter };
+  /** With what this node alone can say of it. */
+  #goOn({ record, generation }: UsedSession): OpenedSession {
+    return { kind: 'open', record, generation, idsAfter: this.#used.idsApart() };
   }
 
   #generation({ since }: WrittenSession, revision: number): string {

@@ -5,14 +5,13 @@ import type { Sealing } from '../../model/sealing.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import { IdBlocks } from './id-blocks.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
+import { SharedHellos } from './shared-hellos.ts';
 
 /** What is in use is looked after so often, and written so often, that the store does not forget it. */
 const LOOK_MS = 30_000;
 const REFRESH_MS = 24 * 3_600_000;
-/** Blocks of ids: after those that a store gave out which has lost its records; and those that none gave out. */
-const AFTER_LOSS = 2 ** 16;
-const APART = 2 ** 20;
 /** At once. */
 const MAX_WRITES = 32;
 
@@ -31,6 +30,14 @@ export interface UsedSession {
   generation: string;
   /** The other nodes know of it. */
   published: boolean;
+  /** What its server says of itself is too long for the store: it is this node's alone, for good. */
+  readonly unsharable: boolean;
+}
+
+export interface PutHow {
+  readonly published: boolean;
+  readonly blocks: number;
+  readonly unsharable?: boolean;
 }
 
 interface Kept extends UsedSession {
@@ -40,14 +47,16 @@ interface Kept extends UsedSession {
   writtenAt: number;
   /** Where the member's present block of ids begins. */
   idsAfter: number;
+  /** The highest number of blocks that this node has seen given out. */
+  blocks: number;
 }
 
 /** The sessions of servers that this node has connections for: what is known of them without the store, and kept there. */
 export class UsedSessions {
   readonly #deps: UsedSessionsDeps;
   readonly #kept = new Map<string, Kept>();
-  /** What each server says of itself is the same for all its sessions, nearly always: kept once. */
-  readonly #hellos = new Map<string, string>();
+  readonly #hellos = new SharedHellos();
+  readonly #blocks: IdBlocks;
   #alone = 0;
   /** Of the bucket, when all of them were last known to be in it. */
   #incarnation = '';
@@ -57,6 +66,7 @@ export class UsedSessions {
 
   constructor(deps: UsedSessionsDeps) {
     this.#deps = deps;
+    this.#blocks = new IdBlocks(deps.random);
     this.#stop = deps.clock.after(LOOK_MS, () => this.look());
   }
 
@@ -64,26 +74,29 @@ export class UsedSessions {
     return this.#kept.get(key) ?? null;
   }
 
-  /** Returns the record as it is kept. */
-  put(key: string, record: UpstreamSessionRecord, generation: string, published: boolean): UpstreamSessionRecord {
-    const hello = this.#hellos.get(record.identity);
-    if (hello !== record.hello) this.#hellos.set(record.identity, record.hello);
-    const kept = hello === record.hello ? { ...record, hello } : record;
+  /** Returns the record as it is kept. `blocks`: so many blocks of ids were given out, as far as is known. */
+  put(key: string, record: UpstreamSessionRecord, generation: string, how: PutHow): UpstreamSessionRecord {
     const before = this.#kept.get(key);
+    const kept = this.#hellos.taken(record);
+    if (before !== undefined) this.#hellos.left(before.record);
     if (this.#incarnation === '') this.#incarnation = this.#deps.bucket.incarnation;
     this.#kept.set(key, {
       record: kept,
       generation,
-      published,
+      published: how.published,
+      unsharable: how.unsharable ?? false,
       place: before?.place ?? null,
       member: null,
       writtenAt: this.#deps.clock.now(),
       idsAfter: 0,
+      blocks: how.blocks,
     });
     return kept;
   }
 
   forget(key: string): void {
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) this.#hellos.left(kept.record);
     this.#kept.delete(key);
   }
 
@@ -93,7 +106,7 @@ export class UsedSessions {
     return () => {
       const present = this.#kept.get(key);
       // What nobody else knows of is kept, for the next connection.
-      if (present?.member === member && present.published) this.#kept.delete(key);
+      if (present?.member === member && present.published) this.forget(key);
       else if (present?.member === member) present.member = null;
     };
   }
@@ -104,7 +117,7 @@ export class UsedSessions {
   }
 
   idsApart(): number {
-    return (APART + Math.floor(this.#deps.random.unit() * APART)) * ID_BLOCK;
+    return this.#blocks.apart() * ID_BLOCK;
   }
 
   /** Looks after all of them: now, and again in a while. */
@@ -144,20 +157,21 @@ export class UsedSessions {
     const { clock, bucket, peer } = this.#deps;
     const age = clock.now() - kept.writtenAt;
     // The connection that it was read for has come to nothing.
-    if (kept.member === null && kept.published && age > LOOK_MS) this.#kept.delete(key);
+    if (kept.member === null && kept.published && age > LOOK_MS) this.forget(key);
     const spent = kept.member !== null && kept.member.lastId - kept.idsAfter > ID_BLOCK / 2;
-    if (kept.published && age <= REFRESH_MS && !spent && !lost) return;
+    if (kept.unsharable || (kept.published && age <= REFRESH_MS && !spent && !lost)) return;
     const found = await bucket.get(key);
     const held = found === null ? null : readWritten(found);
+    kept.blocks = Math.max(kept.blocks, held?.blocks ?? 0);
     const same = held !== null && `${bucket.incarnation}.${held.since ?? found!.revision}` === kept.generation;
-    if (found === null || held === null) await this.#write(key, kept, null, AFTER_LOSS);
+    if (found === null || held === null) await this.#write(key, kept, null, this.#blocks.after(kept.blocks));
     else if (same) {
       if (!(await this.#write(key, kept, found.revision, held.blocks + 1)) || !spent) return;
       kept.idsAfter = held.blocks * ID_BLOCK;
       kept.member?.numberAfter(kept.idsAfter);
     } else if (held.by === peer || (held.by === '' && held.sealed === '')) {
       // Nobody has another one.
-      await this.#write(key, kept, found.revision, AFTER_LOSS);
+      await this.#write(key, kept, found.revision, this.#blocks.after(kept.blocks));
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
@@ -177,6 +191,7 @@ export class UsedSessions {
     }
     kept.published = true;
     kept.writtenAt = clock.now();
+    kept.blocks = blocks;
     return true;
   }
 
@@ -193,7 +208,7 @@ export class UsedSessions {
   /** While the nodes were apart another one opened the session too; that one is everybody's by now. */
   #replaced(key: string, { place, member }: Kept): void {
     this.#deps.logger.warn('server_session_replaced', { server: place?.server ?? '' });
-    this.#kept.delete(key);
+    this.forget(key);
     member?.replaced();
   }
 }
