@@ -211,7 +211,9 @@ export async function buildRooms(
     clientInfo: JSON.stringify(info),
   });
   const shared =
-    connection === null ? null : sharedSessions(connection, { clock, logger, gateway, downstream: () => downstream });
+    connection === null
+      ? null
+      : sharedSessions(connection, { clock, logger, gateway, cluster, downstream: () => downstream });
   const records = shared ?? new SqliteSessionRecords(stateFile);
   const authenticator = new KeyAuthenticator(loaded.state);
   const memory = new MemoryWatch({

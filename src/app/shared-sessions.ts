@@ -11,12 +11,15 @@ export interface SharedSessionsDeps {
   readonly logger: Logger;
   readonly gateway: Gateway;
   readonly downstream: () => Downstream;
+  readonly cluster: Cluster | null;
 }
 
 /** The sessions of all nodes: what one of them changes or ends, the others have in theirs. */
-export function sharedSessions({ state }: ClusterConnection, deps: SharedSessionsDeps): SharedSessionRecords {
-  const { clock, logger, gateway, downstream } = deps;
+export function sharedSessions({ bus, state }: ClusterConnection, deps: SharedSessionsDeps): SharedSessionRecords {
+  const { clock, logger, gateway, downstream, cluster } = deps;
   return new SharedSessionRecords({
+    bus,
+    others: () => (cluster?.nodes() ?? []).filter(({ here }) => !here).map(({ peer }) => peer),
     state,
     clock,
     logger,

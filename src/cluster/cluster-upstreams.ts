@@ -17,6 +17,7 @@ import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states
 import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { Homes, homeToRead, statusElsewhere } from './nodes/homes.ts';
+import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import type { Claim, Claims, Owner } from './ownership/claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
 import { Owners, type OwnersDeps } from './ownership/owners.ts';
@@ -37,6 +38,7 @@ export interface ClusterUpstreamsDeps extends OwnersDeps {
   readonly claims: Claims;
   readonly owned: OwnedCalls;
   readonly catalogs: ForeignCatalogs;
+  readonly lists: ListsElsewhere;
   readonly messages: SideMessages;
   readonly directory: () => Directory;
 }
@@ -127,18 +129,29 @@ export class ClusterUpstreams implements Upstreams {
 
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#deps.local.knownCatalog(server, client);
-    return this.#deps.catalogs.known(server, client);
+    if (place === undefined) return this.#deps.local.knownCatalog(server, client);
+    if (!this.#listedHere(place)) return this.#deps.catalogs.known(server, client);
+    const home = this.#deps.lists.shownOf(place);
+    const shown = home === null ? null : this.#deps.catalogs.knownAt(home, client);
+    return shown ?? this.#deps.local.knownCatalog(server, client);
   }
 
-  catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
+  async catalog(
+    server: string,
+    client: ClientProfile,
+    waitMs: number,
+    amongOthers = false,
+  ): Promise<ServerCatalog | null> {
+    const { local, catalogs, lists } = this.#deps;
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) {
-      return this.#deps.local.catalog(server, client, waitMs, amongOthers);
+      const shown = place === undefined ? null : lists.shownOf(place);
+      const listed = shown === null ? null : await catalogs.get(shown, client, waitMs, amongOthers);
+      return listed ?? local.catalog(server, client, waitMs, amongOthers);
     }
     const home = this.#homeFor(place, client);
-    if (home !== null) return this.#deps.catalogs.get(home, client, waitMs, amongOthers);
-    return Promise.resolve(this.#deps.catalogs.known(server, client));
+    if (home !== null) return catalogs.get(home, client, waitMs, amongOthers);
+    return catalogs.known(server, client);
   }
 
   connectionKey(server: string, client: ClientProfile): string | null {
@@ -203,7 +216,8 @@ export class ClusterUpstreams implements Upstreams {
   /** Which home a catalogue is read from. */
   homeOf(server: string): ForeignHome | null {
     const place = this.#place(server);
-    return place === undefined || this.#listedHere(place) ? null : homeToRead(place);
+    if (place === undefined) return null;
+    return this.#listedHere(place) ? this.#deps.lists.shownOf(place) : homeToRead(place);
   }
 
   #place(server: string): Place | undefined {

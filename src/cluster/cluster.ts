@@ -13,6 +13,7 @@ import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './lease/node-lease.
 import type { Directory } from './nodes/directory.ts';
 import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
+import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { type NodeState, type NodeView, notReadyBecause } from './nodes/node-state.ts';
 import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
@@ -54,6 +55,7 @@ export class Cluster {
   readonly #claims: Claims;
   readonly #owned: OwnedCalls;
   readonly #catalogs: ForeignCatalogs;
+  readonly #lists: ListsElsewhere;
   readonly #messages: SideMessages;
   readonly #served: ServedCalls;
   readonly #servers: OwnServers;
@@ -143,7 +145,12 @@ export class Cluster {
       here: deps.events,
       users: this.#users,
       messages: () => this.#messages,
+      homes: (server) => this.#known.homes(server),
       catalogChanged: (server) => this.#offer.catalogChanged(server),
+      relisted: (server) => {
+        this.#offer.relisted(server);
+        this.#lists.own(server);
+      },
       statusChanged: () => this.#offer.statusChanged(),
     });
     this.events = relayed;
@@ -176,6 +183,12 @@ export class Cluster {
       local: (server, client, waitMs, amongOthers) => local().catalog(server, client, waitMs, amongOthers),
       localKey: (server, client) => local().connectionKey(server, client),
       used: (server, client, by) => this.#users.used(server, client, by),
+      shown: (server, client) => this.#router.knownCatalog(server, client),
+      changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
+    });
+    this.#lists = new ListsElsewhere({
+      local,
+      read: (home, client) => void this.#catalogs.get(home, client, 0),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
     });
     this.#router = new ClusterUpstreams({
@@ -188,6 +201,7 @@ export class Cluster {
       claims: this.#claims,
       owned: this.#owned,
       catalogs: this.#catalogs,
+      lists: this.#lists,
       messages: this.#messages,
       directory: () => this.#known.directory,
       draining: () => this.#draining,
@@ -343,6 +357,7 @@ export class Cluster {
 
   #rebuild(): void {
     const changed = this.#known.rebuild();
+    this.#lists.look(this.#known.directory.places);
     this.#catalogs.refresh((server) => this.#router.homeOf(server));
     if (changed) this.onServersChanged?.();
   }

@@ -72,6 +72,11 @@ export interface UpstreamEvents {
   outdated(server: string, notification: Message | null): void;
   /** A new snapshot differs from the one before in these lists. */
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
+  /**
+   * The server was listed anew because it said that its lists are others, or may have said so unheard. Where other nodes
+   * list it too, they have not heard that.
+   */
+  relisted?(server: string): void;
   /** A session's own connection was lost with its state, and replaced or not. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
@@ -161,6 +166,8 @@ export interface SessionRecord {
 export interface SessionRecords {
   get(id: string): Promise<SessionRecord | null>;
   put(record: SessionRecord): void;
+  /** As `put`, where other nodes have the session too. Resolves when they know, or after a moment. Never rejects. */
+  putEverywhere?(record: SessionRecord): Promise<void>;
   delete(id: string): void;
   all(): Promise<readonly SessionRecord[]>;
 }

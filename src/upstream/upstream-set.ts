@@ -165,6 +165,16 @@ export class UpstreamSet implements Upstreams {
     for (const upstream of this.#upstreams.values()) upstream.releaseSession(sessionId);
   }
 
+  /** Another node has heard that the server's lists are others: it is listed anew, where it is up. */
+  relist(server: string): void {
+    this.#upstreams.get(server)?.relist();
+  }
+
+  /** The kinds of client for which something is known of the server. */
+  listedFor(server: string): readonly ClientProfile[] {
+    return [...(this.#upstreams.get(server)?.listedFor() ?? [])];
+  }
+
   /** This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. */
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {
     this.#upstreams.get(server)?.surrender(whose);

@@ -85,6 +85,15 @@ export class Upstream {
     return this.#parts.shown.get(client, waitMs, amongOthers);
   }
 
+  /** As `UpstreamSet.relist`. */
+  relist(): void {
+    if (this.#parts.supervisor.up) this.#parts.upkeep.heardElsewhere();
+  }
+
+  listedFor(): Iterable<ClientProfile> {
+    return this.#parts.catalogs.kinds();
+  }
+
   connectionKey(client: ClientProfile): string | null {
     return this.#parts.connections.keyOf(client);
   }

@@ -108,6 +108,7 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly surrendered: string[] = [];
   readonly released: string[] = [];
   readonly notified: string[] = [];
+  readonly relisted: string[] = [];
   readonly catalogs = new Map<string, ServerCatalog>();
   keeps = false;
   /** What was dropped is there until then. */
@@ -126,6 +127,14 @@ export class PlayedUpstreams implements LocalUpstreams {
 
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {
     this.surrendered.push(`${server} ${whose === null || whose === 'spare' ? String(whose) : whose.sessionId}`);
+  }
+
+  relist(server: string): void {
+    this.relisted.push(server);
+  }
+
+  listedFor(server: string): readonly ClientProfile[] {
+    return this.catalogs.has(server) ? [clientOf('somebody')] : [];
   }
 
   servers(): readonly Server[] {
@@ -220,6 +229,12 @@ export interface PlayedNode {
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
   restore(): void;
+}
+
+/** A bus as each node of a cluster has one. */
+export function memoryBus(hub: MemoryHub, clock: FakeClock): Bus {
+  const keys = new KeyRing([SECRET]);
+  return new SignedBus({ wire: hub.open(), clock, keys, random: systemRandom, logger: Logger.silent() });
 }
 
 /** Nodes of one cluster in this process, on a clock that stands still until told. */

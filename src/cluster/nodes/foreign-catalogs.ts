@@ -13,11 +13,15 @@ interface CatalogRequest {
   readonly client: ClientText;
   readonly waitMs: number;
   readonly amongOthers?: boolean;
+  /** The digest of what is known of it already, which need not be sent again. */
+  readonly known?: string;
 }
 
 interface CatalogReply {
   readonly catalog: CatalogText | null;
   readonly key: string | null;
+  /** It is what the asking node knows, listed at this time. */
+  readonly same?: number;
 }
 
 interface Kept {
@@ -45,6 +49,8 @@ export interface ForeignCatalogsDeps {
   ) => Promise<ServerCatalog | null>;
   readonly localKey: (server: string, client: ClientProfile) => string | null;
   readonly used: (server: string, client: ClientProfile, by: string) => void;
+  /** What such clients are shown of the server now. */
+  readonly shown: (server: string, client: ClientProfile) => ServerCatalog | null;
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
 }
 
@@ -58,6 +64,7 @@ export class ForeignCatalogs {
   readonly #keys = new Recent<{ readonly key: string | null; readonly own: boolean }>(MAX_KEYS);
   /** Of connections that all clients of an era share, the one last heard of. */
   readonly #sharedKeys = new Recent<string>(MAX_KEYS);
+  readonly #asked = new Recent<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
   readonly #serving: { close(): void };
 
@@ -66,11 +73,15 @@ export class ForeignCatalogs {
     this.#serving = deps.bus.serve(
       subject(deps.bus.peer),
       async (serving) => {
-        const { server, client, waitMs, amongOthers } = unpackFrame<CatalogRequest>(serving.payload).header;
+        const { server, client, waitMs, amongOthers, known } = unpackFrame<CatalogRequest>(serving.payload).header;
         const profile = clientOf(client);
         deps.used(server, profile, serving.from);
         const catalog = await deps.local(server, profile, waitMs, amongOthers === true);
         const key = deps.localKey(server, profile);
+        if (catalog !== null && catalog.digest === known) {
+          serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
+          return;
+        }
         const packed = catalog === null ? null : catalogText(catalog);
         const reply: CatalogReply = { catalog: packed?.text ?? null, key };
         serving.answer(packFrame(reply, packed?.pieces ?? []));
@@ -81,6 +92,19 @@ export class ForeignCatalogs {
 
   known(server: string, client: ClientProfile): ServerCatalog | null {
     return this.#kept.get(catalogKey(server, client))?.catalog ?? null;
+  }
+
+  /** What that home lists, as far as it is known; if it is not, it is read behind, once for each of its changes. */
+  knownAt(home: ForeignHome, client: ClientProfile): ServerCatalog | null {
+    const { name } = home.offered.definition;
+    const kept = this.#kept.get(catalogKey(name, client));
+    if (kept?.peer === home.node.peer) return kept.catalog;
+    const asked = `${catalogKey(name, client)}\n${home.node.peer}`;
+    if (this.#asked.peek(asked) !== home.offered.catalogs) {
+      this.#asked.set(asked, home.offered.catalogs);
+      void this.#read(home, client, 0, false);
+    }
+    return null;
   }
 
   key(server: string, client: ClientProfile): string | null {
@@ -149,27 +173,47 @@ export class ForeignCatalogs {
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
-    const { bus, logger, changed } = this.#deps;
+    const { bus, logger, shown, changed } = this.#deps;
     const { node, offered } = home;
     const server = offered.definition.name;
-    const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers };
+    const before = this.#kept.peek(catalogKey(server, client))?.catalog;
+    const known = before === undefined ? {} : { known: before.digest };
+    const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
     const call = bus.call(subject(node.peer), packFrame(request), { to: node.peer, deadlineMs: waitMs + SLACK_MS });
     const outcome = await call.outcome;
     try {
       if (outcome.kind === 'failure') throw outcome.error;
       const { header, pieces } = unpackFrame<CatalogReply>(outcome.payload);
       this.learn(server, client, header.key, this.owns(server, client));
-      if (header.catalog === null) return null;
-      const catalog = catalogOf(header.catalog, pieces);
-      const before = this.#kept.peek(catalogKey(server, client));
+      const catalog = catalogIn(header, pieces, before);
+      if (catalog === null) return null;
+      const seen = shown(server, client);
       this.#kept.set(catalogKey(server, client), { catalog, client, generation: offered.catalogs, peer: node.peer });
-      if (before?.catalog.digest !== catalog.digest) changed(server, catalog.fingerprint, LIST_KINDS);
+      if (seen?.digest !== catalog.digest) changed(server, catalog.fingerprint, differing(seen, catalog));
       return catalog;
     } catch (error) {
       logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
       return null;
     }
   }
+}
+
+function catalogIn(
+  { catalog, same }: CatalogReply,
+  pieces: readonly Buffer[],
+  before: ServerCatalog | undefined,
+): ServerCatalog | null {
+  if (same === undefined || before === undefined) return catalog === null ? null : catalogOf(catalog, pieces);
+  return same === before.listedAt ? before : { ...before, listedAt: same };
+}
+
+/** The lists that clients see another of; all of them where nothing was known. */
+function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
+  if (before === null) return LIST_KINDS;
+  return LIST_KINDS.filter((kind) => {
+    const [were, are] = [before.lists[kind].items, lists[kind].items];
+    return were.length !== are.length || are.some(({ bytes }, i) => !bytes.equals(were[i]!.bytes));
+  });
 }
 
 function subject(peer: string): string {

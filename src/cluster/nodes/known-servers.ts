@@ -25,6 +25,11 @@ export class KnownServers {
     return this.#directory;
   }
 
+  /** The other nodes that calls of the server may go to. */
+  homes(server: string): readonly string[] {
+    return (this.#directory.places.get(server)?.elsewhere ?? []).map(({ node }) => node.peer);
+  }
+
   /** Whether the set of servers is another one than before, wherever they are. */
   rebuild(): boolean {
     const { node, own, others } = this.#deps;

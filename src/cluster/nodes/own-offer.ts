@@ -14,6 +14,8 @@ export interface OfferedServer {
   readonly status: ServerStatus | null;
   /** Changes whenever one of its lists does. */
   readonly catalogs: number;
+  /** How often the server has told its node that its lists are others; absent for never, and from earlier versions. */
+  readonly changes?: number;
 }
 
 export interface Offer {
@@ -38,6 +40,7 @@ export class OwnOffer {
   readonly #deps: OwnOfferDeps;
   readonly #digests = new WeakMap<Server, readonly string[]>();
   readonly #catalogs = new Map<string, number>();
+  readonly #changes = new Map<string, number>();
   #servers: readonly Server[] = [];
   #version = 1;
   #disarm: (() => void) | null = null;
@@ -74,6 +77,12 @@ export class OwnOffer {
     this.#bump();
   }
 
+  /** It was listed anew at the server's own word. */
+  relisted(server: string): void {
+    this.#changes.set(server, (this.#changes.get(server) ?? 0) + 1);
+    this.#bump();
+  }
+
   statusChanged(): void {
     this.#bump();
   }
@@ -87,6 +96,7 @@ export class OwnOffer {
         digests: this.digests(server),
         status: this.#status(server.name),
         catalogs: this.#catalogs.get(server.name) ?? 0,
+        ...(this.#changes.has(server.name) ? { changes: this.#changes.get(server.name)! } : {}),
       })),
     };
   }

@@ -2,6 +2,7 @@ import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
+import { Progress } from './progress.ts';
 import { WritesBehind, type Written } from './writes-behind.ts';
 
 const AGAIN_MS = 1_000;
@@ -42,6 +43,7 @@ export class FollowedRecords {
   #telling = 0;
   /** Heard of while something of this node's own was being written. */
   readonly #late = new Map<string, StateRecord>();
+  readonly #progress = new Progress();
   #watch: { close(): void } | null = null;
   #stopWatch: (() => void) | null = null;
   /** The making of the bucket that everything was told of; null before. */
@@ -71,6 +73,16 @@ export class FollowedRecords {
     this.#writes.put(key, value);
   }
 
+  /** Resolves with the revision of what was put last, once it is written. */
+  written(key: string): Promise<number> {
+    return this.#progress.written(key);
+  }
+
+  /** Resolves when everything up to this revision has been heard of. */
+  heardUpTo(revision: number): Promise<void> {
+    return this.#progress.heardUpTo(revision);
+  }
+
   /** What waits to be written; null: to be deleted; undefined: nothing. */
   waiting(key: string): Buffer | null | undefined {
     return this.#writes.waiting(key);
@@ -94,10 +106,11 @@ export class FollowedRecords {
   }
 
   #heard(record: StateRecord): void {
-    const { key, value } = record;
+    const { key, value, revision } = record;
     this.#tellings.set(key, this.#telling);
     if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
     else this.#deps.heard(key, value);
+    this.#progress.heard(revision);
   }
 
   #gone(key: string): void {
@@ -108,6 +121,7 @@ export class FollowedRecords {
   #wrote(key: string, { revision, value, merged }: Written): void {
     const late = this.#late.get(key);
     this.#late.delete(key);
+    this.#progress.wrote(key, revision);
     if (value === null) return;
     if (late !== undefined && late.revision > revision) this.#deps.heard(key, late.value);
     else if (merged) this.#deps.heard(key, value);
@@ -135,11 +149,15 @@ export class FollowedRecords {
     try {
       const watch = await this.#bucket.watch('>', {
         put: (record) => this.#heard(record),
-        gone: (key) => this.#gone(key),
+        gone: (key, revision) => {
+          this.#gone(key);
+          this.#progress.heard(revision);
+        },
         onBegin: () => {
           this.#telling++;
           // Revisions of another making tell nothing.
           this.#late.clear();
+          this.#progress.beginAnew();
         },
         onReady: (incarnation) => this.#told(incarnation),
       });

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { memoryBus } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { MemoryHub } from '../../bus/memory-wire.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import type { SessionRecord } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -27,10 +30,15 @@ class Bench {
   readonly clock = new FakeClock();
   readonly state = new MemorySharedState(this.clock);
   readonly heard: string[] = [];
+  readonly hub = new MemoryHub();
   readonly #open: SharedSessionRecords[] = [];
+  readonly #buses: Bus[] = [];
 
   async node(name: string, state: SharedState = this.state): Promise<SharedSessionRecords> {
+    const bus = memoryBus(this.hub, this.clock);
     const records = new SharedSessionRecords({
+      bus,
+      others: () => this.#buses.filter((other) => other !== bus).map(({ peer }) => peer),
       state,
       clock: this.clock,
       logger: Logger.silent(),
@@ -38,6 +46,7 @@ class Bench {
       gone: (id) => this.heard.push(`${name} ${id} gone`),
     });
     this.#open.push(records);
+    this.#buses.push(bus);
     await settled();
     return records;
   }
@@ -52,6 +61,7 @@ class Bench {
     const closing = Promise.all(this.#open.map((records) => records.close()));
     await this.pass(1_000);
     await closing;
+    await Promise.all(this.#buses.map((bus) => bus.close()));
   }
 }
 
@@ -277,5 +287,16 @@ test('a store that takes nothing is not asked for every session all the time', a
   for (let i = 0; i < 1_000; i++) a.put(record(`s${i}`));
   await bench.pass(500);
   assert.equal(asked, 64);
+  await bench.close();
+});
+
+test('check:C9 a level is known at all nodes when it has been put everywhere', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  a.put(record('s1'));
+  await settled();
+  await a.putEverywhere(record('s1', { logLevel: 'error' }));
+  assert.equal((await b.get('s1'))?.logLevel, 'error');
+  assert.ok(bench.heard.includes('a s1 error') && bench.heard.includes('b s1 error'));
   await bench.close();
 });

@@ -1,9 +1,11 @@
+import type { Bus } from '../../bus/bus.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
+import { KnownEverywhere } from './known-everywhere.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -21,6 +23,9 @@ const MAX_RECORD_BYTES = 256 * 1024;
 const MAX_WAITING = 100_000;
 
 export interface SharedSessionRecordsDeps {
+  readonly bus: Bus;
+  /** The other nodes. */
+  readonly others: () => readonly string[];
   readonly state: SharedState;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -38,6 +43,7 @@ export interface SharedSessionRecordsDeps {
 export class SharedSessionRecords implements SessionRecords {
   readonly #deps: SharedSessionRecordsDeps;
   readonly #records: FollowedRecords;
+  readonly #everywhere: KnownEverywhere;
   readonly #known = new Map<string, SessionRecord>();
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.NEGATIVE_INFINITY;
@@ -63,6 +69,8 @@ export class SharedSessionRecords implements SessionRecords {
       },
       lost: () => this.#lost(),
     });
+    const { bus, others } = deps;
+    this.#everywhere = new KnownEverywhere({ bus, clock, name: 'sessions', records: this.#records, others });
   }
 
   /**
@@ -98,6 +106,11 @@ export class SharedSessionRecords implements SessionRecords {
     this.#records.put(record.id, bytesOf(record));
   }
 
+  putEverywhere(record: SessionRecord): Promise<void> {
+    this.put(record);
+    return this.#everywhere.put(record.id);
+  }
+
   delete(id: string): void {
     this.#records.put(id, null);
   }
@@ -109,6 +122,7 @@ export class SharedSessionRecords implements SessionRecords {
   /** What is not written yet has a moment to be. */
   async close(): Promise<void> {
     await this.#records.close();
+    this.#everywhere.close();
     this.#closed = true;
   }
 

@@ -13,15 +13,21 @@ export interface RelayedEventsDeps {
   readonly here: UpstreamEvents;
   readonly users: Users;
   readonly messages: () => SideMessages;
+  /** The other nodes that have the server themselves. */
+  readonly homes: (server: string) => Iterable<string>;
   readonly catalogChanged: (server: string) => void;
+  readonly relisted: (server: string) => void;
   readonly statusChanged: () => void;
 }
 
 const METHOD_NOT_FOUND = -32601;
+/** What clients of other nodes may wait to hear of, on whichever connection it comes. */
+const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
 
 /**
  * What the servers of this node tell of their own accord, for whoever it concerns: what is one session's goes to the
- * node that has that session, the rest to all nodes that use the server.
+ * node that has that session; the rest to all nodes that use the server here, and where it is more than this connection's
+ * affair to those that have it too, because a session at it may be everybody's, and be told by way of one node.
  */
 export class RelayedEvents implements UpstreamEvents {
   readonly #deps: RelayedEventsDeps;
@@ -34,7 +40,7 @@ export class RelayedEvents implements UpstreamEvents {
     const holder = this.#holder(sessionId);
     if (holder === null) this.#deps.here.notification(server, sessionId, message, key);
     const side: Side = { kind: 'notification', server, sessionId, key, message: headOf(message) };
-    this.#tell(server, sessionId, side, message);
+    this.#tell(server, sessionId, side, message, FOR_WATCHERS.test(message.method));
   }
 
   async request(server: string, sessionId: string | null, message: Message, key: string): Promise<Message> {
@@ -59,6 +65,10 @@ export class RelayedEvents implements UpstreamEvents {
     this.#deps.catalogChanged(server);
   }
 
+  relisted(server: string): void {
+    this.#deps.relisted(server);
+  }
+
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
     if (this.#holder(sessionId) === null) this.#deps.here.stateLost(server, sessionId, cause);
     this.#tell(server, sessionId, { kind: 'lost', server, sessionId, cause });
@@ -66,7 +76,7 @@ export class RelayedEvents implements UpstreamEvents {
 
   connectionChanged(server: string, key: string, change: ConnectionChange): void {
     this.#deps.here.connectionChanged(server, key, change);
-    this.#tell(server, null, { kind: 'changed', server, key, change });
+    this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
   }
 
   statusChanged(server: string, status: ServerStatus): void {
@@ -78,11 +88,13 @@ export class RelayedEvents implements UpstreamEvents {
     return sessionId === null ? null : this.#deps.users.holderOf(sessionId);
   }
 
-  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null): void {
+  /** `homes`: to those that have the server too. */
+  #tell(server: string, sessionId: string | null, side: Side, message: Message | null = null, homes = true): void {
     const { users, messages } = this.#deps;
     const holder = this.#holder(sessionId);
     if (sessionId !== null && holder === null) return;
-    const peers = holder === null ? users.of(server) : [holder];
+    const peers = holder === null ? new Set(users.of(server)) : [holder];
+    if (peers instanceof Set && homes) for (const peer of this.#deps.homes(server)) peers.add(peer);
     for (const peer of peers) messages().tell(peer, side, message);
   }
 }

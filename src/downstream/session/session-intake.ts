@@ -39,12 +39,15 @@ export class SessionIntake {
   }
 
   request(session: ClientSession, request: Message, reply: Reply): void {
-    if (request.method === 'logging/setLevel') this.#setLevel(session, request);
+    const known = request.method === 'logging/setLevel' ? this.#setLevel(session, request) : null;
     const exchange = new ClientExchange(request, session.client, reply);
     session.exchanges.add(exchange);
     const own = this.#answerOurselves(request);
     if (own !== null) exchange.finish(own);
-    else void settle(exchange, this.#core.run(exchange as Exchange, session.endpoint));
+    else {
+      const run = () => this.#core.run(exchange as Exchange, session.endpoint);
+      void settle(exchange, known === null ? run() : known.then(run));
+    }
   }
 
   notification(session: ClientSession, notification: Message): void {
@@ -85,12 +88,15 @@ export class SessionIntake {
     return true;
   }
 
-  /** It goes on as any request; the session keeps the level, whatever becomes of its servers and of this process. */
-  #setLevel(session: ClientSession, request: Message): void {
+  /**
+   * It goes on as any request, once other nodes know: the session's next request may come to one of them. The session keeps
+   * the level, whatever becomes of its servers and of this process.
+   */
+  #setLevel(session: ClientSession, request: Message): Promise<void> | null {
     const level = this.#param(request, 'level')?.slice(1, -1) ?? null;
-    if (!isLogLevel(level)) return;
+    if (!isLogLevel(level)) return null;
     session.logLevel = level;
-    this.#sessions.save(session);
+    return this.#sessions.saveEverywhere(session);
   }
 
   /** What needs no server: a ping asks whether we are there, and a session is opened but once. */

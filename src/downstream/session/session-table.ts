@@ -145,6 +145,17 @@ export class SessionTable {
     this.#deps.records.put(this.#recordOf(session));
   }
 
+  /** As `save`; null where no other node has to know, else resolves when all do. */
+  saveEverywhere(session: ClientSession): Promise<void> | null {
+    const { records } = this.#deps;
+    if (records.putEverywhere === undefined || !session.lasting || session.ended) {
+      this.save(session);
+      return null;
+    }
+    session.savedUse = session.lastUsed;
+    return records.putEverywhere(this.#recordOf(session));
+  }
+
   end(session: ClientSession, reason: string): void {
     if (session.ended) return;
     session.ended = true;

@@ -194,6 +194,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
   async #tellAfter(listed: Promise<void>, keys: readonly string[], change: ConnectionChange): Promise<void> {
     await listed;
     for (const key of keys) if (key !== '') this.#tell(key, change);
+    this.#events.relisted?.(this.#server);
   }
 
   /** Whether the connection was one of several replicas, and another takes over. */

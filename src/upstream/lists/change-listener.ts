@@ -49,6 +49,11 @@ export class ChangeListener {
     this.#open(connection, filter, false);
   }
 
+  /** Whether the server tells of changes over a connection of this node. */
+  get hears(): boolean {
+    return this.#connection?.ready === true && this.#disarm === null;
+  }
+
   close(): void {
     this.#disarm?.();
     this.#disarm = null;

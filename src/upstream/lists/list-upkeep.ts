@@ -17,11 +17,16 @@ export interface ListUpkeepDeps {
   readonly missed: (connection: Connection) => void;
 }
 
+/** What other nodes hear of the server's lists is heeded at most once in so long (F12). */
+const HEEDED_EVERY_MS = 1_000;
+
 /** Keeps what is known of one server's lists up to date: lists it when it can be, and again when it tells of changes. */
 export class ListUpkeep {
   readonly #deps: ListUpkeepDeps;
   readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
+  #heeded = Number.NEGATIVE_INFINITY;
+  #disarm: (() => void) | null = null;
 
   constructor(deps: ListUpkeepDeps) {
     const { clock, missed } = deps;
@@ -54,7 +59,20 @@ export class ListUpkeep {
     else await catalogs.refreshOver(connection);
   }
 
+  /** Another node has heard that the lists are others. What this node listens to it hears itself. */
+  heardElsewhere(): void {
+    const { clock, catalogs } = this.#deps;
+    this.#disarm ??= clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
+      this.#disarm = null;
+      this.#heeded = clock.now();
+      catalogs.refreshListed('stateful');
+      if (!this.#listener.hears) catalogs.refreshListed('stateless');
+    });
+  }
+
   close(): void {
+    this.#disarm?.();
+    this.#disarm = null;
     this.#deps.catalogs.close();
     this.#changes.close();
     this.#listener.close();
@@ -66,6 +84,6 @@ export class ListUpkeep {
     if (sessionId !== null) {
       for (const message of messages) events.notification(server, sessionId, message, connection.key);
     }
-    void this.relisted(connection);
+    void this.relisted(connection).then(() => events.relisted?.(server));
   }
 }

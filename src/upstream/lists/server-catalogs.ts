@@ -142,6 +142,22 @@ export class ServerCatalogs {
     await Promise.all(listed.map((shelf) => this.#relist(shelf, connection)));
   }
 
+  /** Lists again for every kind of client that was listed in this run, each over a connection that fits. */
+  refreshListed(era: Era): void {
+    for (const shelf of this.#shelves[era].values()) {
+      if (shelf.listedIn !== this.#run) continue;
+      if (shelf.listing !== null) shelf.again = true;
+      else void this.#relist(shelf, null);
+    }
+  }
+
+  /** The kinds of client that something is known for. */
+  *kinds(): Iterable<ClientProfile> {
+    for (const shelves of Object.values(this.#shelves)) {
+      for (const { profile, catalog } of shelves.values()) if (catalog !== null) yield profile;
+    }
+  }
+
   /** Lists now, on a connection that fits. Never rejects; joined by whoever asks meanwhile. */
   refresh(profile: ClientProfile, era: Era): Promise<void> {
     return this.#refresh(this.#shelf(profile, era), null);
@@ -159,12 +175,12 @@ export class ServerCatalogs {
   }
 
   /** As soon as the list may be asked for: one that failed is not asked again at once, whatever has happened (F7). */
-  #relist(shelf: Shelf, connection: Connection): Promise<void> {
+  #relist(shelf: Shelf, connection: Connection | null): Promise<void> {
     const leftMs = shelf.pausedUntil - this.#deps.clock.now();
     if (leftMs <= 0 || shelf.listing !== null) return this.#refresh(shelf, connection);
     shelf.disarm();
     shelf.disarm = this.#deps.clock.after(leftMs, () => {
-      if (connection.ready && shelf.listing === null) void this.#refresh(shelf, connection);
+      if (connection?.ready !== false && shelf.listing === null) void this.#refresh(shelf, connection);
     });
     return Promise.resolve();
   }

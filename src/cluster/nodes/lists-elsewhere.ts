@@ -1,0 +1,82 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
+import type { ForeignHome, Place } from './directory.ts';
+
+export interface ListsElsewhereDeps {
+  readonly local: () => Pick<LocalUpstreams, 'relist' | 'listedFor' | 'knownCatalog'>;
+  /** Reads what the home lists for this kind of client, behind; whoever is concerned is told. */
+  readonly read: (home: ForeignHome, client: ClientProfile) => void;
+  /** Clients of this kind are shown another list from now on. */
+  readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
+}
+
+/**
+ * What other homes of a server have heard of its lists and this node has not. A session of an HTTP server is listened to by
+ * one node: the others list the server anew when that one was told. A process per session tells the node that owns it, and
+ * nobody else can list it: what was told last is what all nodes show to that kind of client, as a lone node does.
+ */
+export class ListsElsewhere {
+  readonly #deps: ListsElsewhereDeps;
+  /** How often a node's server has said that its lists are others, by node and server. */
+  #heard: ReadonlyMap<string, number> = new Map();
+  /** The node whose process of a server told last, where that was not this one. */
+  readonly #newest = new Map<string, string>();
+
+  constructor(deps: ListsElsewhereDeps) {
+    this.#deps = deps;
+  }
+
+  /** The home whose lists of the server are shown; null for this node's own. */
+  shownOf(place: Place): ForeignHome | null {
+    const peer = this.#newest.get(place.server.name);
+    return peer === undefined ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
+  }
+
+  /** The homes' offers are others. */
+  look(places: ReadonlyMap<string, Place>): void {
+    const before = this.#heard;
+    const heard = new Map<string, number>();
+    this.#heard = heard;
+    for (const place of places.values()) {
+      if (!place.here) continue;
+      for (const home of place.elsewhere) {
+        const { changes = 0 } = home.offered;
+        const key = `${home.node.peer} ${place.server.name}`;
+        if (changes > 0) heard.set(key, changes);
+        if (changes !== (before.get(key) ?? 0)) this.#told(place, home);
+      }
+    }
+    for (const server of [...this.#newest.keys()]) {
+      const place = places.get(server);
+      if (place === undefined || this.shownOf(place) === null) this.own(server);
+    }
+  }
+
+  /** A process of this node has told, or the one that did is gone: this node's own lists are shown. */
+  own(server: string): void {
+    if (!this.#newest.delete(server)) return;
+    for (const { fingerprint } of this.#deps.local().listedFor(server)) {
+      this.#deps.changed(server, fingerprint, LIST_KINDS);
+    }
+  }
+
+  #told(place: Place, home: ForeignHome): void {
+    const { local, read } = this.#deps;
+    const { name } = place.server;
+    if (!place.process) {
+      local().relist(name);
+      return;
+    }
+    if (this.#isShared(place)) return;
+    this.#newest.set(name, home.node.peer);
+    for (const client of local().listedFor(name)) read(home, client);
+  }
+
+  /** Every node runs one for everybody: what it lists is what calls find there. */
+  #isShared({ server: { isolation, name } }: Place): boolean {
+    if (isolation !== null) return isolation === 'shared';
+    const local = this.#deps.local();
+    return local.listedFor(name).some((client) => local.knownCatalog(name, client)?.hello.era === 'stateless');
+  }
+}
