@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { KeptFile } from './prove/kept-file.ts';
 import { PROOFS } from './prove/proofs.ts';
 import { report } from './prove/report.ts';
+import { watchWaiting } from './prove/waiting.ts';
 
 const GROUPS = ['faults', 'chaos', 'soak'];
 
@@ -60,12 +61,14 @@ for (const proof of chosen) {
   if (done.includes(proof.id)) continue;
   console.log(`\n${proof.id}: ${proof.claim}`);
   const begun = performance.now();
-  const outcome = await proof.run({
+  const waiting = watchWaiting();
+  const found = await proof.run({
     seed,
     short: values.short,
     say: (text) => console.log(`  ${new Date().toISOString().slice(11, 19)} ${text}`),
     kept,
   });
+  const outcome = { ...found, figures: [...found.figures, ...waiting()] };
   const seconds = (performance.now() - begun) / 1000;
   const command = `${setting}npm run prove -- ${group}${flags} --seed ${seed}`;
   const result = report(proof, outcome, { seed, short: values.short, seconds, command });

@@ -6,6 +6,7 @@ import { slopePerHour } from '../../scripts/prove/g11.ts';
 import { figure, holds, percentile } from '../../scripts/prove/proof.ts';
 import { PROOFS } from '../../scripts/prove/proofs.ts';
 import type { Kept } from '../../scripts/prove/report.ts';
+import { watchWaiting } from '../../scripts/prove/waiting.ts';
 import { measured, readMeasured } from './measured.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../../docs/proof');
@@ -28,6 +29,16 @@ test('percentiles, and verdicts', () => {
   assert.ok(holds({ figures: good, broken: [] }));
   assert.ok(!holds({ figures: good, broken: ['something'] }));
   assert.ok(!holds({ figures: [figure('a', 1.01, 'ms', 1)], broken: [] }));
+});
+
+test('how busy the machine was: what was waited for a processor, of the time there was something to do', () => {
+  const told = [
+    { ran: 500, waited: 700 },
+    { ran: 800, waited: 800 },
+  ];
+  const [share] = watchWaiting(() => told.shift()!)();
+  assert.deepEqual([share!.value, share!.unit, share!.atMost], [25, '%', null]);
+  assert.deepEqual(watchWaiting(() => null)(), []);
 });
 
 test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, each from its own level', () => {
