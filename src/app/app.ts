@@ -1,7 +1,5 @@
 import { renderProblem } from '../config/problem/problem.ts';
-import { ControlApi } from '../control/control-api.ts';
 import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
-import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
@@ -11,11 +9,11 @@ import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
 import { TruthFollower } from '../registry/truth-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
-import { listenerSettings } from './listener-settings.ts';
+import { type Addresses, Listeners } from './listeners.ts';
 import { controlPlane } from './plane.ts';
-import { registerProbes } from './probes.ts';
 import { openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import type { PublicSubjects } from './public-subjects/public-subjects.ts';
+import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './truth-hints.ts';
 import { productVersion } from './version.ts';
@@ -30,13 +28,10 @@ const JOIN_MS = 3_000;
 const REST_MS = 2_000;
 /** How long answers already under way get to leave at the end of a drain. */
 const LAST_WORDS_MS = 1_000;
+/** Before `listen`. */
+const NOWHERE: Addresses = { mcpUrl: '', controlUrl: '' };
 /** Settings that are looked at once, when the gateway starts. */
 const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataDir']);
-
-export interface Addresses {
-  readonly mcpUrl: string;
-  readonly controlUrl: string;
-}
 
 /**
  * One gateway: its rooms, joined, with its listeners. `listen` opens the ports and returns before any server was
@@ -51,10 +46,7 @@ export class App {
   /** Another process of the data folder may have approved or blocked something. */
   #pinsBehind = false;
   readonly #startedAt = new Date();
-  #mcp: Listener | null = null;
-  #control: Listener | null = null;
-  #api: ControlApi | null = null;
-  #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
+  #listeners: Listeners | null = null;
   #public: PublicSubjects | null = null;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
@@ -62,17 +54,15 @@ export class App {
   #leadEnd = 0;
   #drainEnd = Number.POSITIVE_INFINITY;
   #applied: Promise<void> = Promise.resolve();
-  /** What was wrong with the files when that was last told. */
-  #told: string;
 
   constructor(rooms: Rooms) {
     this.rooms = rooms;
-    this.#told = JSON.stringify([false, rooms.loaded.warnings]);
+    const report = new ReloadReport(rooms);
     this.#follower = new ConfigFollower({
       registry: rooms.registry,
       options: rooms.options.load,
       initial: rooms.loaded,
-      onReload: (reload) => this.#reloaded(reload),
+      onReload: (reload) => report.tell(reload),
       overlay: (state) => (rooms.options.overlay ?? same)(rooms.runTime.over(state)),
     });
     rooms.runTime.onChange(() => this.#follower.overlaid());
@@ -103,7 +93,7 @@ export class App {
   }
 
   get addresses(): Addresses {
-    return this.#addresses;
+    return this.#listeners?.addresses ?? NOWHERE;
   }
 
   /** Reads the configuration now, as a change of a file would make it. */
@@ -132,51 +122,17 @@ export class App {
 
   /** Opens both listeners. Rejects with ListenError; what was opened is closed again, and it may be tried anew. */
   async listen(): Promise<Addresses> {
-    const { downstream, logger, metrics } = this.rooms;
-    const { state } = this;
-    const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
-    const mcp = new Listener({
-      settings: listenerSettings(state),
-      log: logger,
-      memory: this.rooms.memory,
-      onRefused: (code) => refused.of(code).add(),
-    });
-    downstream.register(mcp.routes);
-    registerProbes(mcp, {
-      version: productVersion(),
-      readiness: () => this.readiness(),
-      upstreams: this.rooms.everywhere,
-    });
-    const control = new Listener({
-      settings: listenerSettings(state, state.control),
-      log: logger,
-      portFlag: '--control-port',
-      usesReserve: true,
-    });
-    this.#api = new ControlApi({
-      plane: controlPlane(this.rooms, this),
-      token: this.rooms.controlToken,
-      execToken: this.rooms.execToken,
-      logger,
-    });
-    this.#api.register(control);
-    this.#mcp = mcp;
-    this.#control = control;
+    const { rooms, state } = this;
+    const plane = controlPlane(rooms, this);
+    this.#listeners = new Listeners({ rooms, state, plane, readiness: () => this.readiness() });
     try {
-      const [main, side] = [await mcp.listen(), await control.listen()];
-      const scheme = state.listen.tls === null ? 'http' : 'https';
-      this.#addresses = {
-        mcpUrl: `${scheme}://${authority(main.host, main.port)}/mcp`,
-        controlUrl: `http://${authority(side.host, side.port)}`,
-      };
+      await this.#listeners.open();
     } catch (error) {
-      await Promise.all([mcp.close(0), control.close(0)]);
-      this.#mcp = null;
-      this.#control = null;
+      this.#listeners = null;
       throw error;
     }
-    this.rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });
-    return this.#addresses;
+    rooms.folder?.publish({ ...this.facts(), startedAt: this.#startedAt.getTime() });
+    return this.addresses;
   }
 
   /** No-op for a gateway that was told to stop while its ports were being opened. */
@@ -206,7 +162,7 @@ export class App {
       version: productVersion(),
       pid: process.pid,
       startedAt: this.#startedAt.toISOString(),
-      ...this.#addresses,
+      ...this.addresses,
       files: this.state.files,
       configVersion: this.rooms.registry.version,
       desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems],
@@ -246,7 +202,7 @@ export class App {
 
   /** Whether there may be somebody in front who sends calls elsewhere. A lone gateway on loopback has nobody to wait for. */
   get #balanced(): boolean {
-    return this.#mcp !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
+    return this.#listeners !== null && (this.rooms.cluster !== null || !isLoopbackHost(this.state.listen.host));
   }
 
   async #drain(): Promise<void> {
@@ -256,7 +212,7 @@ export class App {
     await this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
     let asked = this.#balanced;
-    void this.#mcp?.stopAccepting(asked ? REST_MS : 0).then(() => {
+    void this.#listeners?.stopAccepting(asked ? REST_MS : 0).then(() => {
       asked = false;
     });
     this.rooms.gateway.drain();
@@ -290,8 +246,7 @@ export class App {
     rooms.gateway.close();
     rooms.downstream.close();
     const ended = rooms.upstreams.close(how);
-    this.#api?.close();
-    await Promise.all([this.#mcp?.close(graceMs), this.#control?.close(graceMs), ended]);
+    await Promise.all([this.#listeners?.close(graceMs), ended]);
     await rooms.close();
   }
 
@@ -324,30 +279,8 @@ export class App {
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */
   #principal(id: string): Principal | null {
     // Without a listener the only caller without a key is whoever started this process, on its pipes.
-    const started = this.#mcp === null && id === ANONYMOUS.id ? ANONYMOUS : null;
+    const started = this.#listeners === null && id === ANONYMOUS.id ? ANONYMOUS : null;
     return this.rooms.authenticator.principal(id) ?? started;
-  }
-
-  #reloaded(reload: Reload): void {
-    const { logger, metrics } = this.rooms;
-    for (const secret of reload.secrets) logger.addSecret(secret);
-    metrics
-      .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
-      .of(reload.kind)
-      .add();
-    const found = reload.kind === 'refused' ? reload.problems : reload.warnings;
-    const told = JSON.stringify([reload.kind === 'refused', found]);
-    // Read every 30 s; told when it is another than before.
-    if (told === this.#told) return;
-    this.#told = told;
-    if (reload.kind === 'refused') {
-      for (const problem of reload.problems)
-        logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
-      logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
-    } else {
-      for (const warning of reload.warnings)
-        logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
-    }
   }
 
   #apply(change: RegistryChange): void {
@@ -358,8 +291,8 @@ export class App {
     logger.level = change.state.logLevel;
     authenticator.replace(change.state);
     downstream.reauthorize(current);
-    this.#mcp?.update(listenerSettings(change.state));
-    const fixed = this.#control === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
+    this.#listeners?.update(change.state);
+    const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;
     upstreams.limit({ maxProcesses, maxTimeoutMs, pool });
@@ -373,11 +306,6 @@ export class App {
 
 function same(state: DesiredState): DesiredState {
   return state;
-}
-
-function authority(host: string, port: number): string {
-  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
 function pause(ms: number): Promise<void> {

@@ -1,0 +1,91 @@
+import { ControlApi } from '../control/control-api.ts';
+import type { ControlPlane, Readiness } from '../control/control-plane.ts';
+import { Listener } from '../http/listener/listener.ts';
+import type { DesiredState } from '../model/desired-state.ts';
+import { listenerSettings } from './listener-settings.ts';
+import { registerProbes } from './probes.ts';
+import type { Rooms } from './rooms.ts';
+import { productVersion } from './version.ts';
+
+export interface Addresses {
+  readonly mcpUrl: string;
+  readonly controlUrl: string;
+}
+
+export interface ListenersDeps {
+  readonly rooms: Rooms;
+  readonly state: DesiredState;
+  readonly plane: ControlPlane;
+  readonly readiness: () => Readiness;
+}
+
+/** The two listeners of a gateway: where clients come, and where whoever runs it does. Both are open, or neither. */
+export class Listeners {
+  readonly #mcp: Listener;
+  readonly #control: Listener;
+  readonly #api: ControlApi;
+  readonly #scheme: 'http' | 'https';
+  #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
+
+  constructor({ rooms, state, plane, readiness }: ListenersDeps) {
+    const { downstream, logger, metrics, memory, everywhere, controlToken, execToken } = rooms;
+    const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
+    this.#scheme = state.listen.tls === null ? 'http' : 'https';
+    this.#mcp = new Listener({
+      settings: listenerSettings(state),
+      log: logger,
+      memory,
+      onRefused: (code) => refused.of(code).add(),
+    });
+    downstream.register(this.#mcp.routes);
+    registerProbes(this.#mcp, { version: productVersion(), readiness, upstreams: everywhere });
+    this.#control = new Listener({
+      settings: listenerSettings(state, state.control),
+      log: logger,
+      portFlag: '--control-port',
+      usesReserve: true,
+    });
+    this.#api = new ControlApi({ plane, token: controlToken, execToken, logger });
+    this.#api.register(this.#control);
+  }
+
+  /** Empty until they are open. */
+  get addresses(): Addresses {
+    return this.#addresses;
+  }
+
+  /** Rejects with ListenError; what was opened is closed again. */
+  async open(): Promise<void> {
+    try {
+      const [main, side] = [await this.#mcp.listen(), await this.#control.listen()];
+      this.#addresses = {
+        mcpUrl: `${this.#scheme}://${authority(main.host, main.port)}/mcp`,
+        controlUrl: `http://${authority(side.host, side.port)}`,
+      };
+    } catch (error) {
+      await this.close(0);
+      throw error;
+    }
+  }
+
+  /** What of the configuration may change while they are open. */
+  update(state: DesiredState): void {
+    this.#mcp.update(listenerSettings(state));
+  }
+
+  /** No new clients; those who say nothing for `restMs` are hung up on. Resolves when none is left. */
+  stopAccepting(restMs: number): Promise<void> {
+    return this.#mcp.stopAccepting(restMs);
+  }
+
+  /** Answers already under way get `graceMs` to leave. */
+  async close(graceMs: number): Promise<void> {
+    this.#api.close();
+    await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs)]);
+  }
+}
+
+function authority(host: string, port: number): string {
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `${name.includes(':') ? `[${name}]` : name}:${port}`;
+}
