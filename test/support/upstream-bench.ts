@@ -127,6 +127,7 @@ class RecordedEvents implements UpstreamEvents {
   readonly notifications: { server: string; sessionId: string | null; method: string; bytes: string }[] = [];
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
   readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
+  readonly relistings: string[] = [];
   readonly lost: string[] = [];
   /** Why, of each of these. */
   readonly causes: StateLoss[] = [];
@@ -151,6 +152,10 @@ class RecordedEvents implements UpstreamEvents {
 
   catalogChanged(server: string, print: string, lists: readonly ListKind[]): void {
     this.changed.push({ server, fingerprint: print, lists });
+  }
+
+  relisted(server: string): void {
+    this.relistings.push(server);
   }
 
   connectionChanged(_server: string, key: string, change: ConnectionChange): void {

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statelessServer,
+} from '../../../test/support/scripted-server.ts';
+import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+
+const client = clientOf('s');
+const asked = (script: ScriptedServer) => script.links.reduce((sum, link) => sum + link.count('tools/list'), 0);
+
+test('check:G3 what another node heard of a server’s lists is looked at here, at most once a second', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  const before = asked(script);
+  for (let i = 0; i < 5; i++) bench.set.relist('a');
+  await bench.clock.advance(0);
+  await settled();
+  assert.equal(asked(script), before + 1);
+  assert.deepEqual(bench.set.status('a')?.tools, ['new']);
+  assert.deepEqual(bench.events.changed.at(-1)?.lists, ['tools']);
+  for (let i = 0; i < 5; i++) bench.set.relist('a');
+  await bench.clock.advance(999);
+  assert.equal(asked(script), before + 1);
+  await bench.clock.advance(1);
+  await settled();
+  assert.equal(asked(script), before + 2);
+  assert.deepEqual(bench.events.relistings, [], 'nobody is told anew what came from another node');
+});
+
+test('a server’s own word that its lists are others is passed on once they are known', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+  await bench.clock.advance(100);
+  await settled();
+  assert.deepEqual(bench.events.relistings, ['a']);
+});
+
+test('a server that is not up is not started for what another node heard', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  bench.set.relist('a');
+  bench.set.relist('nobody');
+  await bench.clock.advance(2_000);
+  assert.equal(script.links.length, 0);
+});
+
+test('what this node is told itself it does not hear of from others', async () => {
+  const bench = new UpstreamBench();
+  const discovered = statelessServer()['server/discover']!;
+  const script = new ScriptedServer({
+    ...statelessServer(),
+    'server/discover': (params, link, id) => ({
+      ...(discovered(params, link, id) as object),
+      capabilities: { tools: { listChanged: true } },
+    }),
+    'subscriptions/listen': () => SILENCE,
+  });
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', clientOf(null), 1000);
+  await settled();
+  const before = asked(script);
+  bench.set.relist('a');
+  await bench.clock.advance(2_000);
+  assert.equal(asked(script), before);
+});
