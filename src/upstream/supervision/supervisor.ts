@@ -6,7 +6,7 @@ import { failureClass } from '../health/failure-class.ts';
 import { asGatewayError } from '../health/failures.ts';
 import { Attempt } from './attempt.ts';
 import { isAtRest, isUp } from './lifecycle.ts';
-import { restartDelayMs, UNREACHABLE_THRESHOLD } from './restart-delay.ts';
+import { Setbacks } from './setbacks.ts';
 import { StateMachine, type Transition } from './state-machine.ts';
 
 /** S3.4 */
@@ -45,15 +45,12 @@ export type RecoveryStep = 'started' | 'succeeded' | 'failed';
 export class Supervisor {
   readonly #deps: SupervisorDeps;
   readonly #machine: StateMachine;
-  /** Failed starts and early deaths in a row; only a start that proves itself makes up for them. */
-  #setbacks = 0;
-  /** Those of them that may be over with the next attempt (S3.8). */
-  #failures = 0;
+  /** Only a start that proves itself makes up for them. */
+  readonly #setbacks: Setbacks;
   /** What ended during the start under way. */
   #crashedMeanwhile: GatewayError | null = null;
   #restarts = 0;
   #lastAttemptAt: number | null = null;
-  #nextRetryAt: number | null = null;
   #startedAt = 0;
   /** Since when the first start is to come; null when it has come to something, or nobody planned it. */
   #dueAt: number | null = null;
@@ -65,7 +62,6 @@ export class Supervisor {
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
-  #disarm: (() => void) | null = null;
   #endGrace: () => void = () => {};
   /** Raised by every stop, so that what was begun before it can see that it lost. */
   #generation = 0;
@@ -73,6 +69,7 @@ export class Supervisor {
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
     this.#machine = new StateMachine(deps);
+    this.#setbacks = new Setbacks(deps);
   }
 
   get state(): ServerState {
@@ -89,12 +86,12 @@ export class Supervisor {
 
   /** What somebody has to change, or has to log in for, is not counted (S3.8). */
   get consecutiveFailures(): number {
-    return this.up ? 0 : this.#failures;
+    return this.up ? 0 : this.#setbacks.failures;
   }
 
   /** It could not be started, or not again. */
   get failing(): boolean {
-    return !this.up && this.#setbacks > 0;
+    return !this.up && this.#setbacks.any;
   }
 
   get restarts(): number {
@@ -108,7 +105,8 @@ export class Supervisor {
 
   /** Wall clock; null when no attempt is planned. */
   get nextRetryAt(): number | null {
-    return this.#nextRetryAt === null ? null : this.#deps.clock.wall() + this.#nextRetryAt - this.#deps.clock.now();
+    const { nextAt } = this.#setbacks;
+    return nextAt === null ? null : this.#deps.clock.wall() + nextAt - this.#deps.clock.now();
   }
 
   /** Monotonic time at which the present or last start began. */
@@ -177,7 +175,7 @@ export class Supervisor {
   proved(): void {
     if (this.#proven) return;
     this.#proven = true;
-    if (this.up) this.#forgive();
+    if (this.up) this.#setbacks.forgive();
   }
 
   /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
@@ -190,12 +188,12 @@ export class Supervisor {
       return;
     }
     const healthy = this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
-    if (healthy) this.#forgive();
-    if (!healthy || !this.#deps.local) this.#count(error);
+    if (healthy) this.#setbacks.forgive();
+    if (!healthy || !this.#deps.local) this.#setbacks.count(error);
     this.#restarts++;
     this.#machine.move('degraded', error);
-    if (this.#setbacks === 0) void this.#run(true);
-    else this.#backOff(error);
+    if (this.#setbacks.any) this.#backOff(error);
+    else void this.#run(true);
   }
 
   /** Stops it for good, or until `start`. Whatever start or restart is under way loses. */
@@ -219,7 +217,7 @@ export class Supervisor {
     this.#dueAt = null;
     this.#due?.resolve();
     this.#due = null;
-    this.#cancelRetry();
+    this.#setbacks.cancel();
     this.#endGrace();
     const running = this.#running;
     this.#running = null;
@@ -250,7 +248,7 @@ export class Supervisor {
     if (generation === this.#generation) await this.#grace();
     if (generation === this.#generation) {
       this.#restarts++;
-      this.#forgive();
+      this.#setbacks.forgive();
       await this.#run(true);
     }
     if (this.up) recovery?.('succeeded', null);
@@ -268,7 +266,7 @@ export class Supervisor {
   }
 
   #run(counts: boolean): Promise<void> {
-    if (counts) this.#cancelRetry();
+    if (counts) this.#setbacks.cancel();
     this.#machine.move('starting');
     const attempt = new Attempt();
     this.#startedAt = this.#deps.clock.now();
@@ -309,7 +307,7 @@ export class Supervisor {
   }
 
   #cameUp(): void {
-    this.#cancelRetry();
+    this.#setbacks.cancel();
     this.#upSince = this.#deps.clock.now();
     this.#machine.move(this.#deps.local ? 'running' : 'connected', null);
     const crashed = this.#crashedMeanwhile;
@@ -322,13 +320,13 @@ export class Supervisor {
       this.#askForCredentials(error);
       return;
     }
-    if (counts) this.#count(error);
+    if (counts) this.#setbacks.count(error);
     this.#backOff(error);
   }
 
   /** Nothing but credentials will help, so nothing is planned. */
   #askForCredentials(error: GatewayError): void {
-    this.#cancelRetry();
+    this.#setbacks.cancel();
     this.#deps.beforeAuthRequired?.(error);
     this.#machine.move('auth_required', error);
   }
@@ -338,37 +336,11 @@ export class Supervisor {
     return this.#machine.error?.code === 'OVERLOADED';
   }
 
-  /** Our own abort says nothing of the server, and our own limits are no failure of its. */
-  #count(error: GatewayError): void {
-    const found = failureClass(error);
-    if (found === 'abort') return;
-    this.#setbacks++;
-    if (found === 'transient' && error.code !== 'OVERLOADED') this.#failures++;
-  }
-
-  #forgive(): void {
-    this.#setbacks = 0;
-    this.#failures = 0;
-  }
-
   #backOff(error: GatewayError): void {
-    if (this.#disarm === null) {
-      const delayMs = restartDelayMs(Math.max(1, this.#setbacks), this.#deps.local, this.#deps.random.unit());
-      this.#nextRetryAt = this.#deps.clock.now() + delayMs;
-      this.#disarm = this.#deps.clock.after(delayMs, () => {
-        this.#disarm = null;
-        this.#nextRetryAt = null;
-        if (this.#running === null) void this.#run(true);
-      });
-    }
-    const unreachable = !this.#deps.local && this.#failures >= UNREACHABLE_THRESHOLD;
-    this.#machine.move(unreachable ? 'unreachable' : 'failed', error);
-  }
-
-  #cancelRetry(): void {
-    this.#disarm?.();
-    this.#disarm = null;
-    this.#nextRetryAt = null;
+    this.#setbacks.plan(() => {
+      if (this.#running === null) void this.#run(true);
+    });
+    this.#machine.move(this.#setbacks.unreachable ? 'unreachable' : 'failed', error);
   }
 
   #refusal(): GatewayError {
@@ -382,7 +354,7 @@ export class Supervisor {
       return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
     }
     const now = this.#deps.clock.now();
-    const retryAt = this.#nextRetryAt ?? now;
+    const retryAt = this.#setbacks.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
     const text = `${server} is ${state}${error === null ? '' : `: ${error.message}`}`;
     const cause = error ?? undefined;
