@@ -50,8 +50,14 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
   const tally = structuredClone(kept.get<Tally>('cluster') ?? NOTHING);
   const parts = short ? 1 : FULL_PARTS;
   while (tally.parts < parts) {
-    say(`part ${tally.parts + 1} of ${parts}, seed ${seed + tally.parts}`);
-    await part(seed + tally.parts, MINUTES, tally, say);
+    const partSeed = seed + tally.parts;
+    say(`part ${tally.parts + 1} of ${parts}, seed ${partSeed}`);
+    await part(partSeed, MINUTES, tally, say).catch((error: unknown) => {
+      // It says nothing for the others, and everything against the claim.
+      const [reason] = String(error).split('\n');
+      say(`it could not go on: ${reason}`);
+      tally.broken.push(`the part of seed ${partSeed} could not go on: ${reason}`);
+    });
     tally.parts++;
     kept.set('cluster', tally);
   }
@@ -60,7 +66,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
     figures: [
       figure('duration', tally.minutes, 'min'),
       figure('clients', CLIENTS, ''),
-      figure('calls', calls / (60 * tally.minutes), '/s'),
+      figure('calls', tally.minutes === 0 ? 0 : calls / (60 * tally.minutes), '/s'),
       ...Object.entries(tally.counts).map(([name, count]) => figure(name, count, '')),
       figure('violations of the ledger, two owners included', tally.violations, '', 0),
       figure('of those, executions beyond one', tally.duplicates, '', 0),
@@ -79,6 +85,11 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
 }
 
 async function part(seed: number, minutes: number, tally: Tally, say: Run['say']): Promise<void> {
+  const keep = (history: object): void => {
+    const file = join(process.env['TRUNKLINE_PROVE_DIR'] ?? tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
+    writeFileSync(file, JSON.stringify(history));
+    say(`the whole history is in ${file}`);
+  };
   const result = await clusterChaos({
     seed,
     durationMs: minutes * 60_000,
@@ -89,13 +100,10 @@ async function part(seed: number, minutes: number, tally: Tally, say: Run['say']
     lateMs: 1_000,
     reapedMs: 1_000,
     say,
+    keep,
   });
   const wrong = wrongs(result);
-  if (wrong.length > 0) {
-    const file = join(process.env['TRUNKLINE_PROVE_DIR'] ?? tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
-    writeFileSync(file, JSON.stringify(result.history));
-    say(`the whole history is in ${file}`);
-  }
+  if (wrong.length > 0) keep(result.history);
   const { counts } = tally;
   const add = (kind: string, found: Record<string, number>): void => {
     for (const [name, count] of Object.entries(found)) counts[kind + name] = (counts[kind + name] ?? 0) + count;

@@ -10,6 +10,11 @@ test('goal:G2 goal:G4 check:H7 a minute of seeded misfortune over three nodes, N
 }, async (t) => {
   const seed = Number(process.env['CHAOS_SEED'] ?? Date.now() % 2 ** 31);
   t.diagnostic(`seed ${seed}; CHAOS_SEED=${seed} tries the same misfortunes again`);
+  const keep = (all: object): void => {
+    const file = join(tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
+    writeFileSync(file, JSON.stringify(all));
+    t.diagnostic(`the whole history is in ${file}`);
+  };
   const result = await clusterChaos({
     seed,
     durationMs: 60_000,
@@ -20,15 +25,12 @@ test('goal:G2 goal:G4 check:H7 a minute of seeded misfortune over three nodes, N
     // Here nobody judges how fast the machine is; `npm run prove` does.
     lateMs: 20_000,
     reapedMs: 20_000,
+    keep,
   });
   const { endings, misfortunes, writes, history } = result;
   t.diagnostic(JSON.stringify({ endings, misfortunes, writes }));
   const wrong = wrongs(result);
-  if (wrong.length > 0) {
-    const file = join(tmpdir(), `trunkline-cluster-chaos-${seed}.json`);
-    writeFileSync(file, JSON.stringify(history));
-    t.diagnostic(`the whole history is in ${file}`);
-  }
+  if (wrong.length > 0) keep(history);
   assert.deepEqual(wrong, []);
   assert.ok(endings.RESULT > 200, `only ${endings.RESULT} calls succeeded`);
   assert.ok((writes['made'] ?? 0) > 5, `only ${writes['made']} changes were acknowledged`);

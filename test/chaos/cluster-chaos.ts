@@ -24,6 +24,8 @@ export interface ClusterChaosOptions {
   /** How long a dead node's processes may outlive it. */
   readonly reapedMs: number;
   readonly say?: (text: string) => void;
+  /** Given everything that happened until then when the run cannot go on, for replay. */
+  readonly keep?: (history: object) => void;
 }
 
 export interface ClusterChaosResult {
@@ -58,7 +60,7 @@ const CONVERGES_MS = 30_000;
  * servers are added, changed and removed. In the end the ledgers decide.
  */
 export async function clusterChaos(options: ClusterChaosOptions): Promise<ClusterChaosResult> {
-  const { seed, durationMs, clients, pauseMs, everyMs, stopMs, lateMs, reapedMs, say = () => {} } = options;
+  const { seed, durationMs, clients, pauseMs, everyMs, stopMs, lateMs, reapedMs, say = () => {}, keep } = options;
   const world = await ClusterWorld.start({ seed, timeoutMs: TIMEOUT_MS, lateMs, blind: 0.1 });
   const { nodes, history } = world;
   const plan = planNemesis({ seed, durationMs, nodes: nodes.length, everyMs, stopMs });
@@ -73,6 +75,16 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     type: 'http',
     url: world.url('modern'),
     start: 'lazy',
+  });
+  const everything = (): object => ({
+    seed,
+    plan,
+    struck: nemesis.struck,
+    absences: nodes.flatMap(({ absences }) => absences),
+    attempts: history.attempts,
+    writes: writer.writes,
+    ledgers: world.ledgers(),
+    logs: Object.fromEntries(nodes.map(({ name, log }) => [name, log])),
   });
   const telling = setInterval(() => say(JSON.stringify([history.endings(), nemesis.counts()])), 30_000);
   try {
@@ -108,17 +120,11 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
         Object.values(world.ledgers()).flat(),
         performance.timeOrigin,
       ),
-      history: {
-        seed,
-        plan,
-        struck: nemesis.struck,
-        absences: nodes.flatMap(({ absences }) => absences),
-        attempts: history.attempts,
-        writes: writer.writes,
-        ledgers: world.ledgers(),
-        logs: Object.fromEntries(nodes.map(({ name, log }) => [name, log])),
-      },
+      history: everything(),
     };
+  } catch (error) {
+    keep?.(everything());
+    throw error;
   } finally {
     clearInterval(telling);
     await world.dispose();
