@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { client, ended, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
-import { tool } from '../../test/support/server-catalogs.ts';
+import { serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { result } from '../protocol/compose.ts';
+import { errorOf, result } from '../protocol/compose.ts';
 
 const endpoint = endpointOf('s');
 const PAGED = { tools: [tool('a'), tool('b'), tool('c')], pageSize: 2 };
@@ -134,4 +134,42 @@ test('a defect inside is an outcome, not a rejection', async () => {
   };
   assert.equal(error(await bench.run('tools/list', null, { endpoint })).code, 'INTERNAL');
   assert.equal(error(await bench.run('tools/list', null)).code, 'INTERNAL');
+});
+
+test('a tool that makes tasks only is had where nothing was known of its server before the call, in both eras', async () => {
+  const young = {
+    era: 'stateless',
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const;
+  const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
+  const missing =
+    '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
+  const must = tool('must', ',"execution":{"taskSupport":"required"}');
+  for (const [offer, refusal] of [
+    [{ ...young, tools: [tool('must')] }, missing],
+    [{ ...older, tools: [must] }, '{"code":-32601,"message":"no"}'],
+  ] as const) {
+    const bench = new GatewayBench({ s: null });
+    const asked: string[] = [];
+    bench.upstreams.respond = ({ request: sent }) => {
+      asked.push(sent.body.toString());
+      // It is listed meanwhile.
+      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      const plain = asked.length === 1 || !/io.modelcontextprotocol\/tasks|"task":/.test(sent.body.toString());
+      return answer(plain ? errorOf('1', Buffer.from(refusal), sent.era) : result('1', '{"content":[]}', sent.era));
+    };
+    const outcome = await bench.run('tools/call', '{"name":"must","arguments":{}}', { endpoint });
+    assert.deepEqual(ended(outcome), { content: [] }, asked.join('\n'));
+  }
+});
+
+test('what a server refuses otherwise before anything is known of it passes as it is', async () => {
+  const bench = new GatewayBench({ s: null });
+  bench.upstreams.respond = ({ request: sent }) => {
+    bench.upstreams.known.set('s', serverCatalog('s', { tools: [tool('a')] }));
+    return answer(errorOf('1', Buffer.from('{"code":-32601,"message":"no"}'), sent.era));
+  };
+  const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint });
+  assert.deepEqual(ended(outcome), { code: -32601, message: 'no' });
+  assert.equal(bench.upstreams.calls.length, 1);
 });

@@ -25,7 +25,7 @@ import { blocked, refuseUnapproved } from './policy/withheld.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import { mayBeTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
+import { mayBeTask, mayMissTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 
@@ -172,7 +172,19 @@ export class ServerEndpoint {
     }
     const checked =
       (request.era === 'stateless' && exchange.paramHeaders != null) || mayBeTask(exchange) || this.#isGuarded(server);
-    return checked ? this.#callChecked(exchange, server) : upstreams.call(server.name, request, exchange);
+    return checked ? this.#callChecked(exchange, server) : this.#callUnknown(exchange, server);
+  }
+
+  /**
+   * Nothing is known of the server here, as where a session that began at another node makes its first call. What is refused
+   * may be a tool that is to be had as a task only: its server is listed, and the call made anew as that says.
+   */
+  async #callUnknown(exchange: Exchange, server: Server): Promise<Outcome> {
+    const { upstreams } = this.#deps;
+    const outcome = await upstreams.call(server.name, exchange.request, exchange);
+    if (!mayMissTask(outcome) || exchange.cancelled !== null) return outcome;
+    const known = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
+    return known === null || !offersTasks(known) ? outcome : this.#callChecked(exchange, server);
   }
 
   /**

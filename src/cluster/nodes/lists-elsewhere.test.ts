@@ -1,6 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, clientOf, type PlayedNode, remoteSpec, serverNamed } from '../../../test/support/cluster-bench.ts';
+import {
+  ClusterBench,
+  clientOf,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+} from '../../../test/support/cluster-bench.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { notification } from '../../protocol/compose.ts';
 
@@ -49,20 +55,26 @@ test('check:G3 S0.18 what a process of a session told last is what all nodes sho
     lists(a, 'old', 'grown');
     a.cluster.events.relisted!('memory');
     await bench.pass(SOON_MS);
-    assert.deepEqual([shown(a), shown(b)], [
-      ['old', 'grown'],
-      ['old', 'grown'],
-    ]);
+    assert.deepEqual(
+      [shown(a), shown(b)],
+      [
+        ['old', 'grown'],
+        ['old', 'grown'],
+      ],
+    );
     assert.ok(b.events.heard.includes('catalogChanged memory'), 'clients of b are told');
     assert.deepEqual(b.local.relisted, [], 'its own process would say nothing of it');
 
     lists(b, 'old', 'other');
     b.cluster.events.relisted!('memory');
     await bench.pass(SOON_MS);
-    assert.deepEqual([shown(a), shown(b)], [
-      ['old', 'other'],
-      ['old', 'other'],
-    ]);
+    assert.deepEqual(
+      [shown(a), shown(b)],
+      [
+        ['old', 'other'],
+        ['old', 'other'],
+      ],
+    );
 
     await bench.until(b.cluster.close());
     await bench.pass(3_000);

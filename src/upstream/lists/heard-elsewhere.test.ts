@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import {
-  ScriptedServer,
-  SILENCE,
-  statefulScript,
-  statelessServer,
-} from '../../../test/support/scripted-server.ts';
+import { ScriptedServer, SILENCE, statefulScript, statelessServer } from '../../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
 const client = clientOf('s');
