@@ -81,11 +81,11 @@ export function requestFrame(
   return frame;
 }
 
-/** Without what stands behind it. */
-export function readRequest(frame: Buffer): RequestFrame | null {
+/** Without what stands behind it. `call`: its id, where that is known already. */
+export function readRequest(frame: Buffer, call?: string): RequestFrame | null {
   if (frame.length < REQUEST_HEAD || frame[0] !== FRAME.request || frame[1] !== FRAMES_VERSION) return null;
   return {
-    call: frame.toString('hex', 2, 10),
+    call: call ?? frame.toString('hex', 2, 10),
     deadlineMs: frame.readUInt32BE(10),
     total: frame.readUInt32BE(14),
     offered: frame[18] === 1,

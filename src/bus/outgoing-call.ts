@@ -104,7 +104,8 @@ export class OutgoingCall implements BusCall, ChannelEnds {
     this.takenBy = by;
     this.#ground.untaken.delete(this);
     const channel = this.#channel;
-    channel.acknowledge(false);
+    // Whoever was asked by name in a bundle, and has all of the request, has begun: it waits for no word of ours.
+    if (this.bundle === 0 || this.#rest !== null) channel.acknowledge(false);
     this.#given = true;
     if (this.#rest !== null) channel.send(PART.request, 0, this.#rest);
     this.#rest = null;

@@ -31,7 +31,7 @@ import {
   readEntries,
   readRequest,
 } from './frames.ts';
-import { IncomingCall, QUIET_MS } from './incoming-call.ts';
+import { IncomingCall, type IncomingEnds, QUIET_MS } from './incoming-call.ts';
 import type { KeyRing } from './key-ring.ts';
 import { OutgoingCall, TAKE_MS } from './outgoing-call.ts';
 import { ReplayWindow } from './replay-window.ts';
@@ -59,7 +59,7 @@ const OUTAGE_MS = 1_500;
 const REFUSED_EVERY_MS = 1_000;
 
 interface Serving {
-  readonly handler: ServingHandler;
+  readonly ends: IncomingEnds;
   readonly concurrency: number;
   readonly running: Set<IncomingCall>;
 }
@@ -72,6 +72,7 @@ export class SignedBus implements Bus {
   readonly #ground: CallGround;
   readonly #calls = new Map<string, OutgoingCall>();
   readonly #served = new Map<string, IncomingCall>();
+  readonly #callEnded = (call: OutgoingCall): void => void this.#calls.delete(call.id);
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
@@ -162,7 +163,15 @@ export class SignedBus implements Bus {
 
   serve(subject: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
     const { concurrency = CONCURRENCY, queue } = options;
-    const serving: Serving = { handler, concurrency, running: new Set() };
+    const running = new Set<IncomingCall>();
+    const ends: IncomingEnds = {
+      begin: (call) => this.#begin(call, handler),
+      ended: (call) => {
+        running.delete(call);
+        this.#served.delete(call.id);
+      },
+    };
+    const serving: Serving = { ends, concurrency, running };
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
@@ -185,7 +194,7 @@ export class SignedBus implements Bus {
   }
 
   call(subject: string, payload: Payload, options: CallOptions): BusCall {
-    const call = new OutgoingCall(this.#ground, subject, options, (ended) => this.#calls.delete(ended.id));
+    const call = new OutgoingCall(this.#ground, subject, options, this.#callEnded);
     this.#calls.set(call.id, call);
     this.#tickLater();
     call.start(payload);
@@ -268,7 +277,7 @@ export class SignedBus implements Bus {
   /** A request that came to this peer, and to no subject's subscribers. */
   #addressed(id: string, from: string, bytes: Buffer): void {
     const { subject, frame } = addressed(bytes);
-    const request = readRequest(frame);
+    const request = readRequest(frame, id);
     const serving = this.#serving.get(subject);
     if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
     else
@@ -285,14 +294,8 @@ export class SignedBus implements Bus {
       this.#unserved(request.call, from, 'the node leaves the bus');
       return;
     }
-    const { handler, concurrency, running } = serving;
-    const call = new IncomingCall(this.#ground, subject, from, request, handshake, {
-      begin: (begun) => this.#begin(begun, handler),
-      ended: (ended) => {
-        running.delete(ended);
-        this.#served.delete(ended.id);
-      },
-    });
+    const { ends, concurrency, running } = serving;
+    const call = new IncomingCall(this.#ground, subject, from, request, handshake, ends);
     this.#served.set(call.id, call);
     this.#tickLater();
     if (request.total > this.#ground.maxBytes) {
