@@ -152,6 +152,44 @@ test('trunkline nodes shows who is there and where definitions conflict, trunkli
     assert.equal(await a.exited, 0);
   }));
 
+interface Known {
+  readonly nodes: readonly { node: string; here: boolean; state: string; calls: number; servers: string[] }[];
+  readonly conflicts: readonly { server: string; sides: string[][] }[];
+}
+
+test('check:J3 the control API of any node tells of all nodes and of conflicts, and sends any of them home', () =>
+  cluster(async (nodes) => {
+    const a = await nodes.node('a', { counter: counterServer(), own: counterServer() });
+    const b = await nodes.node('b', { counter: counterServer({ timeoutMs: 5_000 }) });
+    const known = (node: NodeProcess): Promise<Known> => node.control<Known>('/api/v1/nodes');
+    for (const node of [a, b]) {
+      await until(async () => {
+        const { nodes: all, conflicts } = await known(node);
+        return all.length === 2 && all.every(({ state }) => state === 'ready') && conflicts.length === 1;
+      }, `two nodes and a conflict, as ${node.name} sees it`);
+      const { nodes: all, conflicts } = await known(node);
+      assert.deepEqual(
+        all.map(({ node: name, here, servers }) => ({ name, here, servers: servers.toSorted() })).toSorted(byName),
+        [
+          { name: 'a', here: node === a, servers: ['counter', 'own'] },
+          { name: 'b', here: node === b, servers: ['counter'] },
+        ],
+      );
+      assert.deepEqual(conflicts, [{ server: 'counter', sides: [['a'], ['b']] }]);
+    }
+    // A server of one node is one of the servers that another shows, and can be called there.
+    await callable(b, 'own');
+    await assert.rejects(a.control('/api/v1/nodes/nobody/drain', 'POST'), /404.*node_unknown/);
+    assert.deepEqual(await a.control('/api/v1/nodes/b/drain', 'POST'), { draining: 'b' });
+    assert.equal(await b.exited, 0);
+    await until(async () => (await known(a)).nodes.length === 1, 'b to be gone');
+    assert.deepEqual((await known(a)).conflicts, []);
+  }));
+
+function byName(one: { readonly name: string }, other: { readonly name: string }): number {
+  return one.name < other.name ? -1 : 1;
+}
+
 test('check:C9 S0.18 each request of a session goes to another node, one of them dies, and the session goes on', () =>
   cluster(async (nodes) => {
     const servers = { counter: counterServer(), shared: counterServer({ isolation: 'shared' }) };
