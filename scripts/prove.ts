@@ -6,6 +6,7 @@
  */
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { endOnInterrupt } from './prove/interrupt.ts';
 import { KeptFile } from './prove/kept-file.ts';
 import { PROOFS } from './prove/proofs.ts';
 import { report } from './prove/report.ts';
@@ -43,6 +44,8 @@ if (existsSync('/dev/shm')) {
   process.env['TRUNKLINE_PROVE_DIR'] ??= process.env['TMPDIR'] ?? '/tmp';
   process.env['TMPDIR'] = '/dev/shm';
 }
+
+endOnInterrupt();
 
 const kept = new KeptFile(`${group}-${wanted?.join('+') ?? 'all'}`, values.resume);
 const seed = kept.get<number>('seed') ?? given;

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
@@ -7,6 +9,8 @@ import { figure, holds, percentile } from '../../scripts/prove/proof.ts';
 import { PROOFS } from '../../scripts/prove/proofs.ts';
 import type { Kept } from '../../scripts/prove/report.ts';
 import { watchWaiting } from '../../scripts/prove/waiting.ts';
+import { until } from '../support/cluster-processes.ts';
+import { childrenOf, livingAmong } from '../support/processes.ts';
 import { measured, readMeasured } from './measured.ts';
 
 const FOLDER = resolve(import.meta.dirname, '../../docs/proof');
@@ -39,6 +43,26 @@ test('how busy the machine was: what was waited for a processor, of the time the
   const [share] = watchWaiting(() => told.shift()!)();
   assert.deepEqual([share!.value, share!.unit, share!.atMost], [25, '%', null]);
   assert.deepEqual(watchWaiting(() => null)(), []);
+});
+
+test('a proof that is interrupted leaves no process behind', async () => {
+  const interrupt = resolve(import.meta.dirname, '../../scripts/prove/interrupt.ts');
+  const program = `
+    import { spawn } from 'node:child_process';
+    import { endOnInterrupt } from ${JSON.stringify(interrupt)};
+    endOnInterrupt();
+    const { pid } = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { detached: true });
+    console.log(pid);`;
+  const proof = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [said] = (await once(proof.stdout, 'data')) as [Buffer];
+  const pid = Number(said.toString());
+  const [child] = childrenOf(proof.pid!).filter(([one]) => one === pid);
+  assert.equal(livingAmong([child!]).length, 1);
+  proof.kill('SIGTERM');
+  assert.deepEqual(await once(proof, 'exit'), [143, null]);
+  await until(() => livingAmong([child!]).length === 0, 'the process of the proof to end');
 });
 
 test('goal:G11 the slope of the heap: one for all runs of an interrupted soak, each from its own level', () => {
