@@ -2,7 +2,7 @@ import type { Random } from '../model/random.ts';
 import { aloneMessage, type End } from './frames.ts';
 import { Outbox } from './outbox.ts';
 import type { Signer } from './signer.ts';
-import { bundleSubject, callSubject } from './subjects.ts';
+import { bundleSubject, callSubject, unheardSubject } from './subjects.ts';
 import type { Wire } from './wire.ts';
 
 /** Whoever is forgotten shows it again with the next message. */
@@ -57,7 +57,7 @@ export class FramePost {
   request(peer: string | null, subject: string, call: string, frame: Buffer): number {
     if (peer !== null && this.#readers.has(peer) && this.#wire.connected)
       return this.#outbox.add(peer, 'new', call, frame);
-    this.publish(subject, aloneMessage(frame), callSubject(this.#signer.peer, 'c', call));
+    this.publish(subject, aloneMessage(frame), unheardSubject(this.#signer.peer, 'c', call));
     return 0;
   }
 
@@ -74,15 +74,15 @@ export class FramePost {
     this.#outbox.flush();
   }
 
-  /** The connection is lost, and what waits with it. */
-  lost(): void {
-    this.#outbox.clear();
+  /** The connection is lost, and what waits with it: the numbers of the bundles that never left. */
+  lost(): ReadonlySet<number> {
+    return this.#outbox.clear();
   }
 
   #send(peer: string, message: Buffer, begins: number | null): void {
     const subject = bundleSubject(peer);
     this.#signer.sign(message, subject);
-    const options = begins === null ? {} : { reply: callSubject(this.#signer.peer, 'b', String(begins)) };
+    const options = begins === null ? {} : { reply: unheardSubject(this.#signer.peer, 'b', String(begins)) };
     this.#wire.publish(subject, message, options);
   }
 }

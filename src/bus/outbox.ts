@@ -64,9 +64,11 @@ export class Outbox {
     for (const [peer, bundle] of this.#bundles) this.#send(peer, bundle);
   }
 
-  /** What waits is lost. */
-  clear(): void {
+  /** What waits is lost: the numbers of the messages that it would have left in. */
+  clear(): ReadonlySet<number> {
+    const lost = new Set([...this.#bundles.values()].map(({ number }) => number));
     this.#bundles.clear();
+    return lost;
   }
 
   #schedule(): void {

@@ -38,6 +38,7 @@ import { ReplayWindow } from './replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './signer.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
+import { Unheard } from './unheard.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
 export interface SignedBusDeps {
@@ -77,6 +78,7 @@ export class SignedBus implements Bus {
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
   readonly #serving = new Map<string, Serving>();
+  readonly #unheard: Unheard;
   /** What is addressed to this peer comes by these. */
   readonly #own: readonly { close(): Promise<void> }[];
   readonly #startedAt: number;
@@ -113,9 +115,11 @@ export class SignedBus implements Bus {
       slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
     wire.onChange((change) => this.#changed(change));
+    this.#unheard = new Unheard(wire, this.peer, this.#calls);
     this.#own = [
       wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
       wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
+      this.#unheard,
     ];
   }
 
@@ -262,12 +266,6 @@ export class SignedBus implements Bus {
 
   #onFrame(message: WireMessage): void {
     const [, , , end, id] = message.subject.split('.') as [string, string, string, string, string];
-    if (message.noResponders) {
-      const reason = 'nobody serves what was called';
-      if (end === 'c') this.#calls.get(id)?.notSent(reason);
-      else for (const call of [...this.#calls.values()]) if (call.bundle === Number(id)) call.notSent(reason);
-      return;
-    }
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
     if (end === 'c') this.#toCaller(id, signed.from, signed.frame);
@@ -365,8 +363,7 @@ export class SignedBus implements Bus {
       return;
     }
     if (change.type === 'disconnected') {
-      this.#post.lost();
-      for (const call of [...this.#calls.values()]) call.disconnected();
+      this.#unheard.lost(this.#post.lost());
       this.#stopOutage ??= this.#deps.clock.after(OUTAGE_MS, () => this.#outage());
     } else {
       this.#stopOutage?.();

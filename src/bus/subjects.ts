@@ -6,12 +6,21 @@ export function bundleSubject(peer: string): string {
   return `${INTERNAL}.call.${peer}`;
 }
 
-/**
- * Where single frames of calls go: to the caller's end (`c`) or to the serving end (`s`) at a peer. What is said of
- * requests that nobody hears comes there too; of those in a bundle (`b`) under its number.
- */
-export function callSubject(peer: string, end: 'c' | 's' | 'b', call: string): string {
+/** Where single frames of calls go: to the caller's end (`c`) or to the serving end (`s`) at a peer. */
+export function callSubject(peer: string, end: 'c' | 's', call: string): string {
   return `${INTERNAL}.call.${peer}.${end}.${call}`;
+}
+
+/**
+ * Where the messaging system itself says that nobody hears a request: of one that goes alone (`c`) under its call, of
+ * those in a bundle (`b`) under its number. Nobody else has to publish there.
+ */
+export function unheardSubject(peer: string, what: 'c' | 'b', id: string): string {
+  return `${INTERNAL}.unheard.${peer}.${what}.${id}`;
+}
+
+export function unheardSubjects(peer: string): string {
+  return `${INTERNAL}.unheard.${peer}.*.*`;
 }
 
 /** All of them at a peer. */

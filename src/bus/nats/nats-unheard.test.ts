@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { createConnection } from 'node:net';
+import { test } from 'node:test';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { systemClock } from '../../model/clock.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Secret } from '../../model/secret.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { KeyRing } from '../key-ring.ts';
+import { SignedBus } from '../signed-bus.ts';
+import { loadNats } from './load-nats.ts';
+import { NatsWire } from './nats-wire.ts';
+
+/** As docs/cluster.md has it: nobody may say in the server's place that nobody listens. */
+const CONFIG =
+  'authorization { users: [{ user: node, password: secret, permissions: { publish: { deny: ["trunkline.unheard.>"] } } }] }';
+
+test('check:H3 where nobody may publish it, that nobody serves a call cannot be said by anybody but NATS', {
+  timeout: 60_000,
+}, async () => {
+  await using server = await NatsServer.start({ config: CONFIG });
+  const { core } = await loadNats();
+  const credentials = { kind: 'user', user: 'node', password: new Secret('secret') } as const;
+  const servers = [`nats://127.0.0.1:${server.port}`];
+  const wire = new NatsWire(core, { servers, name: 'test', credentials, tls: null }, systemClock);
+  await wire.firstAttempt;
+  const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
+  const bus = new SignedBus({ wire, clock: systemClock, keys, random: systemRandom, logger: Logger.silent() });
+  try {
+    // The server itself.
+    const to = '0123456789abcdef';
+    const { outcome } = bus.call('trunkline.nobody', Buffer.from('x'), { to, deadlineMs: 10_000 });
+    const nowhere = await outcome;
+    assert.equal(nowhere.kind === 'failure' && nowhere.error.outcome, 'NOT_SENT');
+    // Somebody with the node's own credentials.
+    const refusal = await said(server.port, `trunkline.unheard.${bus.peer}.c.0011223344556677`);
+    assert.match(refusal, /Permissions Violation for Publish/);
+  } finally {
+    await bus.close();
+  }
+});
+
+/** Publishes a status as NATS would; what the server says to that. */
+function said(port: number, subject: string): Promise<string> {
+  const status = 'NATS/1.0 503\r\n\r\n';
+  const connection = createConnection(port, '127.0.0.1');
+  return new Promise((resolve, reject) => {
+    let text = '';
+    connection.on('error', reject);
+    connection.on('data', (bytes) => {
+      text += bytes.toString();
+      if (!text.includes('PONG')) return;
+      connection.destroy();
+      resolve(text);
+    });
+    const login = '{"verbose":false,"headers":true,"user":"node","pass":"secret","lang":"test","version":"1"}';
+    connection.write(`CONNECT ${login}\r\nHPUB ${subject} ${status.length} ${status.length}\r\n${status}\r\nPING\r\n`);
+  });
+}

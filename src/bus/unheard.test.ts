@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../test/support/fake-clock.ts';
+import { systemRandom } from '../model/random.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Bus, BusOutcome } from './bus.ts';
+import { KeyRing } from './key-ring.ts';
+import { MemoryHub, type MemoryWire } from './memory-wire.ts';
+import { SignedBus } from './signed-bus.ts';
+import { subjectMatches } from './subjects.ts';
+import type { Wire, WireMessage } from './wire.ts';
+
+const KEYS = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
+
+function wordOf(outcome: BusOutcome): string {
+  return outcome.kind === 'result' ? 'RESULT' : outcome.error.outcome;
+}
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly hub = new MemoryHub();
+  readonly #open: Bus[] = [];
+
+  bus(wire: Wire = this.hub.open()): Bus {
+    const bus = new SignedBus({ wire, clock: this.clock, keys: KEYS, random: systemRandom, logger: Logger.silent() });
+    this.#open.push(bus);
+    return bus;
+  }
+
+  async close(): Promise<void> {
+    for (const bus of this.#open) await bus.close();
+  }
+}
+
+/** What came by a wire, and by which subject what came that was wanted there, so that anything can be said by it. */
+function overheard(wire: MemoryWire): { readonly wire: Wire; say(subject: string): void; replies: string[] } {
+  const subscribed: { readonly pattern: string; readonly deliver: (message: WireMessage) => void }[] = [];
+  const replies: string[] = [];
+  const own: Wire = Object.create(wire, {
+    status: { get: () => wire.status },
+    connected: { get: () => wire.connected },
+    maxPayload: { get: () => wire.maxPayload },
+    publish: {
+      value: (...[subject, payload, options]: Parameters<Wire['publish']>) => {
+        if (options?.reply !== undefined) replies.push(options.reply);
+        wire.publish(subject, payload, options);
+      },
+    },
+    subscribe: {
+      value: (...args: Parameters<Wire['subscribe']>) => {
+        subscribed.push({ pattern: args[0], deliver: args[1] });
+        return wire.subscribe(...args);
+      },
+    },
+    onChange: { value: wire.onChange.bind(wire) },
+    close: { value: () => wire.close() },
+  });
+  const say = (subject: string): void => {
+    const message = { subject, payload: Buffer.alloc(0), reply: '', noResponders: true, header: () => null };
+    for (const { pattern, deliver } of subscribed) if (subjectMatches(pattern, subject)) deliver(message);
+  };
+  return { wire: own, say, replies };
+}
+
+test('fault:F28 a call that has not left when the connection is lost is NOT_SENT; what is said of one that has is UNKNOWN', async () => {
+  const bench = new Bench();
+  const wire = bench.hub.open();
+  const [a, b] = [bench.bus(wire), bench.bus()];
+  const subject = `trunkline.echo.${b.peer}`;
+  b.serve(subject, (serving) => serving.answer(serving.payload));
+  await settled();
+  const call = (): Promise<BusOutcome> => a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 }).outcome;
+  // By now it is known that the peer reads bundles, in which calls wait for the end of the turn.
+  assert.equal(wordOf(await call()), 'RESULT');
+  const [long, waiting] = [a.call(subject, Buffer.alloc(200_000), { to: b.peer, deadlineMs: 60_000 }).outcome, call()];
+  wire.cut();
+  assert.equal(wordOf(await waiting), 'NOT_SENT');
+  // One that is too long for a bundle left at once.
+  assert.equal(wordOf(await long), 'UNKNOWN');
+  wire.restore();
+  assert.equal(wordOf(await call()), 'RESULT');
+  await bench.close();
+});
+
+test('check:H3 that nobody serves a call is believed only where the messaging system says so', async () => {
+  const bench = new Bench();
+  const { wire, say, replies } = overheard(bench.hub.open());
+  const [a, b] = [bench.bus(wire), bench.bus()];
+  const subject = `trunkline.slow.${b.peer}`;
+  const ended = Promise.withResolvers<void>();
+  b.serve(subject, async (serving) => {
+    await ended.promise;
+    serving.answer(serving.payload);
+  });
+  await settled();
+  const running = a.call(subject, Buffer.from('x'), { to: b.peer, deadlineMs: 60_000 });
+  await settled();
+  const [, , , , id] = replies[0]!.split('.');
+  // As anybody could who may publish where nodes do.
+  say(`trunkline.call.${a.peer}.c.${id}`);
+  say(`trunkline.call.${a.peer}.s.${id}`);
+  assert.equal(a.status.refused, 2);
+  ended.resolve();
+  assert.equal(wordOf(await running.outcome), 'RESULT');
+  const nowhere = a.call('trunkline.nobody', Buffer.from('x'), { to: '0123456789abcdef', deadlineMs: 60_000 });
+  assert.equal(wordOf(await nowhere.outcome), 'NOT_SENT');
+  assert.match(replies.at(-1)!, new RegExp(`^trunkline\\.unheard\\.${a.peer}\\.c\\.`));
+  await bench.close();
+});
