@@ -39,7 +39,9 @@ export class ThreeNodes {
     else for (const { gateway } of this.#started.nodes.nodes) rewrite(gateway, servers);
     const names = Object.keys(servers).sort().join();
     for (const node of this.#started.nodes.nodes) {
-      await until(async () => (await node.servers()).sort().join() === names, `${names} on ${node.name}`);
+      // Twice as long as for anything else: all of it starts at once.
+      const there = async () => (await node.servers()).sort().join() === names;
+      await until(there, names).catch(() => until(there, `${names} on ${node.name}:\n${node.stderr.slice(-4_000)}`));
     }
     return this.#started;
   }

@@ -4,13 +4,14 @@ import { join } from 'node:path';
 import { DOCUMENT, OWN_ERROR, TASK_TOOL } from '../../fixtures/matrix/behaviour.ts';
 import { type Feature, impossible } from './compatibility.ts';
 import { attempt, type Json, type MatrixClient } from './matrix-client.ts';
-import { isStateless, type MatrixRevision, type Wire } from './revisions.ts';
+import { isStateless, type MatrixRevision } from './revisions.ts';
 
 /** One client in front of one server: where a cell is tried. */
 export interface Cell {
   readonly client: MatrixClient;
   readonly server: MatrixRevision;
-  readonly wire: Wire;
+  /** What the gateway calls it. */
+  readonly name: string;
   /** On `/mcp`, where the server is one of two and its names are prefixed. */
   readonly aggregate: boolean;
   /** For what a server can tell in no other way. */
@@ -24,8 +25,8 @@ function unique(): string {
   return `words-${++cells}`;
 }
 
-function exposed({ wire, aggregate }: Cell, name: string): string {
-  return aggregate ? `${wire}__${name}` : name;
+function exposed({ name: server, aggregate }: Cell, name: string): string {
+  return aggregate ? `${server}__${name}` : name;
 }
 
 function call(cell: Cell, name: string, args: Json = {}, meta?: Json): Promise<Json> {
@@ -53,7 +54,7 @@ async function pages(client: MatrixClient, kind: string, key: string): Promise<J
 async function documentUri(cell: Cell): Promise<string> {
   if (!cell.aggregate) return DOCUMENT;
   const listed = (await pages(cell.client, 'resources/list', 'resources')).flat();
-  const uris = listed.filter(({ uri }) => uri === DOCUMENT || uri.includes(cell.wire)).map(({ uri }) => uri);
+  const uris = listed.filter(({ uri }) => uri === DOCUMENT || uri.includes(cell.name)).map(({ uri }) => uri);
   const texts = await Promise.all(uris.map((uri) => attempt(cell.client.request('resources/read', { uri }))));
   assert.ok(
     texts.every(({ result }) => result?.contents[0].text === 'the document'),

@@ -22,11 +22,13 @@ export interface Stage {
   readonly mcpUrl: string;
   /** For what a server can tell in no other way. */
   readonly folder: string;
+  /** What the server over each wire is called there, where that is not the wire. */
+  readonly names?: Readonly<Record<Wire, string>>;
   dispose(): Promise<void>;
 }
 
 /** Starts the stage with these servers, and waits until all are ready. */
-export type StartStage = (mcpServers: object) => Promise<Stage>;
+export type StartStage = (mcpServers: Readonly<Record<Wire, object>>) => Promise<Stage>;
 
 const oneNode: StartStage = async (mcpServers) => {
   const gateway = await RunningGateway.start({ config: { mcpServers } });
@@ -59,7 +61,8 @@ export function runMatrix(server: MatrixRevision, proves = 'check:B8 check:B13',
         describe(`${proves} a client of ${revision} on ${endpoint}`, () => {
           let client: MatrixClient;
           before(async () => {
-            const url = stage!.mcpUrl.replace(/\/mcp$/, endpoint);
+            const path = endpoint.replace(/http|stdio/, (wire) => nameOf(stage!, wire as Wire));
+            const url = stage!.mcpUrl.replace(/\/mcp$/, path);
             client =
               revision === '2025-11-25' ? await Sdk1Client.connect(url) : await Sdk2Client.connect(revision, url);
           });
@@ -68,15 +71,21 @@ export function runMatrix(server: MatrixRevision, proves = 'check:B8 check:B13',
           for (const { wire } of PLACES.filter((place) => place.endpoint === endpoint)) {
             for (const feature of (Object.keys(FEATURES) as Feature[]).filter((one) => exists(one, server))) {
               const works = impossible(feature, revision, server) === null;
-              test(
-                `${FEATURES[feature]} with a server over ${wire}${works ? '' : ': refused'}`,
-                { timeout: 20_000 },
-                () => RUNS[feature]({ client, server, wire, aggregate: endpoint === '/mcp', folder: stage!.folder }),
-              );
+              test(`${FEATURES[feature]} with a server over ${wire}${works ? '' : ': refused'}`, {
+                timeout: 20_000,
+              }, () => {
+                const { folder } = stage!;
+                const name = nameOf(stage!, wire);
+                return RUNS[feature]({ client, server, name, aggregate: endpoint === '/mcp', folder });
+              });
             }
           }
         });
       }
     }
   });
+}
+
+function nameOf({ names }: Stage, wire: Wire): string {
+  return names?.[wire] ?? wire;
 }
