@@ -8,6 +8,9 @@ const RETRY_MS = 250;
 /** Who has not left by then, 30 s for its calls and some for the rest, never will. */
 const LEAVES_MS = 45_000;
 
+/** Of its log, in the message of whoever waited for it in vain. */
+const LAST_WORDS = 20_000;
+
 /** While it could not be expected to answer: killed, stopped, or not started. */
 export interface Absence {
   readonly node: string;
@@ -84,7 +87,11 @@ export class ClusterNode {
   }
 
   async ready(): Promise<void> {
-    await until(async () => (await this.#process?.ready()) === true, `node ${this.name} to be ready:\n${this.log}`);
+    await until(async () => (await this.#process?.ready()) === true, `node ${this.name} to be ready`).catch(
+      (error: Error) => {
+        throw new Error(`${error.message}:\n${this.log.slice(-LAST_WORDS)}`);
+      },
+    );
     this.#back();
   }
 
