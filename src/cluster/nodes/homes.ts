@@ -2,7 +2,7 @@ import type { ServerStatus } from '../../model/server-state.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
 
-/** Clients whose calls to servers of other nodes are remembered to go to one of their homes. */
+/** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
 const UP: ReadonlySet<string> = new Set(['running', 'connected', 'degraded']);
 
@@ -12,37 +12,41 @@ export interface KnownHome {
   readonly epoch: string | null;
 }
 
-/** Which other node the calls of a key go to: whoever has state there comes back to it. */
+interface Remembered {
+  readonly peer: string;
+  readonly epoch: string | null;
+}
+
+/** Which other node the calls of a key go to, server by server: whoever has state there comes back to it. */
 export class Homes {
-  readonly #homes = new Recent<{ readonly peer: string; readonly epoch: string | null }>(MAX_REMEMBERED);
+  readonly #homes = new Recent<Map<string, Remembered>>(MAX_REMEMBERED);
 
   remember(server: string, key: string, peer: string, epoch: string | null): void {
-    this.#homes.set(`${server} ${key}`, { peer, epoch });
+    const known = this.#homes.get(key);
+    if (known === undefined) this.#homes.set(key, new Map([[server, { peer, epoch }]]));
+    else known.set(server, { peer, epoch });
   }
 
   /** Null also when that node no longer has the server; then it is forgotten. */
   known(place: Place, key: string): KnownHome | null {
-    const remembered = `${place.server.name} ${key}`;
-    const known = this.#homes.get(remembered);
+    const { name } = place.server;
+    const known = this.#homes.get(key)?.get(name);
     if (known === undefined) return null;
     const home = place.elsewhere.find(({ node }) => node.peer === known.peer);
-    if (home === undefined) this.#homes.delete(remembered);
+    if (home === undefined) this.forget(name, key);
     return home === undefined ? null : { home, epoch: known.epoch };
   }
 
   forget(server: string, key: string): void {
-    this.#homes.delete(`${server} ${key}`);
+    const known = this.#homes.peek(key);
+    if (known?.delete(server) === true && known.size === 0) this.#homes.delete(key);
   }
 
   /** The nodes that its calls went to. */
   forgetSession(sessionId: string): ReadonlySet<string> {
-    const peers = new Set<string>();
-    this.#homes.deleteWhere(({ peer }, name) => {
-      if (!name.endsWith(` ${sessionId}`)) return false;
-      peers.add(peer);
-      return true;
-    });
-    return peers;
+    const known = this.#homes.peek(sessionId);
+    this.#homes.delete(sessionId);
+    return new Set([...(known?.values() ?? [])].map(({ peer }) => peer));
   }
 }
 
