@@ -13,8 +13,8 @@ import type { NodeView } from './nodes/node-state.ts';
 /** What the cluster needs of the servers of this node. */
 export interface LocalUpstreams extends Upstreams {
   apply(servers: ReadonlyMap<string, Server>): Promise<void>;
-  /** It was heard elsewhere that the server's lists are others: lists it anew. */
-  relist(server: string): void;
+  /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */
+  relist(server: string): Promise<void>;
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[];
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */

@@ -170,6 +170,13 @@ export class ClusterUpstreams implements Upstreams {
     return this.#deps.catalogs.owns(server, client);
   }
 
+  async caughtUp(server: string): Promise<boolean> {
+    const place = this.#place(server);
+    if (place === undefined || place.elsewhere.length === 0) return false;
+    await this.#deps.lists.caughtUp(place);
+    return true;
+  }
+
   status(server: string): ServerStatus | null {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);

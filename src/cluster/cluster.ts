@@ -188,7 +188,9 @@ export class Cluster {
     });
     this.#lists = new ListsElsewhere({
       local,
-      read: (home, client) => void this.#catalogs.get(home, client, 0),
+      clock,
+      hear: (peers) => this.#offers.readNow(peers),
+      read: (home, client) => this.#catalogs.readNow(home, client),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
     });
     this.#router = new ClusterUpstreams({

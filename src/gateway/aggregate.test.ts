@@ -5,6 +5,7 @@ import { agent, client, ended, GatewayBench, MCP, serverNamed } from '../../test
 import { tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
 import { result } from '../protocol/compose.ts';
 import { shapeFailure } from './failure-shape.ts';
 
@@ -303,4 +304,21 @@ test('a stateless server’s structured result is wrapped for stateful clients a
     (outcome as Extract<Outcome, { kind: 'answer' }>).message.bytes.toString(),
     /"structuredContent":\{"result":\[1\.0\]\}/,
   );
+});
+
+test('check:C9 a tool that the client has from another node is called once this one has heard of it; an unknown one is refused', async () => {
+  const bench = new GatewayBench({ files: { tools: [tool('read')] } });
+  const asked: string[] = [];
+  const upstreams: Upstreams = bench.upstreams;
+  upstreams.caughtUp = async (server) => {
+    asked.push(server);
+    bench.relist('files', { tools: [tool('read'), tool('grown')] }, ['tools']);
+    return true;
+  };
+  await bench.run('tools/call', '{"name":"files__grown"}');
+  assert.equal(bench.upstreams.calls.at(-1)?.request.body.toString(), '{"name":"grown"}');
+  const unknown = failed(await bench.run('tools/call', '{"name":"files__nothing"}'));
+  assert.match(unknown.message, /^Unknown tool: files__nothing/);
+  await bench.run('tools/call', '{"name":"nobody__nothing"}');
+  assert.deepEqual(asked, ['files', 'files'], 'nobody is asked about a server that there is not');
 });

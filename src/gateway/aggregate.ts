@@ -125,7 +125,19 @@ export class Aggregate {
         return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
       }
     }
-    return failure(unknownTool(name, catalog));
+    return this.#callHeardElsewhere(exchange, name, unknownTool(name, catalog));
+  }
+
+  /** The client may have had the name from another node, which heard of it before this one. */
+  async #callHeardElsewhere(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
+    const { upstreams, catalogs } = this.#deps;
+    const { server } = unknown.data;
+    if (server === undefined || (await upstreams.caughtUp?.(server)) !== true) return failure(unknown);
+    const catalog = catalogs.of(exchange.client);
+    const target = catalog.tool(name);
+    const param = namedParam(exchange.request, 'name');
+    if (target === null || param instanceof GatewayError) return failure(unknownTool(name, catalog));
+    return this.#callTarget(exchange, catalog, target, param);
   }
 
   #send(

@@ -46,6 +46,10 @@ export class PassingUpstreams implements Upstreams {
     return this.upstreams.ownsConnection(server, client);
   }
 
+  caughtUp(server: string): Promise<boolean> {
+    return this.upstreams.caughtUp?.(server) ?? Promise.resolve(false);
+  }
+
   status(server: string): ServerStatus | null {
     return this.upstreams.status(server);
   }

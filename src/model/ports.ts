@@ -39,6 +39,11 @@ export interface Upstreams {
   connectionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
+  /**
+   * A client names something of the server that is not known. Where other nodes have the server, one of them may have told the
+   * client: resolves when what they have heard is known here too, or after a moment. False: there is nobody to hear it from.
+   */
+  caughtUp?(server: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */

@@ -166,8 +166,8 @@ export class UpstreamSet implements Upstreams {
   }
 
   /** Another node has heard that the server's lists are others: it is listed anew, where it is up. */
-  relist(server: string): void {
-    this.#upstreams.get(server)?.relist();
+  relist(server: string): Promise<void> {
+    return this.#upstreams.get(server)?.relist() ?? Promise.resolve();
   }
 
   /** The kinds of client for which something is known of the server. */

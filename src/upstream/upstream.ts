@@ -86,8 +86,8 @@ export class Upstream {
   }
 
   /** As `UpstreamSet.relist`. */
-  relist(): void {
-    if (this.#parts.supervisor.up) this.#parts.upkeep.heardElsewhere();
+  relist(): Promise<void> {
+    return this.#parts.supervisor.up ? this.#parts.upkeep.heardElsewhere() : Promise.resolve();
   }
 
   listedFor(): Iterable<ClientProfile> {

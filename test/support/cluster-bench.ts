@@ -129,7 +129,7 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.surrendered.push(`${server} ${whose === null || whose === 'spare' ? String(whose) : whose.sessionId}`);
   }
 
-  relist(server: string): void {
+  async relist(server: string): Promise<void> {
     this.relisted.push(server);
   }
 

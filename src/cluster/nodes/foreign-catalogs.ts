@@ -141,6 +141,11 @@ export class ForeignCatalogs {
     return kept === undefined ? reading : kept.catalog;
   }
 
+  /** Rejects never; null where it could not be read. */
+  readNow(home: ForeignHome, client: ClientProfile): Promise<ServerCatalog | null> {
+    return this.#read(home, client, 0, false);
+  }
+
   /** The homes' offers are others: what has changed there is read again, and whoever is concerned is told. */
   refresh(homeOf: (server: string) => ForeignHome | null): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {

@@ -7,6 +7,7 @@ import {
   remoteSpec,
   serverNamed,
 } from '../../../test/support/cluster-bench.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { notification } from '../../protocol/compose.ts';
 
@@ -110,4 +111,26 @@ test('check:C9 an update of a resource that belongs to no session reaches every 
       'outdated memory',
       'connectionChanged memory k missed',
     ]);
+  }));
+
+test('check:G3 check:C9 who is asked for what another home has just heard of knows it at once, and waits for nobody who is silent', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory', { transport: remoteSpec });
+    const a = await bench.join('a', [memory]);
+    assert.equal(await a.cluster.upstreams.caughtUp!('memory'), false, 'there is nobody to hear it from');
+    const b = await bench.join('b', [memory]);
+    let listed = (): void => {};
+    b.local.relist = () => new Promise((resolve) => (listed = resolve));
+    a.cluster.events.relisted!('memory');
+    let known = false;
+    const caughtUp = b.cluster.upstreams.caughtUp!('memory').then(() => {
+      known = true;
+    });
+    await settled();
+    assert.equal(known, false, 'it is being listed');
+    listed();
+    await caughtUp;
+
+    a.cut();
+    await bench.until(b.cluster.upstreams.caughtUp!('memory'));
   }));

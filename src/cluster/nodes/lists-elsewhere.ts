@@ -1,12 +1,19 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
 import { LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import type { ForeignHome, Place } from './directory.ts';
 
+/** A call that names what is not known waits no longer for other nodes. */
+const CATCH_UP_MS = 2_000;
+
 export interface ListsElsewhereDeps {
   readonly local: () => Pick<LocalUpstreams, 'relist' | 'listedFor' | 'knownCatalog'>;
-  /** Reads what the home lists for this kind of client, behind; whoever is concerned is told. */
-  readonly read: (home: ForeignHome, client: ClientProfile) => void;
+  readonly clock: Clock;
+  /** Reads what these nodes offer now, which `look` is shown. */
+  readonly hear: (peers: readonly string[]) => Promise<void>;
+  /** Reads what the home lists for this kind of client; whoever is concerned is told. */
+  readonly read: (home: ForeignHome, client: ClientProfile) => Promise<unknown>;
   /** Clients of this kind are shown another list from now on. */
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
 }
@@ -20,6 +27,8 @@ export class ListsElsewhere {
   readonly #deps: ListsElsewhereDeps;
   /** How often a node's server has said that its lists are others, by node and server. */
   #heard: ReadonlyMap<string, number> = new Map();
+  /** What is being read or listed anew, by server. */
+  readonly #under = new Map<string, Set<Promise<unknown>>>();
   /** The node whose process of a server told last, where that was not this one. */
   readonly #newest = new Map<string, string>();
 
@@ -53,6 +62,17 @@ export class ListsElsewhere {
     }
   }
 
+  /** Resolves when what the other homes have heard is known here, at the latest after a moment. */
+  async caughtUp({ server, elsewhere }: Place): Promise<void> {
+    let disarm = (): void => {};
+    const late = new Promise<void>((resolve) => {
+      disarm = this.#deps.clock.after(CATCH_UP_MS, resolve);
+    });
+    const heard = this.#deps.hear(elsewhere.map(({ node }) => node.peer));
+    await Promise.race([heard.then(() => Promise.all(this.#under.get(server.name) ?? [])), late]);
+    disarm();
+  }
+
   /** A process of this node has told, or the one that did is gone: this node's own lists are shown. */
   own(server: string): void {
     if (!this.#newest.delete(server)) return;
@@ -65,12 +85,23 @@ export class ListsElsewhere {
     const { local, read } = this.#deps;
     const { name } = place.server;
     if (!place.process) {
-      local().relist(name);
+      this.#underWay(name, local().relist(name));
       return;
     }
     if (this.#isShared(place)) return;
     this.#newest.set(name, home.node.peer);
-    for (const client of local().listedFor(name)) read(home, client);
+    for (const client of local().listedFor(name)) this.#underWay(name, read(home, client));
+  }
+
+  #underWay(server: string, work: Promise<unknown>): void {
+    const under = this.#under.get(server) ?? new Set<Promise<unknown>>();
+    this.#under.set(server, under.add(work));
+    void work
+      .catch(() => {})
+      .then(() => {
+        under.delete(work);
+        if (under.size === 0 && this.#under.get(server) === under) this.#under.delete(server);
+      });
   }
 
   /** Every node runs one for everybody: what it lists is what calls find there. */

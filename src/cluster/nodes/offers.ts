@@ -59,6 +59,12 @@ export class Offers {
     }
   }
 
+  /** Reads what these nodes offer now, whatever their heartbeats have said. */
+  async readNow(peers: readonly string[]): Promise<void> {
+    const nodes = peers.flatMap((peer) => this.#deps.nodes.get(peer) ?? []);
+    await Promise.all(nodes.map((node) => this.#read(node)));
+  }
+
   close(): void {
     this.#closed = true;
     this.#serving.close();

@@ -26,7 +26,8 @@ export class ListUpkeep {
   readonly #changes: ChangeGatherer;
   readonly #listener: ChangeListener;
   #heeded = Number.NEGATIVE_INFINITY;
-  #disarm: (() => void) | null = null;
+  #heeding: Promise<void> | null = null;
+  #disarm: () => void = () => {};
 
   constructor(deps: ListUpkeepDeps) {
     const { clock, missed } = deps;
@@ -60,22 +61,30 @@ export class ListUpkeep {
   }
 
   /** Another node has heard that the lists are others. What this node listens to it hears itself. */
-  heardElsewhere(): void {
-    const { clock, catalogs } = this.#deps;
-    this.#disarm ??= clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
-      this.#disarm = null;
-      this.#heeded = clock.now();
-      catalogs.refreshListed('stateful');
-      if (!this.#listener.hears) catalogs.refreshListed('stateless');
+  heardElsewhere(): Promise<void> {
+    const { clock } = this.#deps;
+    this.#heeding ??= new Promise((resolve) => {
+      this.#disarm = clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
+        this.#heeding = null;
+        this.#heeded = clock.now();
+        resolve(this.#relistAll());
+      });
     });
+    return this.#heeding;
   }
 
   close(): void {
-    this.#disarm?.();
-    this.#disarm = null;
+    this.#disarm();
     this.#deps.catalogs.close();
     this.#changes.close();
     this.#listener.close();
+  }
+
+  async #relistAll(): Promise<void> {
+    const { catalogs } = this.#deps;
+    const stateful = catalogs.refreshListed('stateful');
+    if (!this.#listener.hears) await catalogs.refreshListed('stateless');
+    await stateful;
   }
 
   #changed(connection: Connection, messages: readonly Message[]): void {

@@ -143,12 +143,16 @@ export class ServerCatalogs {
   }
 
   /** Lists again for every kind of client that was listed in this run, each over a connection that fits. */
-  refreshListed(era: Era): void {
-    for (const shelf of this.#shelves[era].values()) {
-      if (shelf.listedIn !== this.#run) continue;
-      if (shelf.listing !== null) shelf.again = true;
-      else void this.#relist(shelf, null);
-    }
+  async refreshListed(era: Era): Promise<void> {
+    const listed = [...this.#shelves[era].values()].filter(({ listedIn }) => listedIn === this.#run);
+    await Promise.all(
+      listed.map(async (shelf) => {
+        if (shelf.listing === null) return this.#relist(shelf, null);
+        shelf.again = true;
+        await shelf.listing;
+        await shelf.listing;
+      }),
+    );
   }
 
   /** The kinds of client that something is known for. */
