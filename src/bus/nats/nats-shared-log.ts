@@ -96,16 +96,19 @@ export class NatsSharedLog implements SharedLog {
   async #collect(consumer: Consumer, count: number): Promise<LogReading> {
     const entries: Buffer[] = [];
     let position = 0;
+    // What falls out of the log while it is read never comes: the last one is the one after which there is nothing.
+    let over = false;
     if (count === 0) return { entries, position };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const late = (): void => reject(new GatewayError('NOT_SENT', 'the log is not read in time'));
     const disarm = this.#deps.clock.after(READ_MS, late);
     const messages = await consumer.consume({
-      callback: ({ data, seq }) => {
-        if (entries.length === count) return;
+      callback: ({ data, seq, info }) => {
+        if (over) return;
         entries.push(Buffer.from(data));
         position = seq;
-        if (entries.length === count) resolve();
+        over = entries.length === count || info.pending === 0;
+        if (over) resolve();
       },
     });
     try {

@@ -83,7 +83,10 @@ export class NatsWatch {
         callback: (message) => {
           if (!live()) return;
           this.#tell(message);
-          if (left > 0 && --left === 0) this.#watcher.onReady?.(created);
+          if (left === 0) return;
+          // A record that ran out of time, or was written again, while it was to be told never comes.
+          left = message.info.pending === 0 ? 0 : left - 1;
+          if (left === 0) this.#watcher.onReady?.(created);
         },
       });
       if (!live()) {

@@ -1,4 +1,4 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
+import { type ClientProfile, handleWord } from '../../model/client-profile.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 
@@ -21,7 +21,7 @@ export function claimKey(place: Place, client: ClientProfile, catalog: ServerCat
 export function clientKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
   if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
   const key = `${client.principal.id} ${client.fingerprint}`;
-  return isolation === 'principal' || client.handle === null ? key : `${key} ${client.handle}`;
+  return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
 }
 
 /** The home that a new key goes to: of two taken at random, the one with less to do. */

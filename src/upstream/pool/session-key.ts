@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { ClientProfile } from '../../model/client-profile.ts';
+import { type ClientProfile, handleWord } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { Isolation, Server } from '../../model/server.ts';
 import type { Tenancy } from './tenancy.ts';
@@ -35,7 +35,7 @@ export function keysOfSession(sessionId: string): readonly string[] {
 function ownKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
   if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
   const key = `${client.principal.id} ${client.fingerprint}`;
-  return isolation === 'principal' || client.handle === null ? key : `${key} ${client.handle}`;
+  return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
 }
 
 /** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */

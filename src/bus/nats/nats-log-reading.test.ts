@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import type { NatsSharedLogDeps } from './nats-shared-log.ts';
+import { NatsSharedLog } from './nats-shared-log.ts';
+
+interface Told {
+  readonly data: Buffer;
+  readonly seq: number;
+  readonly info: { readonly pending: number };
+}
+
+test('entries that fall out of a log while it is read are not waited for', async () => {
+  const told = (seq: number, pending: number): Told => ({ data: Buffer.from(`${seq}`), seq, info: { pending } });
+  const consumer = {
+    // As it was when the reading began; the first two are gone by the time they would come.
+    info: async () => ({ num_pending: 4 }),
+    consume: async ({ callback }: { callback: (message: Told) => void }) => {
+      callback(told(3, 1));
+      callback(told(4, 0));
+      // What was appended meanwhile is no part of it.
+      callback(told(5, 0));
+      return { stop: () => {} };
+    },
+    delete: async () => true,
+  };
+  const reach = async () => ({ client: { consumers: { getPushConsumer: async () => consumer } } });
+  const wire = { onChange: () => () => {}, status: { state: 'connected' }, maxPayload: 1_000_000 };
+  const log = new NatsSharedLog({ wire, clock: new FakeClock(), reach } as unknown as NatsSharedLogDeps);
+  const { entries, position } = await log.read('a');
+  assert.deepEqual(entries.map(String), ['3', '4']);
+  assert.equal(position, 4);
+  log.close();
+});
