@@ -5,6 +5,7 @@ import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
 import type { Struck } from './nemesis.ts';
 
+const AT_THE_DEAD = '{"code":"UNKNOWN","outcome":"UNKNOWN","node":"n1"}';
 const death: Struck = { kind: 'kill', node: 'n1', from: 10_000, to: 14_000 };
 
 function attempt(
@@ -29,20 +30,20 @@ function figures(attempts: Attempt[], struck: Struck[], births: Record<string, n
 
 test('calls in flight at the death of a node are timed from it, those of the dead node’s own clients are not', () => {
   const attempts = [
-    attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN'),
+    attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD),
     attempt('own', 'n2', 9_900, 10_700, 'RESULT'),
-    attempt('own', 'n1', 9_900, 10_001, 'UNKNOWN'),
-    attempt('own', 'n2', 9_000, 9_500, 'UNKNOWN'),
+    attempt('own', 'n1', 9_900, 10_001, 'UNKNOWN', AT_THE_DEAD),
+    attempt('own', 'n2', 9_000, 9_500, 'UNKNOWN', AT_THE_DEAD),
   ];
   assert.deepEqual(figures(attempts, [death]).inFlight, [1_600]);
 });
 
-test('a call that ran into its deadline at a node that lives was not with the dead one; at the dead one it was noticed too late', () => {
-  const told = (node: string) => `{"code":"TIMEOUT","outcome":"UNKNOWN","node":"${node}"}`;
+test('what failed at another node, or at none, was not with the dead one; what nobody noticed runs into its deadline there', () => {
+  const told = (code: string, node: string) => `{"code":"${code}","outcome":"UNKNOWN","node":"${node}"}`;
   const attempts = [
     attempt('single', 'n2', 9_900, 15_900, 'UNKNOWN', '{"code":"TIMEOUT","outcome":"UNKNOWN"}'),
-    attempt('single', 'n2', 9_901, 15_901, 'UNKNOWN', told('n3')),
-    attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', told('n1')),
+    attempt('single', 'n2', 9_901, 12_500, 'UNKNOWN', told('UNKNOWN', 'n3')),
+    attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', told('TIMEOUT', 'n1')),
   ];
   assert.deepEqual(figures(attempts, [death]).inFlight, [6_500]);
 });
@@ -72,7 +73,7 @@ test('who was not served counts for as long as it tried, if that was too long', 
 });
 
 test('a death during something else says nothing of deaths', () => {
-  const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN')];
+  const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD)];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };
   assert.deepEqual(figures(attempts, [death, outage]).inFlight, []);
   assert.deepEqual(figures(attempts, [death, { ...outage, from: 13_500 }]).inFlight, [1_600]);

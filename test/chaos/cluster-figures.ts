@@ -1,4 +1,4 @@
-import { type Attempt, ranOutOfTimeElsewhere } from '../faults/ledger/history.ts';
+import { type Attempt, failedAt } from '../faults/ledger/history.ts';
 import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import type { Struck } from './nemesis.ts';
 
@@ -23,8 +23,8 @@ const CALM_AFTER_MS = 3_000;
 const OWNED: ReadonlySet<string> = new Set(['own', 'single']);
 
 /**
- * Looks only at deaths beside which nothing else went on, so that the figures are those of a death: what is UNKNOWN at a
- * node that lives, and began before, was with the dead one. `origin`: of the clock of attempts, by the wall clock.
+ * Looks only at deaths beside which nothing else went on, so that the figures are those of a death: what began before, was
+ * with the dead node, and is UNKNOWN at one that lives. `origin`: of the clock of attempts, by the wall clock.
  */
 export function clusterFigures(
   attempts: readonly Attempt[],
@@ -45,8 +45,8 @@ export function clusterFigures(
       const { client, call, server = '', via, startedAt, endedAt, ending, abandoned } = attempt;
       if (endedAt === null || endedAt < diedAt || via === death.node || abandoned) continue;
       if (startedAt <= diedAt) {
-        const noticed = ending === 'UNKNOWN' && !ranOutOfTimeElsewhere(attempt, death.node!);
-        if (noticed && OWNED.has(server)) figures.inFlight.push(endedAt - diedAt);
+        const wasThere = OWNED.has(server) && failedAt(attempt, death.node!);
+        if (ending === 'UNKNOWN' && wasThere) figures.inFlight.push(endedAt - diedAt);
         continue;
       }
       // Who asks again only later learns nothing of when it would have been served.

@@ -28,11 +28,12 @@ export interface Attempt {
 }
 
 /**
- * Whether it ended because of its own deadline, and not at this node: a call that waited for a process that was only just
- * starting says nothing of how long the end of a node was not noticed.
+ * Whether the failure says that the call was at this other node. What fails elsewhere at the same time, for whatever
+ * reason, says nothing of how soon the end of this one was noticed; a call that nobody noticed runs into its deadline and
+ * names the node as well.
  */
-export function ranOutOfTimeElsewhere({ reason }: Attempt, node: string): boolean {
-  return reason.includes('"TIMEOUT"') && !reason.includes(`"node":"${node}"`);
+export function failedAt({ reason }: Attempt, node: string): boolean {
+  return reason.includes(`"node":"${node}"`);
 }
 
 /** Everything all clients of a run tried. */

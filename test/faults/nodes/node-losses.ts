@@ -2,7 +2,7 @@ import { ClusterWorld } from '../../chaos/cluster-world.ts';
 import { Seeded } from '../../chaos/seeded.ts';
 import { until } from '../../support/cluster-processes.ts';
 import { childrenOf, livingAmong } from '../../support/processes.ts';
-import { ranOutOfTimeElsewhere } from '../ledger/history.ts';
+import { failedAt } from '../ledger/history.ts';
 import { readLedger } from '../ledger/ledger-entry.ts';
 import { type Caller, openCallers } from './callers.ts';
 import { allKnown, inWords } from './world-facts.ts';
@@ -140,7 +140,7 @@ function toldUnknown({ history }: ClusterWorld, dead: string, killedAt: number, 
   return history.attempts
     .slice(Math.max(0, from - 1_000))
     .filter(({ ending, via, endedAt }) => ending === 'UNKNOWN' && via !== dead && endedAt! >= killedAt)
-    .filter((attempt) => !ranOutOfTimeElsewhere(attempt, dead))
+    .filter((attempt) => failedAt(attempt, dead))
     .filter(({ startedAt }) => startedAt < killedAt + TOLD_WITHIN_MS)
     .map(({ startedAt, endedAt }) => endedAt! - Math.max(startedAt, killedAt));
 }
