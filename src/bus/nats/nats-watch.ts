@@ -108,7 +108,8 @@ export class NatsWatch {
   }
 
   #tell(message: JsMsg): void {
-    const key = message.subject.slice(this.#bucket.subject('').length);
+    // A part of a text keeps all of it; keys are kept, and there are many.
+    const key = Buffer.from(message.subject.slice(this.#bucket.subject('').length)).toString();
     if (isRemoval(message.headers?.get(OPERATION))) this.#watcher.gone(key, message.seq);
     else this.#watcher.put({ key, value: Buffer.from(message.data), revision: message.seq });
   }

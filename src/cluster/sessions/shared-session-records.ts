@@ -6,6 +6,7 @@ import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
 import { KnownEverywhere } from './known-everywhere.ts';
+import { SharedTexts } from './shared-texts.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -45,6 +46,7 @@ export class SharedSessionRecords implements SessionRecords {
   readonly #records: FollowedRecords;
   readonly #everywhere: KnownEverywhere;
   readonly #known = new Map<string, SessionRecord>();
+  readonly #texts = new SharedTexts();
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.NEGATIVE_INFINITY;
   #closed = false;
@@ -127,10 +129,26 @@ export class SharedSessionRecords implements SessionRecords {
   }
 
   #heard(id: string, value: Buffer): void {
-    const record = recordIn(value);
-    if (record?.id !== id) return;
+    const read = recordIn(value);
+    if (read?.id !== id) return;
+    const record = this.#kept(id, read);
     this.#known.set(id, record);
     this.#deps.changed(record);
+  }
+
+  /** There may be very many: what is the same in others is not kept again. */
+  #kept(id: string, read: SessionRecord): SessionRecord {
+    const { principal, endpoint, revision, capabilities, info } = read;
+    const texts = this.#texts;
+    return {
+      ...read,
+      id,
+      principal: texts.of(principal),
+      endpoint: texts.of(endpoint),
+      revision: texts.of(revision),
+      capabilities: texts.of(capabilities),
+      info: info === null ? null : texts.of(info),
+    };
   }
 
   #lost(): void {
@@ -151,7 +169,9 @@ function bytesOf(record: SessionRecord): Buffer {
 function recordIn(value: Buffer): SessionRecord | null {
   try {
     const record = JSON.parse(value.toString()) as SessionRecord;
-    return typeof record.id === 'string' && typeof record.capabilities === 'string' ? record : null;
+    const { id, principal, endpoint, revision, capabilities, info } = record;
+    const texts = [id, principal, endpoint, revision, capabilities, info ?? ''];
+    return texts.every((text) => typeof text === 'string') ? { ...record, info: info ?? null } : null;
   } catch {
     return null;
   }
