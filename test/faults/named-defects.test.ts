@@ -8,12 +8,15 @@ import { FaultBench, until } from './fault-bench.ts';
 import { FULL } from './measured.ts';
 
 const FAILPOINTS = join(import.meta.dirname, 'named-failpoints.ts');
-const PLACES = FULL ? 30 : 6;
+const PLACES = Number(process.env['F42_PLACES'] ?? (FULL ? 30 : 8));
 /** Where a defect once left a call without an answer, or with a wrong word. */
 const FOUND = [
   'admission Admission.leave',
   'plain-connection PlainConnection.answered',
   'supervisor Supervisor.proved',
+  'call Call.answered',
+  'dispatcher Dispatcher.answered',
+  'connection-use ConnectionUse.answered',
 ];
 const TIMEOUT_MS = 3_000;
 /** Far beyond every deadline, also on a busy machine. */
@@ -68,8 +71,11 @@ test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call
 
   const results: Record<string, number> = { 'exit 70': 0, 'went on': 0 };
   let met = 0;
+  /** Which place the calls of a client met, by the client's number. */
+  const placeOf: string[] = [];
   for (const place of queue) {
     if (met === PLACES) break;
+    const first = made;
     rmSync(`${file}.met`, { force: true });
     await tell(place, `${file}.armed`);
     const hung = await Promise.race([calls().then(() => false), sleep(PATIENCE_MS, true, { ref: false })]);
@@ -96,9 +102,11 @@ test(`fault:F42 a defect in each of ${PLACES} places, drawn from all that a call
       60_000,
     );
     results[ended ? 'exit 70' : 'went on']!++;
+    for (let client = first + 1; client <= made; client++) placeOf[client] = place;
   }
   t.diagnostic(JSON.stringify(results));
-  assert.equal(met, PLACES);
+  if (process.env['F42_PLACES'] === undefined) assert.equal(met, PLACES);
   const violations = bench.violations(['one'], { deadlineMs: TIMEOUT_MS, lateMs: 60_000 });
-  assert.deepEqual(violations, []);
+  const named = violations.map((one) => ({ ...one, place: placeOf[Number(/^[a-z]+(\d+)-/.exec(one.call)?.[1])] }));
+  assert.deepEqual(named, []);
 });

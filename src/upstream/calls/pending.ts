@@ -28,7 +28,7 @@ export interface Carrier {
   readonly ended: ClosedReason | null;
   /**
    * Forgets the request and tells the server that nobody waits for it. Neither `answered` nor `lost` follows. False when
-   * it was not in flight, so that the server knows nothing of it.
+   * the server certainly knows nothing of it.
    */
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean;
 }

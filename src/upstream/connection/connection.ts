@@ -4,7 +4,6 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Hello } from '../../model/server-catalog.ts';
-import type { ConnectionStatus } from '../../model/server-state.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
@@ -16,7 +15,6 @@ import { PendingRequests } from '../calls/pending-requests.ts';
 import { HeldLosses } from '../pool/held-losses.ts';
 import { isOneClient, SPARE, type Tenancy } from '../pool/tenancy.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
-import { connectionKeyText } from './connection-key.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
 import type { JoinedSession } from './joined-session.ts';
@@ -257,7 +255,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   withdraw(id: number, why: 'timeout' | 'cancelled', reason: string): boolean {
     const pending = this.#pending.get(id);
-    if (pending === undefined || !this.#open) return false;
+    if (pending === undefined || !this.#open) return !this.#unsent.has(id);
     this.#pending.remove(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
       const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
@@ -283,10 +281,13 @@ export class Connection implements Carrier, TransportReceiver {
     const pending = this.#pending.get(id);
     if (pending === undefined) return;
     this.#pending.remove(id);
-    this.#use.failed(pending, error.message);
-    this.#messages.lost(pending);
-    if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(pending, error);
-    else pending.lost(error);
+    try {
+      this.#use.failed(pending, error.message);
+      this.#messages.lost(pending);
+    } finally {
+      if (this.#open && this.#oneLine && error.code === 'NOT_SENT') this.#unsent.hold(id, pending, error);
+      else pending.lost(error);
+    }
   }
 
   sessionId(id: string): void {
@@ -322,20 +323,6 @@ export class Connection implements Carrier, TransportReceiver {
     await this.transport.close(how === 'remove' && joined !== null ? await joined.end() : how);
   }
 
-  status(key: string, wallOffset: number): ConnectionStatus {
-    const { inFlight, use } = this;
-    return {
-      id: connectionKeyText({ server: this.#deps.server, session: key }),
-      key,
-      state: !this.#open ? 'closed' : inFlight > 0 ? 'active' : 'idle',
-      pid: this.transport.pid,
-      inFlight,
-      createdAt: this.createdAt,
-      lastUsedAt: use.lastUsedAt + wallOffset,
-      ...use.counts(),
-    };
-  }
-
   #write(parts: readonly Buffer[], id: number, method: string, headers: readonly string[] | null): void {
     const line = this.#oneLine && parts.some(hasBreak) ? [oneLine(Buffer.concat(parts))] : parts;
     this.transport.send(line, { request: id, method, headers });
@@ -363,9 +350,15 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#pending.remove(id);
     this.#timeouts = 0;
-    this.#use.answered(pending, message);
-    if (pending.token !== null) this.#messages.answered(id, pending);
-    pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
+    try {
+      this.#use.answered(pending, message);
+      if (pending.token !== null) this.#messages.answered(id, pending);
+      pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
+    } catch (defect) {
+      // It is not in flight any more: nobody else would ever tell its caller (F42).
+      pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server: this.#deps.server }));
+      throw defect;
+    }
   }
 
   /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */

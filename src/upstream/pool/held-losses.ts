@@ -11,24 +11,29 @@ const END_FOLLOWS_MS = 500;
  */
 export class HeldLosses {
   readonly #clock: Clock;
-  #held: Set<() => void> | null = null;
+  #held: Map<number, () => void> | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  hold(pending: Pending, error: GatewayError): void {
+  /** Whether the request with this id is one of them. */
+  has(id: number): boolean {
+    return this.#held?.has(id) === true;
+  }
+
+  hold(id: number, pending: Pending, error: GatewayError): void {
     const release = () => {
-      this.#held?.delete(release);
+      this.#held?.delete(id);
       disarm();
       pending.lost(error);
     };
     const disarm = this.#clock.after(END_FOLLOWS_MS, release);
-    this.#held ??= new Set();
-    this.#held.add(release);
+    this.#held ??= new Map();
+    this.#held.set(id, release);
   }
 
   releaseAll(): void {
-    for (const release of this.#held ?? []) release();
+    for (const release of this.#held?.values() ?? []) release();
   }
 }

@@ -4,6 +4,7 @@ import type { Era } from '../../model/message.ts';
 import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
+import { connectionStatus } from '../status/connection-status.ts';
 import { Attempt } from '../supervision/attempt.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import { longestUnused } from './longest-unused.ts';
@@ -259,7 +260,7 @@ export class SessionPool implements Yielding {
   statuses(): ConnectionStatus[] {
     const offset = this.#deps.clock.wall() - this.#deps.clock.now();
     return [...this.connections(), ...this.#life.closing].map((connection) =>
-      connection.status(labelOf(connection.tenancy), offset),
+      connectionStatus(connection, this.#deps.server, labelOf(connection.tenancy), offset),
     );
   }
 
