@@ -1,3 +1,8 @@
+/**
+ * By hand, as long as a cell fails: a client of 2026-07-28 is told of a changed list by the node where it listens, and may list at
+ * another that does not have it yet; nobody tells it again. `node --test test/cluster/matrix/every-server.ts`, narrowed with
+ * `--test-name-pattern`.
+ */
 import { after, describe } from 'node:test';
 import { REVISIONS } from '../../e2e/matrix/revisions.ts';
 import { runMatrix } from '../../e2e/matrix/run-matrix.ts';
