@@ -310,6 +310,20 @@ export class ClusterBench {
   }
 }
 
+/** A store that loses everything when it is told to. */
+export function losing({ state: first, clock }: ClusterBench): { readonly state: SharedState; lose(): Promise<void> } {
+  let present: SharedState = first;
+  let made = 0;
+  const lose = async (): Promise<void> => {
+    const anew = new MemorySharedState(clock);
+    made++;
+    // So that each bucket is another making.
+    for (let i = 0; i < 50 * made; i++) await anew.bucket(`other-${i}`, { ttlMs: 0 });
+    present = anew;
+  };
+  return { state: { bucket: (name, options) => present.bucket(name, options) }, lose };
+}
+
 /** The store of the cluster as a node sees it whose connection may be cut: then nothing is answered. */
 class CuttableState implements SharedState {
   readonly #state: SharedState;

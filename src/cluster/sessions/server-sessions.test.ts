@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, type PlayedNode } from '../../../test/support/cluster-bench.ts';
+import { ClusterBench, losing, type PlayedNode } from '../../../test/support/cluster-bench.ts';
 import {
   type Params,
   ScriptedServer,
@@ -9,8 +9,6 @@ import {
   statefulServer,
 } from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, httpServerOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
-import { MemorySharedState } from '../../bus/memory-shared-state.ts';
-import type { SharedState } from '../../bus/shared-state.ts';
 
 const WEB = httpServerOf('web');
 
@@ -341,15 +339,11 @@ test('nobody who reads the store of the cluster learns the id of a session', () 
 
 test('fault:F28 a store that has lost everything is told of the sessions that are in use, and they go on', async () => {
   const bench = new Bench();
-  let present: SharedState = bench.cluster.state;
-  const state: SharedState = { bucket: (name, options) => present.bucket(name, options) };
+  const { state, lose } = losing(bench.cluster);
   const nodes = [await bench.node('a', { state }), await bench.node('b', { state })] as const;
   const [a, b] = nodes;
   for (const node of nodes) await bench.call(node);
-  const anew = new MemorySharedState(bench.cluster.clock);
-  // So that each bucket is another making.
-  for (let i = 0; i < 50; i++) await anew.bucket(`other-${i}`, { ttlMs: 0 });
-  present = anew;
+  await lose();
   await bench.cluster.pass(70_000);
   const late = await bench.node('c', { state });
   for (const node of [a, b, late]) assert.match(await bench.call(node), /^upstream-1 /);
@@ -363,16 +357,7 @@ test('fault:F28 a store that has lost everything is told of the sessions that ar
 
 test('fault:F28 however often the store loses everything, no id of a request is given out twice in a session', async () => {
   const bench = new Bench();
-  let present: SharedState = bench.cluster.state;
-  let made = 0;
-  const state: SharedState = { bucket: (name, options) => present.bucket(name, options) };
-  const lose = async (): Promise<void> => {
-    const anew = new MemorySharedState(bench.cluster.clock);
-    made++;
-    // So that each bucket is another making.
-    for (let i = 0; i < 50 * made; i++) await anew.bucket(`other-${i}`, { ttlMs: 0 });
-    present = anew;
-  };
+  const { state, lose } = losing(bench.cluster);
   const nodes = [await bench.node('a', { state }), await bench.node('b', { state })];
   for (const node of nodes) await bench.call(node);
   for (const id of ['c', 'd']) {
