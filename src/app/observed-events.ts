@@ -13,6 +13,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
       events.catalogChanged(server, fingerprint, lists);
       observer.catalogChanged(server, fingerprint, lists);
     },
+    listedElsewhere: (server) => events.listedElsewhere?.(server),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

@@ -192,6 +192,7 @@ export class Cluster {
       hear: (peers) => this.#offers.readNow(peers),
       read: (home, client) => this.#catalogs.readNow(home, client),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
+      listed: (server) => deps.events.listedElsewhere?.(server),
     });
     this.#router = new ClusterUpstreams({
       bus,

@@ -12,6 +12,8 @@ import type { SeenSessions } from './seen-sessions.ts';
 const COALESCE_MS = 50;
 /** For so long after a session was told by its own connection it is not told the same by us. */
 const TOLD_MS = 2_000;
+/** Within this all nodes have the lists that one of them had first. */
+const SPREAD_MS = 10_000;
 
 const TOOLS: ReadonlySet<ListKind> = new Set(['tools']);
 
@@ -34,6 +36,10 @@ export class Announcer {
   readonly #deps: AnnouncerDeps;
   readonly #changes = new Map<string, { server: string; fingerprint: string | null; kinds: Set<ListKind> }>();
   readonly #told = new Map<string, number>();
+  /** What changed so lately that other nodes may not have it yet, by server. */
+  readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
+  /** Servers of which that is to be told once more. */
+  readonly #again = new Set<string>();
   #disarm: (() => void) | null = null;
   #stopForgetting: (() => void) | null = null;
   #everybody = false;
@@ -60,6 +66,25 @@ export class Announcer {
     const change = this.#changes.get(key);
     if (change === undefined) this.#changes.set(key, { server, fingerprint, kinds: new Set(kinds) });
     else for (const kind of kinds) change.kinds.add(kind);
+    this.#keep(server, kinds);
+    this.#arm();
+  }
+
+  #keep(server: string, kinds: readonly ListKind[]): void {
+    const at = this.#deps.clock.now();
+    const lately = this.#lately.get(server);
+    const old = lately === undefined || at - lately.at >= SPREAD_MS ? [] : lately.kinds;
+    this.#lately.set(server, { kinds: new Set([...old, ...kinds]), at });
+    this.#forgetLater();
+  }
+
+  /**
+   * Another node has other lists of the server than before. A client without a session is told of changes only where it
+   * listens, and may have asked that node too soon: of what changed here lately it is told once more.
+   */
+  again(server: string): void {
+    if (!this.#lately.has(server)) return;
+    this.#again.add(server);
     this.#arm();
   }
 
@@ -97,6 +122,8 @@ export class Announcer {
     this.#stopForgetting = null;
     this.#changes.clear();
     this.#renewed.clear();
+    this.#lately.clear();
+    this.#again.clear();
   }
 
   #arm(): void {
@@ -127,10 +154,17 @@ export class Announcer {
         }
       }
     }
+    const again = [...this.#again];
+    this.#again.clear();
     this.#deps.listens.announce(changes, (listen) => {
       const methods = [...renewed].flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)]);
-      return new Set(methods);
+      return new Set([...methods, ...again.flatMap((server) => [...this.#latelyFor(server, listen)])]);
     });
+  }
+
+  #latelyFor(server: string, { client, endpoint }: Recipient): ReadonlySet<string> {
+    if (!mayUse(client.principal, server) || (endpoint.kind === 'server' && endpoint.server !== server)) return NONE;
+    return changedMethods(this.#lately.get(server)?.kinds ?? []);
   }
 
   /** The notifications that are due to a client of one of these connections, which may be none of it. */
@@ -188,7 +222,8 @@ export class Announcer {
       this.#stopForgetting = null;
       const now = this.#deps.clock.now();
       for (const [key, at] of this.#told) if (now - at >= TOLD_MS) this.#told.delete(key);
-      if (this.#told.size > 0) this.#forgetLater();
+      for (const [server, { at }] of this.#lately) if (now - at >= SPREAD_MS) this.#lately.delete(server);
+      if (this.#told.size + this.#lately.size > 0) this.#forgetLater();
     });
   }
 }

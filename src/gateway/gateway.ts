@@ -211,6 +211,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.announcer.changed(server, fingerprint, lists);
   }
 
+  listedElsewhere(server: string): void {
+    this.#parts.announcer.again(server);
+  }
+
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
     this.#deps.logger.warn('state_lost', { server, session: sessionLabel(sessionId) });
     this.#parts.events.stateLost(server, sessionId, cause);

@@ -74,6 +74,31 @@ test('only who may use the server is told of its lists, and only of lists that a
   assert.deepEqual(sent(all).slice(1), ['tools/list_changed {}']);
 });
 
+test('check:G3 who listens here and may ask elsewhere is told once more when another node has other lists too', async () => {
+  const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
+  const flags = { toolsListChanged: true, resourcesListChanged: true };
+  const [all, ann] = [
+    listen(bench, flags),
+    listen(bench, flags, MCP, { client: client('stateless', { principal: agent('ann', 'more') }) }),
+  ];
+  await settled();
+  const elsewhere = async (server: string): Promise<void> => {
+    bench.gateway.listedElsewhere(server);
+    await bench.clock.advance(100);
+  };
+  await elsewhere('old');
+  assert.equal(sent(all).length, 1, 'nothing has changed here');
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
+  await bench.clock.advance(100);
+  await elsewhere('old');
+  await elsewhere('more');
+  assert.deepEqual(sent(all).slice(1), ['tools/list_changed {}', 'tools/list_changed {}']);
+  assert.equal(sent(ann).length, 1, 'may not use it');
+  await bench.clock.advance(12_000);
+  await elsewhere('old');
+  assert.equal(sent(all).length, 3, 'by now everybody has long had it');
+});
+
 test('on a stateful server’s own endpoint only what it declares is honoured', async () => {
   const bench = new GatewayBench({ old: OLD });
   const open = listen(bench, { toolsListChanged: true, promptsListChanged: true }, endpointOf('old'));

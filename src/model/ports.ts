@@ -82,6 +82,11 @@ export interface UpstreamEvents {
    * list it too, they have not heard that.
    */
   relisted?(server: string): void;
+  /**
+   * Another node that has the server has other lists of it than before. Whoever asked there since they changed here was
+   * still shown the old ones.
+   */
+  listedElsewhere?(server: string): void;
   /** A session's own connection was lost with its state, and replaced or not. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */

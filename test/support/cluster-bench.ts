@@ -191,6 +191,8 @@ export class PlayedUpstreams implements LocalUpstreams {
 /** What a gateway of a test has heard of servers. */
 export class HeardEvents implements UpstreamEvents {
   readonly heard: string[] = [];
+  /** Servers of which another node has other lists now. */
+  readonly listedElsewhereOf: string[] = [];
 
   notification(server: string, sessionId: string | null, message: Message): void {
     this.heard.push(`notification ${server} ${sessionId} ${message.method}`);
@@ -203,6 +205,10 @@ export class HeardEvents implements UpstreamEvents {
 
   outdated(server: string): void {
     this.heard.push(`outdated ${server}`);
+  }
+
+  listedElsewhere(server: string): void {
+    this.listedElsewhereOf.push(server);
   }
 
   catalogChanged(server: string): void {

@@ -39,8 +39,10 @@ test('check:G3 check:C9 what one node heard of the lists of an HTTP server the o
     await bench.pass(SOON_MS);
     assert.deepEqual([a.local.relisted, b.local.relisted], [[], ['memory']]);
     // What b finds is another list: whoever reads it there is to know, and nobody looks again for it.
+    assert.deepEqual(a.events.listedElsewhereOf, []);
     b.cluster.events.catalogChanged('memory', '{}', ['tools']);
     await bench.pass(SOON_MS);
+    assert.deepEqual([a.events.listedElsewhereOf, b.events.listedElsewhereOf], [['memory'], []]);
     assert.deepEqual([a.local.relisted, b.local.relisted], [[], ['memory']]);
     // Who comes later does not know whether it was in time.
     const c = await bench.join('c', [memory]);

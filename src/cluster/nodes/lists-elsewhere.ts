@@ -16,6 +16,8 @@ export interface ListsElsewhereDeps {
   readonly read: (home: ForeignHome, client: ClientProfile) => Promise<unknown>;
   /** Clients of this kind are shown another list from now on. */
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
+  /** Another home has other lists of the server than before. */
+  readonly listed: (server: string) => void;
 }
 
 /**
@@ -27,6 +29,8 @@ export class ListsElsewhere {
   readonly #deps: ListsElsewhereDeps;
   /** How often a node's server has said that its lists are others, by node and server. */
   #heard: ReadonlyMap<string, number> = new Map();
+  /** How often a node's lists of a server have become others, likewise. */
+  #seen: ReadonlyMap<string, number> = new Map();
   /** What is being read or listed anew, by server. */
   readonly #under = new Map<string, Set<Promise<unknown>>>();
   /** The node whose process of a server told last, where that was not this one. */
@@ -45,15 +49,20 @@ export class ListsElsewhere {
   /** The homes' offers are others. */
   look(places: ReadonlyMap<string, Place>): void {
     const before = this.#heard;
+    const seenBefore = this.#seen;
     const heard = new Map<string, number>();
+    const seen = new Map<string, number>();
     this.#heard = heard;
+    this.#seen = seen;
     for (const place of places.values()) {
       if (!place.here) continue;
       for (const home of place.elsewhere) {
-        const { changes = 0 } = home.offered;
+        const { changes = 0, catalogs } = home.offered;
         const key = `${home.node.peer} ${place.server.name}`;
         if (changes > 0) heard.set(key, changes);
         if (changes !== (before.get(key) ?? 0)) this.#told(place, home);
+        seen.set(key, catalogs);
+        if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.listed(place.server.name);
       }
     }
     for (const server of [...this.#newest.keys()]) {
