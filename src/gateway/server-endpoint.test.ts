@@ -163,13 +163,33 @@ test('a tool that makes tasks only is had where nothing was known of its server 
   }
 });
 
-test('what a server refuses otherwise before anything is known of it passes as it is', async () => {
-  const bench = new GatewayBench({ s: null });
-  bench.upstreams.respond = ({ request: sent }) => {
-    bench.upstreams.known.set('s', serverCatalog('s', { tools: [tool('a')] }));
-    return answer(errorOf('1', Buffer.from('{"code":-32601,"message":"no"}'), sent.era));
-  };
-  const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint });
-  assert.deepEqual(ended(outcome), { code: -32601, message: 'no' });
-  assert.equal(bench.upstreams.calls.length, 1);
+test('goal:G4 a call that was refused before anything was known of its server is made anew for a tool that makes tasks only, and no other', async () => {
+  const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
+  const young = {
+    era: 'stateless',
+    capabilities: { tools: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } },
+  } as const;
+  const required = ',"execution":{"taskSupport":"required"}';
+  const notFound = '{"code":-32601,"message":"no"}';
+  const missing =
+    '{"code":-32021,"message":"no","data":{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}';
+  for (const [offer, refusal, era] of [
+    [{ tools: [tool('a', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a'), tool('b', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', ',"execution":{"taskSupport":"optional"}')] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', ',"execution":{"taskSupport":"optional"}')] }, notFound, 'stateless'],
+    [{ ...older, tools: [tool('b', required)] }, notFound, 'stateful'],
+    [{ ...older, tools: [tool('a', required)] }, missing, 'stateful'],
+    [{ ...young, tools: [tool('a', required)] }, notFound, 'stateful'],
+    [{ ...young, tools: [tool('a')] }, missing, 'stateless'],
+  ] as const) {
+    const bench = new GatewayBench({ s: null });
+    bench.upstreams.respond = ({ request: sent }) => {
+      bench.upstreams.known.set('s', serverCatalog('s', offer));
+      return answer(errorOf('1', Buffer.from(refusal), sent.era));
+    };
+    const outcome = await bench.run('tools/call', '{"name":"a"}', { endpoint, era });
+    assert.deepEqual(ended(outcome), JSON.parse(refusal));
+    assert.equal(bench.upstreams.calls.length, 1, `${JSON.stringify(offer)} ${refusal} ${era}`);
+  }
 });

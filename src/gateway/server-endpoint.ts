@@ -25,7 +25,7 @@ import { blocked, refuseUnapproved } from './policy/withheld.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
-import { mayBeTask, mayMissTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
+import { mayBeTask, mayMissTask, missedTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 
@@ -177,14 +177,19 @@ export class ServerEndpoint {
 
   /**
    * Nothing is known of the server here, as where a session that began at another node makes its first call. What is refused
-   * may be a tool that is to be had as a task only: its server is listed, and the call made anew as that says.
+   * may be a tool that is to be had as a task only: its server is listed, and the call made anew if the list says that of
+   * this very tool. Any other may have run, whatever it answered.
    */
   async #callUnknown(exchange: Exchange, server: Server): Promise<Outcome> {
     const { upstreams } = this.#deps;
-    const outcome = await upstreams.call(server.name, exchange.request, exchange);
+    const { request, client } = exchange;
+    const outcome = await upstreams.call(server.name, request, exchange);
     if (!mayMissTask(outcome) || exchange.cancelled !== null) return outcome;
-    const known = await upstreams.catalog(server.name, exchange.client, server.timeoutMs);
-    return known === null || !offersTasks(known) ? outcome : this.#callChecked(exchange, server);
+    const known = await upstreams.catalog(server.name, client, server.timeoutMs);
+    if (known === null || exchange.cancelled !== null) return outcome;
+    return missedTask(outcome, request.era, known, toolOf(known, request))
+      ? this.#callListed(exchange, server.name, known)
+      : outcome;
   }
 
   /**
@@ -198,9 +203,12 @@ export class ServerEndpoint {
       if (this.#isGuarded(server)) return failure(this.#deps.servers.unavailable(server.name));
       return upstreams.call(server.name, exchange.request, exchange);
     }
-    const withheld = refuseNamed(catalog, 'tools', namedParam(exchange.request, 'name'));
-    if (withheld !== null) return failure(withheld);
-    return this.#callKnown(exchange, server.name, catalog);
+    return this.#callListed(exchange, server.name, catalog);
+  }
+
+  #callListed(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {
+    const withheld = refuseNamed(known, 'tools', namedParam(exchange.request, 'name'));
+    return withheld === null ? this.#callKnown(exchange, server, known) : Promise.resolve(failure(withheld));
   }
 
   #callKnown(exchange: Exchange, server: string, known: ServerCatalog): Promise<Outcome> {

@@ -1,10 +1,17 @@
 import type { Exchange } from '../../model/exchange.ts';
+import type { Era, Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import { elementsChange } from '../../protocol/edit-object.ts';
 import { field, text } from '../../protocol/fields.ts';
 import { editMembers, spliceMessage } from '../../protocol/splice.ts';
-import { declaresTasks, declaresTasksExtension, missesTasks, toolWithTasks } from '../../protocol/tasks/extension.ts';
+import {
+  declaresTasks,
+  declaresTasksExtension,
+  missesTasks,
+  taskSupport,
+  toolWithTasks,
+} from '../../protocol/tasks/extension.ts';
 import { asksForTask } from '../task-ids.ts';
 
 /** How a server of 2025-11-25 says that a tool is to be called as a task (tasks §Tool-Level Negotiation). */
@@ -26,9 +33,23 @@ export function mayBeTask({ request, client }: Exchange): boolean {
 /** Whether a call was refused in the words for a tool that makes tasks only, by a server of either era. */
 export function mayMissTask(outcome: Outcome): boolean {
   if (outcome.kind === 'failure' || outcome.message.kind !== 'error') return false;
-  const { bytes, bodyStart, bodyEnd } = outcome.message;
+  return missesTasks(outcome.message) || isMethodNotFound(outcome.message);
+}
+
+/**
+ * Whether it was refused for want of a task, so that nothing ran and the call can be made anew as one. In 2025-11-25 the
+ * words are those of any method that there is not, which a tool that ran may answer too: the tool's definition has to say
+ * it. In 2026-07-28 they say it themselves, and to a client that decides for itself whether it takes tasks.
+ */
+export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, tool: Capability | null): boolean {
+  if (outcome.kind === 'failure' || outcome.message.kind !== 'error' || !offersTasks(known)) return false;
+  if (known.hello.era === 'stateless') return client === 'stateful' && missesTasks(outcome.message);
+  return isMethodNotFound(outcome.message) && tool !== null && taskSupport(tool.bytes) === 'required';
+}
+
+function isMethodNotFound({ bytes, bodyStart, bodyEnd }: Message): boolean {
   const code = field(bytes, bodyStart, bodyEnd, 'code');
-  return missesTasks(outcome.message) || (code !== null && text(bytes, code) === METHOD_NOT_FOUND);
+  return code !== null && text(bytes, code) === METHOD_NOT_FOUND;
 }
 
 /**
