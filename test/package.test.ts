@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -18,6 +19,14 @@ const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as
   dependencies: Record<string, string>;
 };
 const run = promisify(execFile);
+
+/** `@scope/name/part` belongs to `@scope/name`. */
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+}
 
 const PROGRAM = `
 import { type AgentClient, createGateway, type Gateway, type GatewayTool, inProcessBytes, type ToolCallResult } from 'trunkline';
@@ -87,6 +96,17 @@ test('the packed package has what it needs and nothing else', () => {
     files.filter((file) => /\.(test|contract)\.|^src\b|^test\b|node_modules/.test(file)),
     [],
   );
+  // Types too may name only what is installed with it.
+  const strangers = files
+    .filter((file) => file.startsWith('dist') && /\.(js|d\.ts)$/.test(file))
+    .flatMap((file) => {
+      const text = readFileSync(join(installed, file), 'utf8');
+      const named = [...text.matchAll(/^(?:import|export)\b[^'"\n]*\bfrom ['"]([^.'"][^'"]*)['"]/gm)].map((m) => m[1]!);
+      return named
+        .filter((name) => !isBuiltin(name) && !(packageOf(name) in manifest.dependencies))
+        .map((name) => `${file}: ${name}`);
+    });
+  assert.deepEqual(strangers, []);
   const modules = files.filter((file) => file.startsWith('dist') && file.endsWith('.js'));
   assert.ok(modules.length < 60, `${modules.length} modules: each of them takes its time at every start`);
 });
