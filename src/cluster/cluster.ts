@@ -287,7 +287,7 @@ export class Cluster {
     this.#nodes.tell();
   }
 
-  /** Calls of other nodes, and to what is owned, that have not ended. */
+  /** Calls of other nodes that have not ended. */
   get inFlight(): number {
     return this.#served.load;
   }

@@ -5,7 +5,8 @@ import type { Server, TransportSpec } from '../../model/server.ts';
 
 /**
  * Equal digests: two nodes mean the same server, so that either can serve its calls. Keyed, because secrets are in it and
- * it leaves the process. Where a node keeps its file does not count, nor what only people read.
+ * it leaves the process. Where a node keeps its file does not count, nor what only people read, nor what each node decides
+ * for itself: how many processes, when they are started and asked after, what is done about drift.
  */
 export function definitionDigest(server: Server, key: Buffer): string {
   const { name, transport, isolation, isolationHeader, timeoutMs, retry, trusted, cache, tools, limits } = server;
@@ -32,7 +33,7 @@ function transportFacts(transport: TransportSpec, folder: string): unknown {
     case 'memory':
       return ['memory', transport.key];
     case 'stdio': {
-      const { command, args, env, inheritEnv, cwd, ssh = null } = transport;
+      const { command, args, env, inheritEnv, cwd, ssh = null, runAs = null } = transport;
       const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
       return [
         'stdio',
@@ -42,6 +43,7 @@ function transportFacts(transport: TransportSpec, folder: string): unknown {
         inherited,
         ssh === null ? relative(folder, cwd) : cwd,
         ssh,
+        ...(runAs === null ? [] : [{ runAs }]),
       ];
     }
     case 'docker':

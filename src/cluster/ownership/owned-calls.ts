@@ -19,10 +19,6 @@ export class OwnedCalls {
     this.#claims = claims;
   }
 
-  get size(): number {
-    return this.#running.size;
-  }
-
   /** `begin` is called at once. */
   run(claim: Claim, begin: () => Promise<Outcome>): Promise<Outcome> {
     return new Promise((resolve) => {
