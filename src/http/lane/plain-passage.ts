@@ -71,6 +71,11 @@ export class PlainPassage implements Passage {
     return this.#connection.passage === this ? this.socket.writableLength : 0;
   }
 
+  /** Nothing is answered in this lane before its turn. */
+  get queuedBytes(): number {
+    return 0;
+  }
+
   /** Whether another request may follow on the connection. */
   get keepsConnection(): boolean {
     return this.#keep;

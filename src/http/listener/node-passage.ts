@@ -74,6 +74,11 @@ export class NodePassage implements Passage {
     return this.#response.writableLength;
   }
 
+  get queuedBytes(): number {
+    const { writableLength, socket } = this.#response;
+    return writableLength - (socket?.writableLength ?? 0);
+  }
+
   watch(watcher: PassageWatcher): void {
     this.#watcher = watcher;
     if ((this.#response as Carrier)[PASSAGE] !== undefined) return;

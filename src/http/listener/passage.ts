@@ -38,6 +38,8 @@ export interface Passage {
   readonly destroyed: boolean;
   /** Bytes of the answer that the kernel has not taken. */
   readonly pendingBytes: number;
+  /** Those of them that the socket was not handed yet: they wait for the answer before this one on the connection. */
+  readonly queuedBytes: number;
 
   /** One watcher; a later one takes its place. */
   watch(watcher: PassageWatcher): void;

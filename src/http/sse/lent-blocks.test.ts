@@ -10,7 +10,7 @@ import { StreamMemory } from './stream-memory.ts';
 class Line extends EventEmitter {
   bytesWritten = 0;
   writableLength = 0;
-  pendingBytes = 0;
+  queuedBytes = 0;
   destroyed = false;
   closed = false;
   readonly memory = new StreamMemory();
@@ -54,5 +54,24 @@ test('what the stream has left behind goes back when its connection is closed, a
   line.writableLength = 0;
   line.lent.takeBack();
   line.emit('close');
+  assert.equal(line.memory.takenBytes, 0);
+});
+
+test('what waits behind another answer on the connection is lent until that one is out, however much it writes', () => {
+  const line = new Line();
+  line.queuedBytes = 20_000;
+  const { parts } = line.memory.copy({ parts: [Buffer.alloc(20_000)], length: 20_000 });
+  line.lent.add(parts);
+  for (let i = 0; i < 10; i++) {
+    line.bytesWritten += 20_000;
+    line.lent.takeBack();
+    assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  }
+  line.queuedBytes = 0;
+  line.bytesWritten += 20_000;
+  line.writableLength = 1;
+  line.lent.takeBack();
+  assert.equal(line.memory.takenBytes, 3 * 8 * 1024);
+  line.takes(1);
   assert.equal(line.memory.takenBytes, 0);
 });

@@ -51,6 +51,8 @@ export class SseWriter implements WheelStream {
   /** Handed to Node, and waiting there for a socket that takes nothing; part of `#heldBytes`' count on the wheel. */
   #stuckBytes = 0;
   #lent: LentBlocks | null = null;
+  /** The stream before this one on a connection whose client did not wait for that to end (pipelining). */
+  #before: SseWriter | null;
   #dropped = 0;
   #lastWrite = 0;
   #ending = false;
@@ -72,8 +74,10 @@ export class SseWriter implements WheelStream {
     this.#wheel = wheel;
     this.#maxHeldBytes = maxHeldBytes;
     this.#lastWrite = wheel.tick;
-    (this.#socket as Carrier)[WRITER] = this;
-    this.#socket.on('drain', onSocketDrain);
+    const carrier = this.#socket as Carrier;
+    this.#before = carrier[WRITER] ?? null;
+    if (this.#before === null) this.#socket.on('drain', onSocketDrain);
+    carrier[WRITER] = this;
     wheel.add(this);
     if (passage.destroyed || this.#socket.destroyed || passage.begun) {
       process.nextTick(() => this.#gone());
@@ -278,6 +282,7 @@ export class SseWriter implements WheelStream {
 
   /** Called by the socket's `drain`. */
   drained(): void {
+    this.#before?.drained();
     if (this.#closed) return;
     this.#wheel.flowing(this);
     this.#unstuck();
@@ -307,8 +312,19 @@ export class SseWriter implements WheelStream {
     this.#queue = null;
     this.#leaveLent();
     this.#wheel.remove(this);
-    this.#socket.removeListener('drain', onSocketDrain);
-    if ((this.#socket as Carrier)[WRITER] === this) (this.#socket as Carrier)[WRITER] = undefined;
+    this.#leaveSocket();
+  }
+
+  #leaveSocket(): void {
+    const carrier = this.#socket as Carrier;
+    let behind = carrier[WRITER] ?? null;
+    if (behind === this) {
+      carrier[WRITER] = this.#before ?? undefined;
+      if (this.#before === null) this.#socket.removeListener('drain', onSocketDrain);
+      return;
+    }
+    while (behind !== null && behind.#before !== this) behind = behind.#before;
+    if (behind !== null) behind.#before = this.#before;
   }
 }
 
