@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers';
 
 /** What a flood may keep everything else waiting in one turn of the event loop. */
 const SLICE_MS = 5;
-/** Where less was read the system has nothing more at once. */
+/** Where less was read in a turn the system has nothing more at once. */
 const LARGE_BYTES = 16 * 1024;
 
 /**
@@ -16,6 +16,8 @@ export class TurnSlice {
   /** When the slice of this turn began; null while there is none. */
   #since: number | null = null;
   #resting = false;
+  /** Of the pieces in this turn. */
+  #sum = 0;
 
   /** `rest` ends the reading, `goOn` takes it up again; between them nobody else may. */
   constructor(now: () => number, rest: () => void, goOn: () => void) {
@@ -31,6 +33,18 @@ export class TurnSlice {
   /** Before what was read is looked at. */
   begin(length: number): void {
     if (length < LARGE_BYTES || this.#since !== null) return;
+    this.#start();
+  }
+
+  /** Likewise, where it comes in pieces of its own, however much was read: an HTTP chunk for each event, say. */
+  beginPiece(length: number): void {
+    if (this.#since !== null) return;
+    if (this.#sum === 0) setImmediate(() => (this.#sum = 0));
+    this.#sum += length;
+    if (this.#sum >= LARGE_BYTES) this.#start();
+  }
+
+  #start(): void {
     this.#since = this.#now();
     setImmediate(() => {
       this.#since = null;

@@ -147,7 +147,7 @@ export class UndiciRequest implements ClientRequest, Dispatcher.DispatchHandler 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     if (this.#done) return;
     if (this.#pauseLimitMs > 0) this.#progressAt = this.#options.clock.now();
-    this.#slice.begin(chunk.length);
+    this.#slice.beginPiece(chunk.length);
     const collector = this.#collector;
     if (collector === null) this.#handler.data(Buffer.from(chunk));
     else if (!collector.add(chunk, 0, chunk.length)) this.#tooLarge(collector.limit);

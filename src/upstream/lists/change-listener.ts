@@ -33,6 +33,8 @@ export class ChangeListener {
   #connection: Connection | null = null;
   #disarm: (() => void) | null = null;
   #breaks = 0;
+  /** The server does not tell us of changes. */
+  #refused = false;
   #stopWaiting: () => void = () => {};
 
   constructor(deps: ChangeListenerDeps) {
@@ -51,7 +53,7 @@ export class ChangeListener {
 
   /** Whether the server tells of changes over a connection of this node. */
   get hears(): boolean {
-    return this.#connection?.ready === true && this.#disarm === null;
+    return this.#connection?.ready === true && this.#disarm === null && !this.#refused;
   }
 
   close(): void {
@@ -60,6 +62,7 @@ export class ChangeListener {
     this.#stopWaiting();
     this.#connection = null;
     this.#breaks = 0;
+    this.#refused = false;
   }
 
   #open(connection: Connection, filter: string, again: boolean): void {
@@ -70,6 +73,7 @@ export class ChangeListener {
     pending.answer.then(
       (answer) => {
         if (answer.kind === 'result') this.#reopen(connection, filter, openedAt);
+        else if (this.#connection === connection) this.#refused = true;
       },
       () => this.#reopen(connection, filter, openedAt),
     );

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulScript, statelessServer } from '../../../test/support/scripted-server.ts';
+import {
+  Refusal,
+  ScriptedServer,
+  SILENCE,
+  statefulScript,
+  statelessServer,
+} from '../../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 
 const client = clientOf('s');
@@ -68,4 +74,42 @@ test('what this node is told itself it does not hear of from others', async () =
   bench.set.relist('a');
   await bench.clock.advance(2_000);
   assert.equal(asked(script), before);
+});
+
+test('what another node heard is looked at where the server refuses to tell this node', async () => {
+  const bench = new UpstreamBench();
+  const discovered = statelessServer()['server/discover']!;
+  const script = new ScriptedServer({
+    ...statelessServer(),
+    'server/discover': (params, link, id) => ({
+      ...(discovered(params, link, id) as object),
+      capabilities: { tools: { listChanged: true } },
+    }),
+    'subscriptions/listen': () => new Refusal(-32600, 'one listener is enough'),
+  });
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', clientOf(null), 1000);
+  await settled();
+  const before = asked(script);
+  bench.set.relist('a');
+  await bench.clock.advance(2_000);
+  await settled();
+  assert.equal(asked(script), before + 1);
+});
+
+test('whoever waits for what another node heard does not wait for a server that is removed', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([httpServerOf('a'), script]);
+  await bench.set.catalog('a', client, 1000);
+  void bench.set.relist('a');
+  await bench.clock.advance(0);
+  let waited = false;
+  void bench.set.relist('a').then(() => {
+    waited = true;
+  });
+  void bench.set.apply(new Map());
+  await bench.clock.advance(100);
+  await settled();
+  assert.ok(waited);
 });

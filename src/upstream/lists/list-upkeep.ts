@@ -27,7 +27,8 @@ export class ListUpkeep {
   readonly #listener: ChangeListener;
   #heeded = Number.NEGATIVE_INFINITY;
   #heeding: Promise<void> | null = null;
-  #disarm: () => void = () => {};
+  /** Ends the wait for the next time that others are heeded. */
+  #giveUp: () => void = () => {};
 
   constructor(deps: ListUpkeepDeps) {
     const { clock, missed } = deps;
@@ -64,17 +65,22 @@ export class ListUpkeep {
   heardElsewhere(): Promise<void> {
     const { clock } = this.#deps;
     this.#heeding ??= new Promise((resolve) => {
-      this.#disarm = clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
+      const disarm = clock.after(Math.max(0, this.#heeded + HEEDED_EVERY_MS - clock.now()), () => {
         this.#heeding = null;
         this.#heeded = clock.now();
         resolve(this.#relistAll());
       });
+      this.#giveUp = () => {
+        disarm();
+        this.#heeding = null;
+        resolve();
+      };
     });
     return this.#heeding;
   }
 
   close(): void {
-    this.#disarm();
+    this.#giveUp();
     this.#deps.catalogs.close();
     this.#changes.close();
     this.#listener.close();
