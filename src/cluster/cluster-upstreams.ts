@@ -72,6 +72,7 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const key = this.#claimKey(place, exchange.client);
@@ -269,10 +270,9 @@ export class ClusterUpstreams implements Upstreams {
 
   async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const { clock } = this.#deps;
-    const begunAt = (exchange.begunAt ??= clock.now());
-    const known = this.#place(server);
+    const begunAt = (exchange.begunAt = clock.now());
     // Nor does it wait for longer than it may take altogether.
-    const timeoutMs = known === undefined ? 0 : deadlineOf(known, request, exchange);
+    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
     const end = begunAt + (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS);
     let why = '';
     for (;;) {
@@ -378,10 +378,10 @@ export class ClusterUpstreams implements Upstreams {
 }
 
 /** As its home keeps it. 0 for what has none, or one that only its home knows: streams, and what waits for a task. */
-function deadlineOf({ server }: Place, request: Message, exchange: Exchange): number {
+function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
   const { method } = request;
   if (method === 'subscriptions/listen' || method === 'tasks/result' || exchange.waitsForTask === true) return 0;
-  return timeoutOf(server, request);
+  return place === undefined ? 0 : timeoutOf(place.server, request);
 }
 
 function elsewhere(reason: string): Served {

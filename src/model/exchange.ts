@@ -29,8 +29,11 @@ export interface Exchange {
   readonly beginsTask?: boolean;
   /** The answer began a task whose end is waited for here: what is told of it meanwhile belongs to this call still. */
   readonly waitsForTask?: boolean;
-  /** Monotonic: since when its client waits, where somebody to serve it had to be found first. Its deadline counts from then. */
-  begunAt?: number;
+  /**
+   * Monotonic: since when the call under way waits, where somebody to serve it had to be found first. Its deadline counts
+   * from then. An exchange may make one call after another, each with a deadline of its own.
+   */
+  begunAt?: number | undefined;
   /** Why the call was cancelled; null while it is live. */
   readonly cancelled: string | null;
   /**

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  ClusterBench,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../test/support/cluster-bench.ts';
+import type { Outcome } from '../model/outcome.ts';
+
+const web = serverNamed('web', { transport: remoteSpec });
+
+async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
+  const made = new ClusterBench();
+  try {
+    await run(made);
+  } finally {
+    await made.dispose();
+  }
+}
+
+function bodyOf(outcome: Outcome): string {
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : `${outcome.error.code} ${outcome.error.message}`;
+}
+
+function call({ cluster }: PlayedNode, exchange: TestExchange): Promise<Outcome> {
+  return cluster.upstreams.call('web', exchange.request, exchange);
+}
+
+test('each of the calls that one exchange makes has its own time to find a node that serves it, and its own deadline', () =>
+  bench(async (nodes) => {
+    const servers = [serverNamed('web')];
+    const a = await nodes.join('a', servers);
+    const b = await nodes.join('b', servers);
+    assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
+    const exchange = new TestExchange();
+    assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"b"}');
+    const { begunAt } = exchange;
+    await nodes.pass(7_000);
+    b.cut();
+    // It is gone, and its lease not over yet.
+    await nodes.pass(1_800);
+    const called = nodes.clock.now();
+    assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
+    assert.ok(nodes.clock.now() > called, 'its place was not there at once');
+    assert.deepEqual([exchange.begunAt, begunAt! < called], [called, true]);
+  }));
+
+test('a call of an exchange that is served here counts nothing of one before it that was served elsewhere', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    await nodes.join('b', [web]);
+    const exchange = new TestExchange();
+    assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"b"}');
+    await nodes.pass(7_000);
+    await a.cluster.apply(new Map([['web', web]]));
+    assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
+    assert.equal(a.local.calls[0]!.exchange.begunAt, undefined);
+  }));
