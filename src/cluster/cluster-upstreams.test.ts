@@ -7,6 +7,7 @@ import {
   serverNamed,
   TestExchange,
 } from '../../test/support/cluster-bench.ts';
+import type { Exchange } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 
 const web = serverNamed('web', { transport: remoteSpec });
@@ -24,7 +25,7 @@ function bodyOf(outcome: Outcome): string {
   return outcome.kind === 'answer' ? outcome.message.body.toString() : `${outcome.error.code} ${outcome.error.message}`;
 }
 
-function call({ cluster }: PlayedNode, exchange: TestExchange): Promise<Outcome> {
+function call({ cluster }: PlayedNode, exchange: Exchange): Promise<Outcome> {
   return cluster.upstreams.call('web', exchange.request, exchange);
 }
 
@@ -34,7 +35,7 @@ test('each of the calls that one exchange makes has its own time to find a node 
     const a = await nodes.join('a', servers);
     const b = await nodes.join('b', servers);
     assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
-    const exchange = new TestExchange();
+    const exchange: Exchange = new TestExchange();
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"b"}');
     const { begunAt } = exchange;
     await nodes.pass(7_000);
