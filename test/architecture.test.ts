@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, resolve } from 'node:path';
 import { test } from 'node:test';
 
@@ -158,3 +158,15 @@ test('folders and files are named by the rules', () => {
 function stripComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
 }
+
+test('every file of the source that the documents name is where they say', () => {
+  const documents = [...globSync('docs/**/*.md', { cwd: ROOT }), ...globSync('*.md', { cwd: ROOT })];
+  const rooms = Object.keys(MAY_IMPORT).filter((name) => !name.endsWith('.ts'));
+  const named = new RegExp(`\\b(?:${rooms.join('|')})/[a-z0-9/-]+\\.ts\\b`, 'g');
+  const wrong = documents.flatMap((document) =>
+    [...readFileSync(join(ROOT, document), 'utf8').matchAll(named)]
+      .filter(([path]) => !existsSync(join(ROOT, 'src', path)))
+      .map(([path]) => `${document}: ${path}`),
+  );
+  assert.deepEqual(wrong, []);
+});
