@@ -2,7 +2,7 @@ import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { Progress } from './progress.ts';
+import { Progress, type Wait } from './progress.ts';
 import { WritesBehind, type Written } from './writes-behind.ts';
 
 const AGAIN_MS = 1_000;
@@ -73,13 +73,13 @@ export class FollowedRecords {
     this.#writes.put(key, value);
   }
 
-  /** Resolves with the revision of what was put last, once it is written. */
-  written(key: string): Promise<number> {
+  /** Comes with the revision of what was put last, once it is written. */
+  written(key: string): Wait<number> {
     return this.#progress.written(key);
   }
 
-  /** Resolves when everything up to this revision has been heard of. */
-  heardUpTo(revision: number): Promise<void> {
+  /** Comes when everything up to this revision has been heard of. */
+  heardUpTo(revision: number): Wait<number> {
     return this.#progress.heardUpTo(revision);
   }
 

@@ -73,6 +73,31 @@ test('nobody waits for a node that is silent, nor for a store that is away, for 
   await bench.close();
 });
 
+test('nothing is left of what was waited for in vain: when the store is back, nobody is asked about what nobody waits for', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.node(), bench.node()];
+  for (let i = 0; i < 3; i++) {
+    const put = a.everywhere.put('s1');
+    await settled();
+    await bench.clock.advance(1_000);
+    await put;
+  }
+  assert.equal(a.progress.waiting, 0);
+  a.progress.wrote('s1', 7);
+  await settled();
+  assert.equal(b.progress.waiting, 0, 'the other node is not asked');
+  // One that another node asks about, and that does not come.
+  const last = a.everywhere.put('s1');
+  a.progress.wrote('s1', 8);
+  a.progress.heard(8);
+  await settled();
+  assert.equal(b.progress.waiting, 1);
+  await bench.clock.advance(1_000);
+  await last;
+  assert.deepEqual([a.progress.waiting, b.progress.waiting], [0, 0]);
+  await bench.close();
+});
+
 test('a node that knows nothing of the question holds nobody up', async () => {
   const bench = new Bench();
   const a = bench.node();
@@ -89,7 +114,7 @@ test('revisions of another making of the bucket begin again', async () => {
   progress.heard(40);
   progress.beginAnew();
   let heard = false;
-  void progress.heardUpTo(3).then(() => {
+  void progress.heardUpTo(3).come.then(() => {
     heard = true;
   });
   await settled();

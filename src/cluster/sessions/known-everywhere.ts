@@ -2,9 +2,13 @@ import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import { packFrame, unpackFrame } from '../calls/frame.ts';
 import type { FollowedRecords } from './followed-records.ts';
+import type { Wait } from './progress.ts';
 
 /** Who has not heard of a record by then hears of it later. */
 const MOST_MS = 1_000;
+
+/** What is waited for, so that it can be given up. */
+type Keep = (wait: Wait<number>) => Promise<number>;
 
 export interface KnownEverywhereDeps {
   readonly bus: Bus;
@@ -29,36 +33,46 @@ export class KnownEverywhere {
     const { bus, name, records } = deps;
     this.#serving = bus.serve(`trunkline.heard.${name}.${bus.peer}`, async (serving) => {
       const { revision } = unpackFrame<{ revision: number }>(serving.payload).header;
-      await this.#within(records.heardUpTo(revision));
+      await this.#within((kept) => kept(records.heardUpTo(revision)));
       serving.answer(packFrame({}));
     });
   }
 
   /** Resolves when all nodes that can be reached know what was put last, at the latest after a second. Never rejects. */
   async put(key: string): Promise<void> {
-    await this.#within(this.#heard(key));
+    await this.#within((kept) => this.#heard(key, kept));
   }
 
   close(): void {
     this.#serving.close();
   }
 
-  async #heard(key: string): Promise<void> {
+  async #heard(key: string, kept: Keep): Promise<void> {
     const { bus, name, records, others } = this.#deps;
-    const revision = await records.written(key);
+    const revision = await kept(records.written(key));
     const asked = others().map((peer) => {
       const options = { to: peer, deadlineMs: MOST_MS };
       return bus.call(`trunkline.heard.${name}.${peer}`, packFrame({ revision }), options).outcome;
     });
-    await Promise.all([records.heardUpTo(revision), ...asked]);
+    await Promise.all([kept(records.heardUpTo(revision)), ...asked]);
   }
 
-  async #within(work: Promise<unknown>): Promise<void> {
+  /** Of what has not come by then nothing is left: an outage may be long, and many may have asked meanwhile. */
+  async #within(work: (kept: Keep) => Promise<unknown>): Promise<void> {
+    const waits: Wait<number>[] = [];
+    const kept: Keep = (wait) => {
+      waits.push(wait);
+      return wait.come;
+    };
     let disarm = (): void => {};
     const late = new Promise<void>((resolve) => {
       disarm = this.#deps.clock.after(MOST_MS, resolve);
     });
-    await Promise.race([work, late]);
-    disarm();
+    try {
+      await Promise.race([work(kept), late]);
+    } finally {
+      disarm();
+      for (const { giveUp } of waits) giveUp();
+    }
   }
 }
