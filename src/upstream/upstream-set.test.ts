@@ -131,6 +131,45 @@ test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN,
   assert.deepEqual(bench.events.causes, ['removed'], 'and nobody is told that it was restarted');
 });
 
+test('fault:F31 a removed server that another node has taken over ends at once, with the calls that it had time for', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a'), script], [serverOf('b'), statefulScript()]);
+  answerText(await bench.call('b', toolCall(client)));
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  const applied = bench.set.apply(new Map([['b', serverOf('b')]]));
+  await settled();
+  assert.equal(script.live.length, 1, 'it may finish');
+  bench.set.surrender('a', null);
+  assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
+  await applied;
+  assert.equal(script.live.length, 0);
+  assert.equal(bench.scripts.get('b')!.live.length, 1);
+});
+
+test('fault:F31 a session that another node has taken over has no process left here, of an earlier definition neither', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  const other = clientOf('other');
+  const calls = [client, other].map((its) => bench.call('a', toolCall(its)));
+  await settled();
+  const replaced = bench.set.apply(new Map([['a', serverOf('a', { start: 'eager', connectionDigest: 'new' })]]));
+  await settled();
+  calls.push(bench.call('a', toolCall(client)));
+  await settled();
+  const before = script.live.length;
+  bench.set.surrender('a', client);
+  for (const call of [calls[0]!, calls[2]!]) assert.equal(failureOf(await call).outcome, 'UNKNOWN');
+  await settled();
+  assert.equal(script.live.length, before - 2);
+  const kept = script.live.find((link) => link.count('tools/call') === 1)!;
+  kept.respond(kept.lastOf('tools/call').id as number, { content: 'late' });
+  assert.match(answerText(await calls[1]!), /late/);
+  await replaced;
+});
+
 test('S3.13 check:A7 settings that need no new connection take effect on the running one', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });

@@ -38,7 +38,7 @@ export class UpstreamSet implements Upstreams {
   readonly #upstreams = new Map<string, Upstream>();
   readonly #stories = new Map<string, ServerStory>();
   /** Replaced or removed, still finishing what is in flight. */
-  readonly #leaving = new Set<Promise<void>>();
+  readonly #leaving = new Map<Upstream, Promise<void>>();
   /** Starting, to replace one that runs until then. */
   readonly #coming = new Set<Upstream>();
   #desired: ReadonlyMap<string, Server> = new Map();
@@ -175,9 +175,14 @@ export class UpstreamSet implements Upstreams {
     return [...(this.#upstreams.get(server)?.listedFor() ?? [])];
   }
 
-  /** This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. */
+  /**
+   * This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. What
+   * is leaving ends with it, calls and all: somebody else runs it by now.
+   */
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {
-    this.#upstreams.get(server)?.surrender(whose);
+    for (const upstream of [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming]) {
+      if (upstream.server.name === server) upstream.surrender(whose);
+    }
   }
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */
@@ -196,7 +201,7 @@ export class UpstreamSet implements Upstreams {
     this.#queues.remote.close();
     this.#stopSweeping();
     const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
-    await Promise.allSettled([...ended, ...this.#leaving]);
+    await Promise.allSettled([...ended, ...this.#leaving.values()]);
   }
 
   #add(server: Server, known: CatalogsByServer): void {
@@ -297,8 +302,8 @@ export class UpstreamSet implements Upstreams {
   /** Lets what is in flight finish, then ends it. */
   async #leave(upstream: Upstream, why: StateLoss): Promise<void> {
     const left = upstream.drained(this.#times.drainMs).then(() => upstream.close('remove', why));
-    this.#leaving.add(left);
-    await left.finally(() => this.#leaving.delete(left));
+    this.#leaving.set(upstream, left);
+    await left.finally(() => this.#leaving.delete(upstream));
   }
 
   #sweepLater(): void {

@@ -20,6 +20,7 @@ export class Upstream {
   readonly #parts: UpstreamParts;
   /** What it contributes to its server's story. */
   readonly part: StoryPart;
+  #ended: Promise<unknown> = Promise.resolve();
 
   constructor(server: Server, context: UpstreamContext & UpstreamPlace, remembered: Iterable<RememberedCatalog>) {
     this.part = context.part;
@@ -129,7 +130,7 @@ export class Upstream {
 
   /**
    * Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. `why` is what sessions are told
-   * that lose state.
+   * that lose state. A second one waits for the first.
    */
   async close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
     const { runs, upkeep, connections, events, supervisor } = this.#parts;
@@ -139,6 +140,7 @@ export class Upstream {
       for (const connection of connections.pool.connections()) events.stateLost(connection, why);
       connections.replicas.forsake(why);
     }
-    await supervisor.stop();
+    this.#ended = Promise.all([this.#ended, supervisor.stop()]);
+    await this.#ended;
   }
 }
