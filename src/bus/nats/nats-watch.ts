@@ -1,5 +1,6 @@
 import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
 import type { StateWatcher } from '../shared-state.ts';
+import { FirstTelling } from './first-telling.ts';
 import type { NatsStateDeps, Reach } from './nats-reach.ts';
 
 const RETRY_MS = 500;
@@ -19,6 +20,7 @@ export interface WatchedBucket {
 interface Running {
   readonly consumer: PushConsumer;
   readonly messages: { stop(): void };
+  readonly first: FirstTelling;
 }
 
 /** One watch of a bucket. It begins anew whenever the connection was lost: what it missed cannot be known otherwise. */
@@ -77,24 +79,22 @@ export class NatsWatch {
         filter_subjects: this.#bucket.subject(this.#pattern),
         headers_only: this.#headersOnly,
       });
-      let left = (await consumer.info(true)).num_pending;
+      const left = (await consumer.info(true)).num_pending;
+      const first = new FirstTelling(consumer, left, this.#bucket.deps.clock, () => this.#watcher.onReady?.(created));
       if (live()) this.#watcher.onBegin?.();
       const messages = await consumer.consume({
         callback: (message) => {
           if (!live()) return;
           this.#tell(message);
-          if (left === 0) return;
-          // A record that ran out of time, or was written again, while it was to be told never comes.
-          left = message.info.pending === 0 ? 0 : left - 1;
-          if (left === 0) this.#watcher.onReady?.(created);
+          first.told(message);
         },
       });
       if (!live()) {
         messages.stop();
         return;
       }
-      this.#running = { consumer, messages };
-      if (left === 0) this.#watcher.onReady?.(created);
+      this.#running = { consumer, messages, first };
+      first.begin();
     });
   }
 
@@ -103,6 +103,7 @@ export class NatsWatch {
     const running = this.#running;
     this.#running = null;
     if (running === null) return;
+    running.first.stop();
     running.messages.stop();
     running.consumer.delete().catch(() => {});
   }

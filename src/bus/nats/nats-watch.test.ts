@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { JsMsg } from '@nats-io/jetstream';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { systemClock } from '../../model/clock.ts';
+import { loadNats } from './load-nats.ts';
+import type { NatsBucket } from './nats-bucket.ts';
+import type { Reach } from './nats-reach.ts';
+import { NatsSharedState } from './nats-shared-state.ts';
+import { NatsWatch, type WatchedBucket } from './nats-watch.ts';
+import { NatsWire } from './nats-wire.ts';
+
+/** A bucket as JetStream shows it to a watch, played: `pending` records to be told, and what became of them. */
+class Played {
+  readonly clock = new FakeClock();
+  readonly told: string[] = [];
+  readonly state = { name: 'c_1', num_pending: 0, delivered: { consumer_seq: 0 } };
+  readonly watch: NatsWatch;
+  fails = false;
+  #callback: (message: JsMsg) => void = () => {};
+
+  constructor(pending: number) {
+    this.state.num_pending = pending;
+    const consumer = {
+      info: async () => {
+        if (this.fails) throw new Error('no answer');
+        return structuredClone(this.state);
+      },
+      consume: async ({ callback }: { callback: (message: JsMsg) => void }) => {
+        this.#callback = callback;
+        return { stop() {} };
+      },
+      delete: async () => true,
+    };
+    const reach = {
+      client: { consumers: { getPushConsumer: async () => consumer } },
+      manager: { streams: { info: async () => ({ created: 'making' }) } },
+    };
+    const bucket = {
+      deps: { clock: this.clock, wire: { onChange: () => () => {} } },
+      stream: 'KV_played',
+      subject: (key: string) => `$KV.played.${key}`,
+      withStream: (_doing: string, run: (there: unknown) => Promise<unknown>) => run(reach),
+    };
+    this.watch = new NatsWatch(bucket as unknown as WatchedBucket, '>', false, {
+      put: ({ key }) => this.told.push(key),
+      gone: () => {},
+      onReady: (incarnation) => this.told.push(`ready ${incarnation}`),
+    });
+  }
+
+  /** The server sends a record, which `arrives`, and has `pending` more at that moment. */
+  send(key: string, pending: number): { arrives: () => void } {
+    const { delivered, name } = this.state;
+    delivered.consumer_seq++;
+    this.state.num_pending = pending;
+    const info = { pending, consumer: name, deliverySequence: delivered.consumer_seq };
+    const message = { subject: `$KV.played.${key}`, data: Buffer.from('x'), seq: delivered.consumer_seq, info };
+    return { arrives: () => this.#callback(message as unknown as JsMsg) };
+  }
+}
+
+test('a watch is ready where the last records ran out of time after the others had been told', async () => {
+  const played = new Played(3);
+  await played.watch.start();
+  played.send('a', 2).arrives();
+  const late = played.send('b', 1);
+  await played.clock.advance(2_000);
+  assert.deepEqual(played.told, ['a'], 'two are to come');
+  // The third ran out of time; the second is on its way.
+  played.state.num_pending = 0;
+  await played.clock.advance(2_000);
+  assert.deepEqual(played.told, ['a']);
+  late.arrives();
+  played.fails = true;
+  await played.clock.advance(2_000);
+  assert.deepEqual(played.told, ['a', 'b']);
+  played.fails = false;
+  await played.clock.advance(2_000);
+  assert.deepEqual(played.told, ['a', 'b', 'ready making']);
+  played.send('c', 0).arrives();
+  assert.deepEqual(played.told.at(-1), 'c', 'it is ready once');
+  assert.equal(played.clock.pending, 0);
+  played.watch.close();
+});
+
+test('a watch that is closed while records are to come looks no more', async () => {
+  const played = new Played(1);
+  await played.watch.start();
+  assert.equal(played.clock.pending, 1);
+  played.watch.close();
+  assert.equal(played.clock.pending, 0);
+  const asked = new Played(1);
+  await asked.watch.start();
+  const passed = asked.clock.advance(1_000);
+  asked.state.num_pending = 0;
+  asked.watch.close();
+  await passed;
+  await settled();
+  assert.deepEqual([asked.told, asked.clock.pending], [[], 0]);
+});
+
+test('a watch of a store is ready where nothing comes any more of what there was when it began', {
+  timeout: 60_000,
+}, async () => {
+  const server = await NatsServer.start();
+  const { core, jetStream } = await loadNats();
+  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const wire = new NatsWire(core, options, systemClock);
+  await wire.firstAttempt;
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  try {
+    const bucket = (await state.bucket('leases', { ttlMs: 60_000 })) as NatsBucket;
+    await bucket.create('a', Buffer.from('1'));
+    await bucket.create('b', Buffer.from('1'));
+    const { manager, client, connection } = await state.reach();
+    // Both run out of time once the watch knows that there are two, and before either is told.
+    const getPushConsumer = async (stream: string, wanted: object) => {
+      const consumer = await client.consumers.getPushConsumer(stream, wanted);
+      await manager.streams.purge(stream);
+      return consumer;
+    };
+    const expiring = { consumers: { getPushConsumer } } as unknown as Reach['client'];
+    const told: string[] = [];
+    const watched: WatchedBucket = {
+      deps: bucket.deps,
+      stream: bucket.stream,
+      subject: (key) => bucket.subject(key),
+      withStream: (_doing, run) => run({ manager, client: expiring, connection }),
+    };
+    await new Promise<void>((resolve, reject) => {
+      const watch = new NatsWatch(watched, '>', false, {
+        put: ({ key }) => told.push(key),
+        gone: () => {},
+        onReady: () => {
+          watch.close();
+          resolve();
+        },
+      });
+      watch.start().catch(reject);
+    });
+    assert.deepEqual(told, []);
+  } finally {
+    await wire.close();
+    await server[Symbol.asyncDispose]();
+  }
+});
