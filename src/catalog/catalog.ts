@@ -3,7 +3,7 @@ import type { Era, Message } from '../model/message.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { listOf } from '../protocol/methods.ts';
 import { type CatalogMember, type Declared, filtersAny } from './catalog-member.ts';
-import type { CursorCodec } from './cursor.ts';
+import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import type { NameNotice } from './exposed-names.ts';
 import { ListPages } from './list-pages.ts';
@@ -21,7 +21,7 @@ export interface CatalogParts {
   readonly prompts: NameTable;
   readonly resources: ResourceTable;
   readonly notices: readonly NameNotice[];
-  readonly cursors: CursorCodec;
+  readonly cursors: CursorWriter;
   /** `Implementation` object of the gateway. */
   readonly serverInfo: string;
 }

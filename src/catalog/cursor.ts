@@ -12,6 +12,9 @@ export interface CursorContent {
 const MAC_BYTES = 16;
 const MAX_LENGTH = 256;
 
+/** Whoever writes one gives the page out, and the version with it. */
+export type CursorWriter = Pick<CursorCodec, 'write'>;
+
 /**
  * Writes and reads list cursors. They are authenticated with the installation's key, so a made-up or altered one is
  * told from a real one, and the same page has the same cursor each time (caching §Cache Key). They hold no secret:

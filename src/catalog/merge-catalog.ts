@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { ListKind } from '../model/server-catalog.ts';
 import { Catalog } from './catalog.ts';
 import { type CatalogMember, type Declared, declaredBy, filterAllows } from './catalog-member.ts';
-import type { CursorCodec } from './cursor.ts';
+import type { CursorWriter } from './cursor.ts';
 import type { NameNotice } from './exposed-names.ts';
 import { NameTable, type TableEntry } from './name-table.ts';
 import { ResourceTable } from './resource-table.ts';
@@ -13,7 +13,7 @@ export interface MergeOptions {
   readonly audience: string;
   /** Whether the audience is everybody. */
   readonly unfiltered: boolean;
-  readonly cursors: CursorCodec;
+  readonly cursors: CursorWriter;
   /** `Implementation` object of the gateway, as JSON text. */
   readonly serverInfo: string;
 }

@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { CatalogMember } from '../catalog/catalog-member.ts';
-import type { CursorCodec } from '../catalog/cursor.ts';
+import type { CursorCodec, CursorWriter } from '../catalog/cursor.ts';
 import { mergeCatalog, versionOf } from '../catalog/merge-catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
@@ -20,9 +20,10 @@ export interface CatalogsDeps {
   readonly serverInfo: string;
 }
 
-/** How long a catalogue that was replaced can still be paged through, and how many are kept at most. */
+/** How long a catalogue that was replaced can still be paged through, and how many are kept for that at most. */
 const KEEP_MS = 300_000;
 const KEEP = 64;
+const SWEEP = 128;
 /** How long a list waits for servers whose lists have outlived their time. */
 const RELIST_WAIT_MS = 1_000;
 
@@ -39,14 +40,24 @@ interface Kept {
 
 /**
  * The aggregate's catalogue for each caller. Asked on every call, so an unchanged one costs two map look-ups whatever
- * the number of servers; merged ones are shared by all callers who may see the same, and kept a while for those who
- * are paging.
+ * the number of servers; merged ones are shared by all callers who may see the same. One that was replaced is kept for a
+ * while for those who are in the middle of it, and only where it has more than one page.
  */
 export class Catalogs {
   readonly #deps: CatalogsDeps;
   /** By the principal's object, then the kind of client: a reload makes new principals. */
   readonly #current = new WeakMap<Principal, Map<string, Current>>();
+  /** By version. They live for as long as somebody has them. */
+  readonly #merged = new Map<string, WeakRef<Catalog>>();
+  /** Those of which a cursor was given out, by version. */
   readonly #kept = new Map<string, Kept>();
+  readonly #cursors: CursorWriter = {
+    write: (content) => {
+      const catalog = this.#merged.get(content.version)?.deref();
+      if (catalog !== undefined) this.#keep(catalog);
+      return this.#deps.cursors.write(content);
+    },
+  };
   /** Until when the first lists wait for a server, by server and kind of client: once, not at every list. */
   readonly #waits = new Map<string, number>();
   #waitsFor: readonly Server[] | null = null;
@@ -54,6 +65,8 @@ export class Catalogs {
   #own: ReadonlySet<string> = new Set();
   #ownOf: readonly Server[] | null = null;
   #generation = 0;
+  /** When so many are known, those that nobody has any more are forgotten. */
+  #sweepAt = SWEEP;
 
   constructor(deps: CatalogsDeps) {
     this.#deps = deps;
@@ -80,7 +93,9 @@ export class Catalogs {
     }
     const catalog = this.#merge(servers, client);
     // Whoever is in the middle of the old one may go on for a while from now.
-    if (known !== undefined && known.catalog !== catalog) this.#keep(known.catalog);
+    if (known !== undefined && known.catalog !== catalog && this.#kept.has(known.catalog.version)) {
+      this.#keep(known.catalog);
+    }
     if (byKind.size >= KEEP) byKind.clear();
     byKind.set(kind, { generation: this.#generation, servers, catalog });
     return catalog;
@@ -142,7 +157,7 @@ export class Catalogs {
   }
 
   #merge(servers: readonly Server[], client: ClientProfile): Catalog {
-    const { upstreams, cursors, serverInfo } = this.#deps;
+    const { upstreams, serverInfo } = this.#deps;
     const members: CatalogMember[] = [];
     for (const server of servers) {
       if (!server.enabled || !mayUse(client.principal, server.name)) continue;
@@ -151,15 +166,20 @@ export class Catalogs {
       members.push({ server: server.name, tools: server.tools, catalog });
     }
     const audience = this.#audienceOf(client);
-    const kept = this.#kept.get(versionOf(members, { audience }));
+    const merged = this.#merged.get(versionOf(members, { audience }))?.deref();
     // The same version may have been listed anew since: then its time to live has begun again.
-    if (kept !== undefined && sameListing(kept.catalog, members)) {
-      kept.lastUsed = this.#deps.clock.now();
-      return kept.catalog;
-    }
-    const catalog = mergeCatalog(members, { audience, unfiltered: seesLikeAll(client.principal), cursors, serverInfo });
-    this.#keep(catalog);
+    if (merged !== undefined && sameListing(merged, members)) return merged;
+    const unfiltered = seesLikeAll(client.principal);
+    const catalog = mergeCatalog(members, { audience, unfiltered, cursors: this.#cursors, serverInfo });
+    this.#note(catalog);
     return catalog;
+  }
+
+  #note(catalog: Catalog): void {
+    this.#merged.set(catalog.version, new WeakRef(catalog));
+    if (this.#merged.size < this.#sweepAt) return;
+    for (const [version, merged] of this.#merged) if (merged.deref() === undefined) this.#merged.delete(version);
+    this.#sweepAt = Math.max(SWEEP, 2 * this.#merged.size);
   }
 
   #waitLeft(server: string, client: ClientProfile, waitMs: number): number {
