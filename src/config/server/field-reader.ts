@@ -75,12 +75,6 @@ export class FieldReader {
     return isString(node) ? this.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
   }
 
-  /** What is written out here must not be shown, neither by us nor in a code frame. */
-  keepSecret(node: Node | undefined, value: string): void {
-    this.secrets.add(value);
-    if (isString(node) && !node.text.includes('${')) this.source.mask(node.span);
-  }
-
   error(...[code, node, message, fix]: [Parameters<Problems['error']>[0], Node | null, string, string?]): void {
     this.problems.error(code, this.source, (node ?? this.node).span, message, fix);
   }
