@@ -22,7 +22,8 @@ export interface ToldTerms {
   readonly peer: string;
   readonly number: number;
   readonly terms: CallTerms;
-  readonly text: Buffer;
+  /** As they are told; null where no call tells them at the moment. Many are kept, and the text is most of them. */
+  text: Buffer | null;
   /** The other node has them: calls need their number only. */
   known: boolean;
 }
@@ -34,7 +35,7 @@ export interface HeardTerms {
 
 type TermsText = CallTerms & { readonly client: ClientText };
 
-/** Clients whose terms are kept, on either side. */
+/** So many clients have terms at the caller's side, and so many terms are kept at the other. */
 const MAX_TERMS = 4_096;
 /** To so many servers of one client; whoever uses more tells the terms again. */
 const MAX_OF_CLIENT = 8;
@@ -72,8 +73,13 @@ export class TermsToTell {
     return told;
   }
 
+  /** What is told to the other node, which does not have them. */
+  textOf(told: ToldTerms, client: ClientProfile): Buffer {
+    return (told.text ??= textOf(told.terms, client));
+  }
+
   #make(peer: string, terms: CallTerms, client: ClientProfile): ToldTerms | null {
-    const text = Buffer.from(JSON.stringify({ ...terms, client: clientText(client) } satisfies TermsText));
+    const text = textOf(terms, client);
     if (text.length > MAX_TEXT) return null;
     this.#last = (this.#last + 1) >>> 0;
     return { peer, number: this.#last, terms, text, known: false };
@@ -96,6 +102,10 @@ export class TermsHeard {
     this.#heard.set(`${peer} ${number}`, heard);
     return heard;
   }
+}
+
+function textOf(terms: CallTerms, client: ClientProfile): Buffer {
+  return Buffer.from(JSON.stringify({ ...terms, client: clientText(client) } satisfies TermsText));
 }
 
 function flagsOf({ takesInputRequired, sealsInput, beginsTask, waitsForTask }: Exchange) {

@@ -7,7 +7,7 @@ import type { NodeView } from '../nodes/node-state.ts';
 import { TermsToTell, type ToldTerms } from './call-terms.ts';
 import { type ClientText, clientText } from './client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
-import { packRequest, SHORT_FORM, unpackAnswer } from './short-form.ts';
+import { hasShortForm, packRequest, SHORT_FORM, unpackAnswer } from './short-form.ts';
 
 /** An exchange as it is described to another node; its request is the piece. */
 export interface ExchangeHeader {
@@ -146,14 +146,16 @@ export class RemoteCalls {
     if (cancelled !== null) return ended(calledOff(cancelled, server));
     const bus = this.#bus;
     const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
-    const told = this.#told(node, server, epoch, exchange);
+    const told = this.#told(node, server, request, epoch, exchange);
     const known = told?.known === true;
+    const terms = told === null || known ? null : this.#terms.textOf(told, exchange.client);
     const payload =
-      (told === null ? null : packRequest(request, exchange.id, waitedMs, told.number, known ? null : told.text)) ??
+      (told === null ? null : packRequest(request, exchange.id, waitedMs, told.number, terms)) ??
       packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
         request.bytes,
       ]);
     const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, payload, exchange, quietMs);
+    if (terms !== null) told!.text = null;
     if (outcome.kind === 'failure') {
       const { error, told: said } = outcome;
       // It never came to that node, which has just left: whoever serves it now is to be found.
@@ -184,8 +186,9 @@ export class RemoteCalls {
   }
 
   /** Null where the call has the form that all nodes read. */
-  #told(node: NodeView, server: string, epoch: string | null, exchange: Exchange): ToldTerms | null {
+  #told(node: NodeView, server: string, request: Message, epoch: string | null, exchange: Exchange): ToldTerms | null {
     if ((node.forms ?? 1) < SHORT_FORM || exchange.paramHeaders != null) return null;
+    if (!hasShortForm(request, exchange.id)) return null;
     return this.#terms.of(node, server, epoch, exchange);
   }
 }

@@ -38,6 +38,10 @@ export interface ShortAnswer {
   readonly own: boolean;
 }
 
+export function hasShortForm(request: Message, exchange: string): boolean {
+  return request.kind === 'request' && exchange.length <= 0xff && numberOf(request.method) >= 0;
+}
+
 /** Null where the request has no short form. `terms`: empty where the other node has them. */
 export function packRequest(
   request: Message,
@@ -46,11 +50,10 @@ export function packRequest(
   number: number,
   terms: Buffer | null,
 ): Buffer[] | null {
-  const method = (METHODS as readonly string[]).indexOf(request.method);
-  if (method < 0 || request.kind !== 'request' || exchange.length > 0xff) return null;
+  if (!hasShortForm(request, exchange)) return null;
   const head = Buffer.allocUnsafe(REQUEST_HEAD + exchange.length);
   head[0] = SHORT_FORM;
-  head[1] = method;
+  head[1] = numberOf(request.method);
   head[2] = ERAS.indexOf(request.era);
   head[3] = exchange.length;
   writePlaces(head, request);
@@ -118,6 +121,10 @@ export function unpackAnswer(bytes: Buffer): ShortAnswer | 'tell' | null {
     key: length === NO_KEY ? null : bytes.toString('utf8', ANSWER_HEAD, messageAt),
     own: bytes[3] === 1,
   };
+}
+
+function numberOf(method: string): number {
+  return (METHODS as readonly string[]).indexOf(method);
 }
 
 function writePlaces(head: Buffer, { idStart, idEnd, bodyStart, bodyEnd }: Message): void {
