@@ -386,6 +386,7 @@ test('a server that says more of itself than the store takes has a session for e
     assert.equal(await bench.call(a), 'upstream-1 2');
     assert.equal(await bench.call(b), 'upstream-2 1');
     assert.equal(await bench.call(b), 'upstream-2 2');
+    assert.deepEqual(web.listened.sort(), ['upstream-1', 'upstream-2'], 'each is heard by its own node');
     // Nor does it keep others from being looked after.
     await cluster.pass(70_000);
     assert.equal(await bench.call(a), 'upstream-1 3');

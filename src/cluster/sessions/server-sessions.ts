@@ -16,6 +16,7 @@ import {
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Claims } from '../ownership/claims.ts';
+import { listenAlone } from '../streams/own-stream.ts';
 import { SessionStreams } from '../streams/session-streams.ts';
 import {
   openRecord,
@@ -116,7 +117,8 @@ export class ServerSessions implements SharedUpstreamSessions {
   join(place: SessionPlace, member: SessionMember): () => void {
     const key = sessionKeyOf(place);
     const leave = this.#used.join(key, place, member);
-    const leaveStream = this.streams.join(place, key, member);
+    const own = this.#used.get(key);
+    const leaveStream = own?.unsharable === true ? listenAlone(own, member) : this.streams.join(place, key, member);
     return () => {
       leave();
       leaveStream();

@@ -5,6 +5,7 @@ import type { Sealing } from '../../model/sealing.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import type { OwnStream } from '../streams/own-stream.ts';
 import { IdBlocks } from './id-blocks.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 import { SharedHellos } from './shared-hellos.ts';
@@ -25,7 +26,7 @@ export interface UsedSessionsDeps {
   readonly connected: () => boolean;
 }
 
-export interface UsedSession {
+export interface UsedSession extends OwnStream {
   readonly record: UpstreamSessionRecord;
   generation: string;
   /** The other nodes know of it. */

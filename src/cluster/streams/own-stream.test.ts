@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import type { SessionMember } from '../../model/shared-sessions.ts';
+import { listenAlone, type OwnStream } from './own-stream.ts';
+
+test('who listens alone goes on where the one before ended, and is told where something may have been missed', async () => {
+  const stream: OwnStream = {};
+  const listened: [string | null, boolean][] = [];
+  const member = (heard: string | null): SessionMember => ({
+    lastId: 0,
+    numberAfter: () => {},
+    renamed: () => {},
+    listen: (after, gap) => void listened.push([after, gap]),
+    silence: () => heard,
+    replaced: () => {},
+  });
+  // It came to nothing before it could listen.
+  listenAlone(stream, member(null))();
+  for (const heard of ['e7', null, 'e9']) {
+    const leave = listenAlone(stream, member(heard));
+    await settled();
+    leave();
+    leave();
+  }
+  assert.deepEqual(listened, [
+    [null, false],
+    ['e7', false],
+    [null, true],
+  ]);
+});
