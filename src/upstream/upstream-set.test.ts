@@ -131,6 +131,27 @@ test('S2.27 a removed server is closed, what does not finish in time is UNKNOWN,
   assert.deepEqual(bench.events.causes, ['removed'], 'and nobody is told that it was restarted');
 });
 
+test('fault:F31 a change that fails says so when what it removes has ended, not before', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const inFlight = bench.call('a', toolCall(client));
+  await settled();
+  bench.remembered.catalogs.forget = () => {
+    throw new Error('the disk is full');
+  };
+  let failed = false;
+  const applied = bench.set.apply(new Map()).catch(() => {
+    failed = true;
+  });
+  await settled();
+  assert.deepEqual([failed, script.live.length], [false, 1]);
+  script.last.respond(script.last.lastOf('tools/call').id as number, { content: 'the last' });
+  assert.match(answerText(await inFlight), /the last/);
+  await applied;
+  assert.deepEqual([failed, script.live.length], [true, 0]);
+});
+
 test('fault:F31 a removed server that another node has taken over ends at once, with the calls that it had time for', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer({ ...statefulServer(), 'tools/call': () => SILENCE });

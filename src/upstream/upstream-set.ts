@@ -101,13 +101,17 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #carryOut(plan: Plan): Promise<void> {
-    const known = this.#knownCatalogs(plan);
-    const left: Promise<void>[] = [];
-    for (const server of plan.stop) left.push(this.#remove(server.name));
-    for (const server of plan.update) this.#upstreams.get(server.name)?.update(server);
-    for (const server of plan.suspend) left.push(this.#suspend(server, known));
-    for (const server of plan.start) this.#add(server, known);
-    for (const server of plan.replace) left.push(this.#replace(server, known));
+    const left = plan.stop.map(({ name }) => this.#remove(name));
+    try {
+      const known = this.#knownCatalogs(plan);
+      for (const server of plan.update) this.#upstreams.get(server.name)?.update(server);
+      for (const server of plan.suspend) left.push(this.#suspend(server, known));
+      for (const server of plan.start) this.#add(server, known);
+      for (const server of plan.replace) left.push(this.#replace(server, known));
+    } finally {
+      // Others may begin what has ended here: whatever fails, nobody is told so before.
+      await Promise.allSettled(left);
+    }
     await Promise.all(left);
   }
 
@@ -293,10 +297,13 @@ export class UpstreamSet implements Upstreams {
     const upstream = this.#upstreams.get(name);
     if (upstream === undefined) return;
     this.#upstreams.delete(name);
-    this.#deps.knownCatalogs.forget(name);
-    this.#stories.get(name)?.end();
-    this.#stories.delete(name);
-    await this.#leave(upstream, 'removed');
+    try {
+      this.#deps.knownCatalogs.forget(name);
+      this.#stories.get(name)?.end();
+      this.#stories.delete(name);
+    } finally {
+      await this.#leave(upstream, 'removed');
+    }
   }
 
   /** Lets what is in flight finish, then ends it. */
