@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 
 /** What is written of a claim. Without a peer it is free, and says only which epochs are used up. */
@@ -21,4 +22,9 @@ export function readClaim({ value }: StateRecord): Claimed {
   } catch {
     return { node: '', peer: '', since: null };
   }
+}
+
+export function recordKey({ server, key }: { readonly server: string; readonly key: string }): string {
+  const digest = createHash('sha256').update(`${server}\n${key}`).digest('hex').slice(0, 40);
+  return `own.${digest}`;
 }

@@ -5,7 +5,7 @@ import { MemorySharedState } from '../../bus/memory-shared-state.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
-import { LEASE_MS, type NodeLease } from '../lease/node-lease.ts';
+import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
 import { Claims } from './claims.ts';
 
 /** Nodes on a store that can lose everything. Their leases are held, whatever the store says. */
@@ -14,6 +14,8 @@ class Bench {
   #store: SharedState = new MemorySharedState(this.clock);
   /** The answers to writes that begin a record wait for these, one after the other. */
   readonly held: Promise<void>[] = [];
+  /** What is written is not: `lost`, or heard of: `unheard`. */
+  writes: 'well' | 'lost' | 'unheard' = 'well';
 
   node(peer: string): { readonly claims: Claims; readonly lost: string[] } {
     // As over a connection: what is opened goes on when the store was made anew, and does not notice.
@@ -31,8 +33,8 @@ class Bench {
             await late;
             return revision;
           },
-          update: async (key, value, revision) => (await now()).update(key, value, revision),
-          delete: async (key, revision) => (await now()).delete(key, revision),
+          update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
+          delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
           keys: async (pattern) => (await now()).keys(pattern),
           watch: async (pattern, watcher) => (await now()).watch(pattern, watcher),
         };
@@ -50,6 +52,18 @@ class Bench {
       lost: ({ key }) => lost.push(key),
     });
     return { claims, lost };
+  }
+
+  /** Its lease is in the store from now on. */
+  async alive(peer: string): Promise<void> {
+    await (await this.#store.bucket('leases', { ttlMs: 0 })).create(leaseKey(peer), Buffer.from('{}'));
+  }
+
+  async #write<T>(work: () => Promise<T>): Promise<T> {
+    if (this.writes === 'lost') throw new Error('the store does not answer');
+    const written = await work();
+    if (this.writes === 'unheard') throw new Error('the store does not answer');
+    return written;
   }
 
   async lose(): Promise<void> {
@@ -121,3 +135,30 @@ test('check:H4 claims that are made at once are all made, in whatever order the 
     [1, 2],
   );
 });
+
+for (const forget of [false, true]) {
+  test(`what could not be ${forget ? 'forgotten' : 'released'} is, as soon as the store hears of it, and nothing that is somebody’s by then`, async () => {
+    const bench = new Bench();
+    const [a, b] = [bench.node('a'), bench.node('b')];
+    for (const peer of ['a', 'b']) await bench.alive(peer);
+    for (const key of ['unwanted', 'taken', 'wanted']) await a.claims.claim('own', key);
+    bench.writes = 'lost';
+    await a.claims.release('own', 'unwanted', forget);
+    await a.claims.release('own', 'wanted', forget);
+    bench.writes = 'unheard';
+    await a.claims.release('own', 'taken', forget);
+    bench.writes = 'well';
+    const taken = await b.claims.claim('own', 'taken');
+    const wanted = await a.claims.claim('own', 'wanted');
+    assert.deepEqual([taken.kind, wanted.kind], ['mine', 'mine']);
+    bench.writes = 'lost';
+    await bench.clock.advance(3_000);
+    bench.writes = 'well';
+    assert.equal((await b.claims.claim('own', 'unwanted')).kind, 'theirs');
+    await bench.clock.advance(1_000);
+    assert.equal((await b.claims.claim('own', 'unwanted')).kind, 'mine');
+    assert.equal((await a.claims.owner('own', 'taken'))?.kind, 'theirs');
+    assert.equal((await b.claims.owner('own', 'wanted'))?.kind, 'theirs');
+    assert.equal(bench.clock.pending, 0);
+  });
+}

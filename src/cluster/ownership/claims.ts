@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
@@ -7,7 +6,8 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
 import { forgottenUpTo } from './claim-floor.ts';
-import { type Claimed, claimText, readClaim } from './claim-record.ts';
+import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
+import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 
 /** What this node owns. */
@@ -63,6 +63,7 @@ export class Claims {
   readonly #deps: ClaimsDeps;
   readonly #mine = new Map<string, Claim>();
   readonly #sweep: ClaimSweep;
+  readonly #releases: ClaimReleases;
   #takenOver = 0;
   readonly #claiming = new Map<string, Promise<Owner>>();
   #incarnation = '';
@@ -75,6 +76,7 @@ export class Claims {
     const { store, leases, clock, logger, lease, sweeps = () => false } = deps;
     this.#deps = deps;
     this.#sweep = new ClaimSweep({ claims: store, leases, clock, logger, due: () => lease().held && sweeps() });
+    this.#releases = new ClaimReleases(deps);
   }
 
   get incarnation(): string {
@@ -105,7 +107,7 @@ export class Claims {
   async owner(server: string, key: string): Promise<Owner | null> {
     const mine = this.mine(server, key);
     if (mine !== null) return { kind: 'mine', claim: mine };
-    const entry = await this.#get(recordKey(server, key));
+    const entry = await this.#get(recordKey({ server, key }));
     if (entry === null) return null;
     const claimed = readClaim(entry);
     return claimed.peer === '' || claimed.peer === this.#deps.peer ? null : this.#theirs(claimed, entry);
@@ -123,21 +125,18 @@ export class Claims {
     return claiming;
   }
 
-  /** Not this node's any more. `forget`: nobody will ever want it again. */
+  /** Not this node's any more, as soon as the store can be told. `forget`: nobody will ever want it again. */
   async release(server: string, key: string, forget: boolean): Promise<void> {
     const name = `${server} ${key}`;
     const claim = this.#mine.get(name);
     if (claim === undefined) return;
     this.#mine.delete(name);
-    const { store } = this.#deps;
-    const entry = recordKey(server, key);
-    const free: Claimed = { node: '', peer: '', since: claim.since };
-    try {
-      if (forget) await store.delete(entry, claim.revision);
-      else await store.update(entry, claimText(free), claim.revision);
-    } catch {
-      // The lease ends soon, or is over: then it is anybody's in any case.
-    }
+    await this.#releases.now(claim, forget);
+  }
+
+  /** Lost or abandoned, and not wanted back: its record is not to come to life again with this node's lease. */
+  disown(claim: Claim): void {
+    this.#releases.later(claim, false);
   }
 
   /** All claims of this client's session. */
@@ -163,6 +162,7 @@ export class Claims {
     this.#incarnation = incarnation;
     this.#sweep.start();
     if (other) {
+      this.#releases.forgetAll();
       this.#highest = 0;
       this.#claimableAt = this.#deps.clock.now() + LEASE_MS;
     }
@@ -176,11 +176,12 @@ export class Claims {
 
   close(): void {
     this.#sweep.close();
+    this.#releases.close();
   }
 
   async #keep(claim: Claim): Promise<boolean> {
     const { store, node, peer } = this.#deps;
-    const name = recordKey(claim.server, claim.key);
+    const name = recordKey(claim);
     const value = claimText({ node, peer, since: claim.since });
     let revision = await store.update(name, value, claim.revision);
     if (revision === null) {
@@ -198,7 +199,7 @@ export class Claims {
 
   async #claim(server: string, key: string, client: ClientProfile | null): Promise<Owner> {
     const { clock, store, node, peer, logger } = this.#deps;
-    const name = recordKey(server, key);
+    const name = recordKey({ server, key });
     const tooSoonMs = this.#claimableAt - clock.now();
     if (tooSoonMs > 0) await new Promise<void>((resolve) => clock.after(tooSoonMs, resolve));
     const end = clock.now() + WAIT_MS;
@@ -292,9 +293,4 @@ export class Claims {
 export function fenced(server: string): GatewayError {
   const text = 'this node has no lease at the moment, so it does not serve what only one node may';
   return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
-}
-
-function recordKey(server: string, key: string): string {
-  const digest = createHash('sha256').update(`${server}\n${key}`).digest('hex').slice(0, 40);
-  return `own.${digest}`;
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ClusterBench, type PlayedNode, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 
@@ -21,6 +22,30 @@ function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
 function call(node: PlayedNode, server: string, session: string): Promise<Outcome> {
   const exchange = new TestExchange(session);
   return node.cluster.upstreams.call(server, exchange.request, exchange);
+}
+
+/** The store of a node to which nothing gets through that changes a claim: it fails at once, or when that has settled. */
+function hindered({ state }: ClusterBench): { readonly state: SharedState; writes: Promise<void> } {
+  const its = {
+    writes: Promise.resolve(),
+    state: {
+      async bucket(name, options): Promise<Bucket> {
+        const bucket = await state.bucket(name, options);
+        const reached = name.endsWith('claims') ? () => its.writes : () => Promise.resolve();
+        return {
+          name,
+          incarnation: bucket.incarnation,
+          get: (key) => bucket.get(key),
+          create: (key, value) => reached().then(() => bucket.create(key, value)),
+          update: (key, value, revision) => reached().then(() => bucket.update(key, value, revision)),
+          delete: (key, revision) => reached().then(() => bucket.delete(key, revision)),
+          keys: (pattern) => bucket.keys(pattern),
+          watch: (pattern, watcher) => bucket.watch(pattern, watcher),
+        };
+      },
+    } satisfies SharedState,
+  };
+  return its;
 }
 
 function wordOf(outcome: Outcome): string {
@@ -91,4 +116,74 @@ test('the sessions of a server that its node’s file drops go to another home, 
       b.events.heard.filter((text) => text.startsWith('stateLost')),
       ['stateLost memory s'],
     );
+  }));
+
+test('check:H4 a server that is dropped while the store of claims does not answer is another home’s once it does', () =>
+  bench(async (nodes) => {
+    const one = serverNamed('one', { singleton: true });
+    const memory = serverNamed('memory', { isolation: 'session' });
+    const store = hindered(nodes);
+    const a = await nodes.join('a', [one, memory], { state: store.state });
+    const b = await nodes.join('b', [one, memory]);
+    await nodes.pass(1_500);
+    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    store.writes = Promise.reject(new Error('the store does not answer'));
+    store.writes.catch(() => {});
+    await nodes.until(files(a));
+    await nodes.pass(3_000, () => assert.equal(b.local.desired.has('one'), false));
+    store.writes = Promise.resolve();
+    await nodes.pass(3_000);
+    assert.equal(b.local.desired.has('one'), true);
+    assert.equal(wordOf(await nodes.until(call(b, 'memory', 's'))), '{"node":"b"}');
+  }));
+
+test('check:H4 what is claimed while the files drop its server is another home’s, and does not begin here', () =>
+  bench(async (nodes) => {
+    const one = serverNamed('one', { singleton: true });
+    const memory = serverNamed('memory', { isolation: 'session' });
+    const store = hindered(nodes);
+    const late = Promise.withResolvers<void>();
+    store.writes = late.promise;
+    const a = await nodes.join('a', [one, memory], { state: store.state });
+    const b = await nodes.join('b', [memory]);
+    const running = call(a, 'memory', 's');
+    await nodes.pass(1_000);
+    await nodes.until(files(a));
+    await files(b, one, memory);
+    late.resolve();
+    assert.equal(wordOf(await nodes.until(running)), '{"node":"b"}');
+    await nodes.pass(3_000);
+    assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [false, true]);
+    assert.equal(wordOf(await nodes.until(call(a, 'one', 's'))), '{"node":"b"}');
+  }));
+
+test('check:H4 a server whose end fails at the node that drops it is another home’s all the same', () =>
+  bench(async (nodes) => {
+    const one = serverNamed('one', { singleton: true });
+    const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
+    await nodes.pass(1_500);
+    a.local.ending = Promise.reject(new Error('it has no end'));
+    await assert.rejects(files(a), /no end/);
+    await nodes.pass(3_000);
+    assert.equal(b.local.desired.has('one'), true);
+  }));
+
+test('fault:F31 what a node owned that stood still while it dropped the server is another home’s, though its lease is back', () =>
+  bench(async (nodes) => {
+    const memory = serverNamed('memory', { isolation: 'session' });
+    const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
+    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    const ended = Promise.withResolvers<void>();
+    a.local.ending = ended.promise;
+    const dropped = files(a);
+    a.cut();
+    nodes.clock.skip(3_000);
+    await nodes.pass(500);
+    a.restore();
+    await nodes.pass(2_000);
+    assert.equal(a.cluster.state, 'ready');
+    assert.deepEqual(a.local.surrendered, ['memory s']);
+    ended.resolve();
+    await nodes.until(dropped);
+    assert.equal(wordOf(await nodes.until(call(b, 'memory', 's'))), '{"node":"b"}');
   }));

@@ -25,12 +25,15 @@ export class OwnServers {
   #desired: ReadonlyMap<string, Server> = new Map();
   /** How many times each was dropped whose processes have not ended since. */
   readonly #leaving = new Map<string, number>();
+  /** Lost while that was so. Their records count again with this node's lease, unless somebody has taken them. */
+  readonly #lost = new Set<Claim>();
 
   constructor(deps: OwnServersDeps) {
     this.#deps = deps;
     this.#singletons = new Singletons({
       ...deps,
       changed: () => this.#apply(),
+      claimed: (claim) => this.claimed(claim),
       leaving: (server) => this.leaving(server),
     });
   }
@@ -47,8 +50,8 @@ export class OwnServers {
       await applied;
     } finally {
       for (const { name } of dropped) this.#left(name);
+      for (const { name } of dropped) this.#release(name);
     }
-    for (const { name } of dropped) this.#release(name);
     if (dropped.length > 0) this.#singletons.look();
   }
 
@@ -57,15 +60,28 @@ export class OwnServers {
     return this.#leaving.has(server);
   }
 
-  /** What has become this node's has to run here before it is used. */
-  async claimed({ server, key }: Claim): Promise<void> {
+  /**
+   * What has become this node's has to run here before it is used. False: the files have dropped the server while the
+   * store was asked; others may have it, or will when what runs of it here has ended.
+   */
+  async claimed(claim: Claim): Promise<boolean> {
+    const { server, key } = claim;
+    if (this.leaving(server)) return false;
+    if (!this.#placed(claim)) {
+      await this.#deps.claims.release(server, key, false);
+      return false;
+    }
     if (key === SINGLETON) await this.#singletons.begin(server);
+    return true;
   }
 
   /** It is not this node's any more. */
-  lost({ server, key, client }: Claim): void {
+  lost(claim: Claim): void {
+    const { server, key, client } = claim;
     this.#deps.local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
     if (key === SINGLETON) this.#singletons.lost(server);
+    if (this.leaving(server)) this.#lost.add(claim);
+    else if (!this.#placed(claim)) this.#deps.claims.disown(claim);
   }
 
   /** Something may have become free. */
@@ -93,12 +109,21 @@ export class OwnServers {
   #release(name: string): void {
     if (this.leaving(name)) return;
     const { claims } = this.#deps;
-    const now = this.#desired.get(name);
-    for (const { server, key, client } of claims.all()) {
-      if (server !== name || (key !== SINGLETON && client === null)) continue;
-      const placed = now !== undefined && owns(now) && isSingleton(now) === (key === SINGLETON);
-      if (!placed) void claims.release(server, key, false);
+    for (const claim of claims.all()) {
+      if (claim.server === name && !this.#placed(claim)) void claims.release(name, claim.key, false);
     }
+    for (const claim of [...this.#lost]) {
+      if (claim.server !== name) continue;
+      this.#lost.delete(claim);
+      if (!this.#placed(claim)) claims.disown(claim);
+    }
+  }
+
+  /** Whether the files name a server that it can be served by. What is nobody's yet ends with its process. */
+  #placed({ server, key, client }: Claim): boolean {
+    if (key !== SINGLETON && client === null) return true;
+    const now = this.#desired.get(server);
+    return now !== undefined && owns(now) && isSingleton(now) === (key === SINGLETON);
   }
 
   #apply(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Place } from '../nodes/directory.ts';
 import type { Claim, Claims, Owner } from './claims.ts';
 import { SINGLETON } from './placement.ts';
@@ -7,8 +8,8 @@ export interface OwnersDeps {
   readonly claims: Claims;
   /** This node takes nothing new: it is about to leave. */
   readonly draining: () => boolean;
-  /** A claim has become this node's: whatever has to be there before it is used. */
-  readonly claimed: (claim: Claim) => Promise<void>;
+  /** A claim has become this node's: whatever has to be there before it is used. False: it has no place here any more. */
+  readonly claimed: (claim: Claim) => Promise<boolean>;
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
   /** The client's state at a server ended with the node that had it. */
@@ -40,18 +41,26 @@ export class Owners {
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { claims, draining } = this.#deps;
-    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.claim(place, key, client);
+    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
   }
 
   /** Makes it this node's, unless it is another's. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
+    const owner = await this.#claim(place, key, client);
+    if (owner !== null) return owner;
+    const server = place.server.name;
+    throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
+  }
+
+  /** null: the files have dropped the server while the store was asked. */
+  async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { claims, claimed, stateLost } = this.#deps;
     const { name } = place.server;
     const whose = key === SINGLETON ? null : client;
     const owner = await claims.claim(name, key, whose);
     if (owner.kind === 'theirs') return owner;
-    await claimed(owner.claim);
+    if (!(await claimed(owner.claim))) return null;
     if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
       owner.claim.told = true;
       stateLost(name, client);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Claims } from './claims.ts';
+import type { Claim, Claims } from './claims.ts';
 import { SINGLETON } from './placement.ts';
 
 /** Truth is level: whoever is not told of the end of an owner finds out by itself. */
@@ -15,6 +15,8 @@ export interface SingletonsDeps {
   readonly able: () => boolean;
   /** Which singletons run here is another. */
   readonly changed: () => Promise<void>;
+  /** A claim has become this node's: it begins here if it has a place here. */
+  readonly claimed: (claim: Claim) => Promise<unknown>;
   /** What ran here of it before has not ended yet. */
   readonly leaving: (server: string) => boolean;
 }
@@ -87,7 +89,7 @@ export class Singletons {
       if (this.#deps.leaving(name) || (this.#here.has(name) && claims.mine(name, SINGLETON) !== null)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
-        if (owner.kind === 'mine' && !this.#closed) await this.begin(name);
+        if (owner.kind === 'mine' && !this.#closed) await this.#deps.claimed(owner.claim);
       } catch (error) {
         logger.debug('singleton_not_claimed', { server: name, error: String(error) });
       }

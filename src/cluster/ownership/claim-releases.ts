@@ -1,0 +1,111 @@
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import type { NodeLease } from '../lease/node-lease.ts';
+import { claimText, readClaim, recordKey } from './claim-record.ts';
+
+const AGAIN_MS = 1_000;
+/** Records that are still to be freed; beyond that the oldest are left to the end of this node. */
+const MAX_OWED = 50_000;
+
+/** What was owned, under the revision in which that began and the last one that this node has heard of. */
+interface Owned {
+  readonly server: string;
+  readonly key: string;
+  readonly epoch: string;
+  readonly since: number;
+  readonly revision: number;
+}
+
+export interface ClaimReleasesDeps {
+  readonly store: LazyBucket;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly peer: string;
+  readonly lease: () => NodeLease;
+}
+
+/**
+ * Claims that this node has given up. Their records say that they are its own until the store has heard of it, and count for
+ * as long as its lease does, which may be for ever: what could not be written is tried until it is, or is somebody else's.
+ */
+export class ClaimReleases {
+  readonly #deps: ClaimReleasesDeps;
+  /** With whether nobody will ever want it again. */
+  readonly #owed = new Map<Owned, boolean>();
+  #stop: (() => void) | null = null;
+  #closed = false;
+
+  constructor(deps: ClaimReleasesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Resolves when it was tried for the first time. */
+  async now(claim: Owned, forget: boolean): Promise<void> {
+    const freed = await this.#write(claim, forget, claim.revision).catch(() => false);
+    if (!freed) this.later(claim, forget);
+  }
+
+  /** Whoever has it, by now: freed only if the record still is this very claim's. */
+  later(claim: Owned, forget: boolean): void {
+    if (this.#closed) return;
+    this.#owed.set(claim, forget);
+    const [oldest] = this.#owed.keys();
+    if (this.#owed.size > MAX_OWED && oldest !== undefined) {
+      this.#owed.delete(oldest);
+      this.#deps.logger.warn('claim_not_released', { server: oldest.server, epoch: oldest.epoch });
+    }
+    this.#arm();
+  }
+
+  /** The store was made anew: it knows of none of them. */
+  forgetAll(): void {
+    this.#owed.clear();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#owed.clear();
+    this.#stop?.();
+  }
+
+  #arm(): void {
+    if (this.#closed || this.#stop !== null || this.#owed.size === 0) return;
+    this.#stop = this.#deps.clock.after(AGAIN_MS, () => {
+      void this.#again().finally(() => {
+        this.#stop = null;
+        this.#arm();
+      });
+    });
+  }
+
+  async #again(): Promise<void> {
+    const { lease, logger } = this.#deps;
+    for (const [claim, forget] of [...this.#owed]) {
+      // Without a lease it is anybody's, and may be ours again with the next one.
+      if (!lease().held) return;
+      try {
+        if (await this.#free(claim, forget)) this.#owed.delete(claim);
+      } catch (error) {
+        logger.debug('claim_not_released', { server: claim.server, error: String(error) });
+        return;
+      }
+    }
+  }
+
+  /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
+  async #free(claim: Owned, forget: boolean): Promise<boolean> {
+    const present = await this.#deps.store.get(recordKey(claim));
+    if (present === null) return true;
+    const { peer, since } = readClaim(present);
+    if (peer !== this.#deps.peer || (since ?? present.revision) !== claim.since) return true;
+    return this.#write(claim, forget, present.revision);
+  }
+
+  async #write(claim: Owned, forget: boolean, revision: number): Promise<boolean> {
+    const { store } = this.#deps;
+    const name = recordKey(claim);
+    if (forget) return store.delete(name, revision);
+    return (await store.update(name, claimText({ node: '', peer: '', since: claim.since }), revision)) !== null;
+  }
+}
