@@ -26,12 +26,19 @@ interface Known {
   readonly servers: readonly OfferedServer[];
 }
 
+interface Reading {
+  readonly done: Promise<void>;
+  /** The one after it, for all who asked since it began. */
+  next: Promise<void> | null;
+}
+
 /** What the other nodes have to offer: read from them whenever their heartbeats name a version that is not known. */
 export class Offers {
   readonly #deps: OffersDeps;
   readonly #known = new Map<string, Known>();
-  readonly #reading = new Set<string>();
+  readonly #readings = new Map<string, Reading>();
   readonly #serving: { close(): void };
+  #disarm: (() => void) | null = null;
   #closed = false;
 
   constructor(deps: OffersDeps) {
@@ -53,21 +60,37 @@ export class Offers {
       if (this.#deps.nodes.get(peer) === null) this.#known.delete(peer);
     }
     for (const node of this.#deps.nodes.others()) {
-      if (this.#reading.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
-      this.#reading.add(node.peer);
-      void this.#read(node).finally(() => this.#reading.delete(node.peer));
+      if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
+      void this.#begin(node);
     }
   }
 
   /** Reads what these nodes offer now, whatever their heartbeats have said. */
   async readNow(peers: readonly string[]): Promise<void> {
-    const nodes = peers.flatMap((peer) => this.#deps.nodes.get(peer) ?? []);
-    await Promise.all(nodes.map((node) => this.#read(node)));
+    await Promise.all(peers.map((peer) => this.#afresh(peer)));
   }
 
   close(): void {
     this.#closed = true;
+    this.#disarm?.();
     this.#serving.close();
+  }
+
+  /** What is being read may have been written before now: whoever asks meanwhile shares the reading after it. */
+  #afresh(peer: string): Promise<void> {
+    const reading = this.#readings.get(peer);
+    if (reading === undefined) return this.#begin(this.#deps.nodes.get(peer));
+    reading.next ??= reading.done.then(() => {
+      return this.#readings.get(peer)?.done ?? this.#begin(this.#deps.nodes.get(peer));
+    });
+    return reading.next;
+  }
+
+  #begin(node: NodeView | null): Promise<void> {
+    if (node === null || this.#closed) return Promise.resolve();
+    const done = this.#read(node).finally(() => this.#readings.delete(node.peer));
+    this.#readings.set(node.peer, { done, next: null });
+    return done;
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {
@@ -85,6 +108,9 @@ export class Offers {
       logger.warn('offer_not_read', { node: id, error: error instanceof Error ? error.message : String(error) });
     }
     // It may have failed, or the node may have said something newer meanwhile.
-    clock.after(AGAIN_MS, () => this.refresh());
+    this.#disarm ??= clock.after(AGAIN_MS, () => {
+      this.#disarm = null;
+      this.refresh();
+    });
   }
 }
