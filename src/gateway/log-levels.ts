@@ -4,6 +4,7 @@ import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Server } from '../model/server.ts';
 import { request as composeRequest } from '../protocol/compose.ts';
 import { isLogLevel, LOG_LEVELS } from '../protocol/meta-keys.ts';
 import type { Catalogs } from './catalogs.ts';
@@ -46,10 +47,14 @@ export class LogLevels {
     return ownAnswer(exchange.request.era, '');
   }
 
-  /** On the endpoint of one server: it is the server's own affair where nobody else is affected. */
-  async setOn(server: string, exchange: Exchange): Promise<Outcome> {
+  /**
+   * On the endpoint of one server: it is the server's own affair where nobody else is affected. One of 2026-07-28 has no such
+   * method; a node that knows nothing of the server yet, as where the session began at another one, asks first.
+   */
+  async setOn({ name: server, timeoutMs }: Server, exchange: Exchange): Promise<Outcome> {
     const { client, request } = exchange;
-    const known = this.#upstreams.knownCatalog(server, client);
+    const listed = this.#upstreams.knownCatalog(server, client);
+    const known = listed ?? (await this.#upstreams.catalog(server, client, timeoutMs));
     const takesIt = known !== null && parseObject(known.hello.capabilities)?.['logging'] !== undefined;
     const apart = this.#isOwn(server, client) || !takesIt;
     if (known?.hello.era !== 'stateless' && apart) return this.#upstreams.call(server, request, exchange);

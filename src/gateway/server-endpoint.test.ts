@@ -163,6 +163,18 @@ test('a tool that makes tasks only is had where nothing was known of its server 
   }
 });
 
+test('a log level is not sent to a server of 2026-07-28 by a node that knew nothing of it before', async () => {
+  const bench = new GatewayBench({ s: null });
+  const young = { era: 'stateless', capabilities: { tools: {}, logging: {} }, tools: [tool('a')] } as const;
+  bench.upstreams.respond = ({ request: sent }) =>
+    answer(errorOf('1', Buffer.from('{"code":-32601,"message":"no"}'), sent.era));
+  const set = bench.run('logging/setLevel', '{"level":"info"}', { endpoint });
+  await bench.clock.advance(10);
+  bench.upstreams.listed('s', young);
+  assert.deepEqual(ended(await set), {});
+  assert.equal(bench.upstreams.calls.length, 0);
+});
+
 test('goal:G4 a call that was refused before anything was known of its server is made anew for a tool that makes tasks only, and no other', async () => {
   const older = { capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
   const young = {

@@ -71,7 +71,7 @@ export class ServerEndpoint {
       case 'resources/unsubscribe':
         return this.#subscribe(exchange, name);
       case 'logging/setLevel':
-        return this.#deps.logLevels.setOn(name, exchange);
+        return this.#deps.logLevels.setOn(server, exchange);
       case 'tasks/get':
       case 'tasks/result':
       case 'tasks/update':
