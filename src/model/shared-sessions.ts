@@ -39,6 +39,8 @@ export interface SessionTurn {
 export interface SessionMember {
   /** The id of the last request. */
   readonly lastId: number;
+  /** It listens already, because it has opened the session: what the first call makes the server say is heard. */
+  readonly listens: boolean;
   numberAfter(id: number): void;
   /** The session is of this generation from now on, and still the same. */
   renamed(generation: string): void;

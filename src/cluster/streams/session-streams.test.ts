@@ -22,6 +22,8 @@ class Bench {
   readonly listened: (string | null)[] = [];
   able = true;
   lastEventId: string | null = null;
+  silenced = 0;
+  owner: Owner = { kind: 'mine', claim: { fresh: true } } as Owner;
   readonly streams: SessionStreams;
 
   constructor() {
@@ -37,7 +39,7 @@ class Bench {
     const claims = {
       claim: async (): Promise<Owner> => {
         await this.claiming.promise;
-        return { kind: 'mine', claim: { fresh: true } } as Owner;
+        return this.owner;
       },
       release: async (_server: string, key: string) => void this.released.push(key),
     };
@@ -51,13 +53,17 @@ class Bench {
     });
   }
 
-  join(key: string): () => void {
+  join(key: string, listens = false): () => void {
     return this.streams.join(PLACE, key, {
       lastId: 0,
+      listens,
       numberAfter: () => {},
       renamed: () => {},
       listen: (after) => void this.listened.push(after),
-      silence: () => this.lastEventId,
+      silence: () => {
+        this.silenced++;
+        return this.lastEventId;
+      },
       replaced: () => {},
     });
   }
@@ -110,4 +116,27 @@ test('check:C9 fault:F33 a node that begins to leave while it claims a stream le
     [{ key: 's', after: null }],
   );
   bench.streams.close();
+});
+
+test('S0.18 who opened a session listens to it from the start, and not again when it has the claim', async () => {
+  const bench = new Bench();
+  bench.join('k', true);
+  bench.claiming.resolve();
+  await settled();
+  assert.deepEqual([bench.listened, bench.silenced], [[], 0]);
+  bench.streams.fenced();
+  assert.equal(bench.silenced, 1, 'without a lease it listens no more');
+});
+
+test('S0.18 who opened a session goes silent where another node has the claim, or may not listen at all', async () => {
+  const bench = new Bench();
+  bench.owner = { kind: 'theirs', peer: 'b' } as Owner;
+  bench.join('k', true);
+  assert.equal(bench.silenced, 0);
+  bench.claiming.resolve();
+  await settled();
+  assert.deepEqual([bench.listened, bench.silenced], [[], 1]);
+  bench.able = false;
+  bench.join('other', true);
+  assert.equal(bench.silenced, 2);
 });

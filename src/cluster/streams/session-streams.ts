@@ -33,6 +33,8 @@ interface Entry {
   readonly key: string;
   readonly member: SessionMember;
   listening: boolean;
+  /** It listens since it opened the session, and this node has not the claim to it yet. */
+  early: boolean;
   /** The node that listens; null while that is not known. */
   owner: string | null;
   /** The last event that was heard here, while nobody else has listened since. */
@@ -74,6 +76,7 @@ export class SessionStreams {
       key: `${PREFIX}${key}`,
       member,
       listening: false,
+      early: member.listens,
       owner: null,
       after: null,
       gap: before !== undefined,
@@ -82,6 +85,7 @@ export class SessionStreams {
     };
     before?.disarm?.();
     this.#entries.set(key, entry);
+    if (entry.early && !this.#deps.able()) this.#silence(entry, false);
     void this.#try(entry);
     return () => this.#left(key, entry);
   };
@@ -158,6 +162,7 @@ export class SessionStreams {
         // Whoever listens now hears what follows on that.
         entry.after = null;
         entry.gap = true;
+        entry.early = false;
         entry.member.silence();
         if (!there(owner.peer)) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
       } else if (!this.#present(entry)) {
@@ -165,7 +170,8 @@ export class SessionStreams {
       } else if (able()) {
         entry.owner = null;
         entry.listening = true;
-        entry.member.listen(entry.after, (entry.gap || !owner.claim.fresh) && entry.after === null);
+        if (!entry.early) entry.member.listen(entry.after, (entry.gap || !owner.claim.fresh) && entry.after === null);
+        entry.early = false;
         entry.after = null;
       } else {
         // This node has begun to leave meanwhile.
@@ -181,8 +187,9 @@ export class SessionStreams {
   }
 
   #silence(entry: Entry, taken: boolean): void {
-    if (!entry.listening) return;
+    if (!entry.listening && !entry.early) return;
     entry.listening = false;
+    entry.early = false;
     const after = entry.member.silence();
     entry.after = taken ? null : after;
     entry.gap = true;

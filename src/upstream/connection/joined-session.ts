@@ -14,6 +14,7 @@ interface Numbered {
  */
 export class JoinedSession implements SessionMember {
   generation: string;
+  readonly listens: boolean;
   readonly #place: SessionPlace;
   readonly #sessions: SharedUpstreamSessions;
   readonly #connection: Numbered;
@@ -27,12 +28,14 @@ export class JoinedSession implements SessionMember {
     generation: string,
     sessions: SharedUpstreamSessions,
     connection: Numbered,
+    listens: boolean,
     superseded: () => void,
   ) {
     this.#place = place;
     this.generation = generation;
     this.#sessions = sessions;
     this.#connection = connection;
+    this.listens = listens;
     this.#superseded = superseded;
     this.#leave = sessions.join(place, this);
   }

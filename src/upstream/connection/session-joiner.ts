@@ -79,7 +79,7 @@ export class SessionJoiner {
         continue;
       }
       this.#gone.delete(place.key);
-      this.#join(place, entered.generation, connection);
+      this.#join(place, entered.generation, connection, false);
       return connection;
     }
     const { server } = place;
@@ -103,13 +103,14 @@ export class SessionJoiner {
     }
     this.met(connection);
     const record = opening.record(connection);
+    // Nobody else knows the session yet; who claims the stream later finds that this one has it, or it goes silent.
+    connection.transport.listen?.(null, false);
     if (record === null) {
       await turn.failed();
-      connection.transport.listen?.(null, false);
       return connection;
     }
     try {
-      this.#join(place, await turn.opened(record), connection);
+      this.#join(place, await turn.opened(record), connection, true);
       return connection;
     } catch {
       await connection.close('remove');
@@ -117,8 +118,10 @@ export class SessionJoiner {
     }
   }
 
-  #join(place: SessionPlace, generation: string, connection: Connection): void {
+  #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
     const { sessions, superseded } = this.#deps;
-    connection.joined = new JoinedSession(place, generation, sessions, connection, () => superseded(connection));
+    connection.joined = new JoinedSession(place, generation, sessions, connection, listens, () =>
+      superseded(connection),
+    );
   }
 }
