@@ -174,7 +174,7 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
 
     for (const chunk of [null, 64]) {
       const how = chunk === null ? '' : `, in chunks of ${chunk} bytes`;
-      test(`fault:F06 of a flood no more is read in one turn of the event loop than a slice${how}`, async () => {
+      test(`fault:F25 of a flood no more is read in one turn of the event loop than a slice${how}`, async () => {
         const bytes = 2 * 1024 * 1024;
         const body = chunk === null ? ':\n'.repeat(bytes / 2) : `40\r\n${':'.repeat(63)}\n\r\n`.repeat(bytes / chunk);
         const framing = chunk === null ? 'Connection: close' : 'Transfer-Encoding: chunked';

@@ -1,6 +1,6 @@
 /**
- * By hand, as long as a cell fails: a client of 2026-07-28 is told of a changed list by the node where it listens, and may list at
- * another that does not have it yet; nobody tells it again. `node --test test/cluster/matrix/every-server.ts`, narrowed with
+ * By hand, until every cell has been seen to pass: changed lists of servers over HTTP were lost where the first call of a session
+ * made the change, and have not been tried since that was mended. `node --test test/cluster/matrix/every-server.ts`, narrowed with
  * `--test-name-pattern`.
  */
 import { after, describe } from 'node:test';
