@@ -3,6 +3,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
+import { callerKey, isolationOf } from '../model/isolation.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
@@ -21,7 +22,7 @@ import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import type { Claim, Claims, Owner } from './ownership/claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
 import { Owners, type OwnersDeps } from './ownership/owners.ts';
-import { claimKey, clientKey, spread } from './ownership/placement.ts';
+import { claimKey, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
@@ -246,9 +247,8 @@ export class ClusterUpstreams implements Upstreams {
 
   /** Whose state at another node's server the client's calls build on; null where everybody shares everything. */
   #affinity(place: Place, client: ClientProfile): string | null {
-    const { isolation, name } = place.server;
-    const shared = isolation ?? (this.knownCatalog(name, client)?.hello.era === 'stateless' ? 'shared' : 'session');
-    return shared === 'shared' ? null : clientKey(client, shared);
+    const isolation = isolationOf(place.server, this.knownCatalog(place.server.name, client)?.hello.era ?? null);
+    return isolation === 'shared' ? null : callerKey(client, isolation);
   }
 
   /** What needs no owner, for clients of this node or of the one named. */

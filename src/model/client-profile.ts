@@ -26,8 +26,3 @@ export interface ClientProfile {
   /** Value of the header that the operator named as isolation handle for stateless clients; null without one. */
   readonly handle: string | null;
 }
-
-/** The handle as one word of a key: what follows it there cannot be part of it, whatever the client chose. */
-export function handleWord(handle: string): string {
-  return handle.includes(' ') ? JSON.stringify(handle) : handle;
-}

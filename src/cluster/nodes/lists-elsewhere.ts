@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { isolationOf } from '../../model/isolation.ts';
 import { LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import type { ForeignHome, Place } from './directory.ts';
@@ -114,9 +115,10 @@ export class ListsElsewhere {
   }
 
   /** Every node runs one for everybody: what it lists is what calls find there. */
-  #isShared({ server: { isolation, name } }: Place): boolean {
-    if (isolation !== null) return isolation === 'shared';
+  #isShared({ server }: Place): boolean {
+    const { name } = server;
     const local = this.#deps.local();
-    return local.listedFor(name).some((client) => local.knownCatalog(name, client)?.hello.era === 'stateless');
+    const stateless = (client: ClientProfile) => local.knownCatalog(name, client)?.hello.era === 'stateless';
+    return isolationOf(server, local.listedFor(name).some(stateless) ? 'stateless' : null) === 'shared';
   }
 }

@@ -3,13 +3,13 @@ import { test } from 'node:test';
 import { clientOf, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { callerKey } from '../../model/isolation.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
 import { forgottenUpTo } from './claim-floor.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
-import { clientKey } from './placement.ts';
 import { ProcessOwnership } from './process-ownership.ts';
 
 const HOUR_MS = 60 * 60_000;
@@ -116,7 +116,7 @@ test('a process that is older than what was forgotten is no one’s: epochs do n
   const ownership = new ProcessOwnership(a, () => '1.1', 'a');
   const server = serverNamed('s', { isolation: 'session' });
   const client = clientOf('session');
-  const key = clientKey(client, 'session');
+  const key = callerKey(client, 'session');
   await bench.alive('a', 'b');
   const spare = await ownership.own(server, client, 'spare');
   // Somebody owned the session after the spare was started, and it was forgotten that he did.
@@ -131,7 +131,7 @@ test('a process that is older than what was forgotten is no one’s: epochs do n
   assert.equal(ownership.mayAdopt(server, client), false);
   spare.release();
   const younger = await ownership.own(server, client, 'spare');
-  await a.claim('s', clientKey(clientOf('next'), 'session'), clientOf('next'));
+  await a.claim('s', callerKey(clientOf('next'), 'session'), clientOf('next'));
   assert.equal(ownership.mayAdopt(server, clientOf('next')), true);
   younger.adopted(clientOf('next'));
 });

@@ -1,4 +1,5 @@
-import { type ClientProfile, handleWord } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 
@@ -11,17 +12,9 @@ export const SINGLETON = 'singleton';
  */
 export function claimKey(place: Place, client: ClientProfile, catalog: ServerCatalog | null): string | null {
   if (!place.process) return null;
-  const { singleton, isolation } = place.server;
-  if (singleton === true) return SINGLETON;
-  if (isolation === 'shared' || (isolation === null && catalog?.hello.era === 'stateless')) return null;
-  return clientKey(client, isolation ?? 'session');
-}
-
-/** Whose state a call builds on: calls with the same key go to the same node, as long as it lives. */
-export function clientKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
-  if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
-  const key = `${client.principal.id} ${client.fingerprint}`;
-  return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
+  if (place.server.singleton === true) return SINGLETON;
+  const isolation = isolationOf(place.server, catalog?.hello.era ?? null);
+  return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 
 /** The home that a new key goes to: of two taken at random, the one with less to do. */

@@ -1,9 +1,10 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { callerKey } from '../../model/isolation.ts';
 import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { Claim, Claims } from './claims.ts';
-import { clientKey, SINGLETON } from './placement.ts';
+import { SINGLETON } from './placement.ts';
 import { isSingleton } from './singletons.ts';
 
 /** What is everybody's needs no owner; its processes know which life of the node they were started in. */
@@ -132,5 +133,5 @@ export class ProcessOwnership implements Ownership {
 }
 
 function keyOf(server: Server, client: ClientProfile): string {
-  return clientKey(client, server.isolation === 'principal' ? 'principal' : 'session');
+  return callerKey(client, server.isolation === 'principal' ? 'principal' : 'session');
 }

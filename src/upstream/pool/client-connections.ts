@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { isolationOf } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
 import type { Isolation, Server } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
@@ -13,7 +14,7 @@ import type { NodeLimits } from './node-limits.ts';
 import type { Wanted } from './pool-slot.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { Replicas, type ReplicasDeps } from './replicas.ts';
-import { isolationOf, keysOfSession, sessionKey } from './session-key.ts';
+import { keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Swept } from './session-pool.ts';
 import { isReplica, SHARED, tenancyOf } from './tenancy.ts';
 import { WaitingSessions } from './waiting-sessions.ts';

@@ -1,11 +1,12 @@
 import type { GatewayError } from '../../model/gateway-error.ts';
+import { isolationOf } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Wanted } from './pool-slot.ts';
 import { ReplicaSet, type ReplicaSetDeps } from './replica-set.ts';
-import { isolationOf, replicaKey } from './session-key.ts';
+import { replicaKey } from './session-key.ts';
 
 export type ReplicasDeps = Omit<ReplicaSetDeps, 'server' | 'era'>;
 

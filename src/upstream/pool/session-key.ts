@@ -1,24 +1,20 @@
 import { hash } from 'node:crypto';
-import { type ClientProfile, handleWord } from '../../model/client-profile.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { callerKey } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
-import type { Isolation, Server } from '../../model/server.ts';
+import type { Isolation } from '../../model/server.ts';
 import type { Tenancy } from './tenancy.ts';
 
 /** Key of the one connection everybody uses, by its era: a server may speak both. */
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
-/** A stateful server's own requests can be attributed only where the connection is one session's (architecture.md §4). */
-export function isolationOf(server: Server, era: Era): Isolation {
-  return server.isolation ?? (era === 'stateful' ? 'session' : 'shared');
-}
-
 /**
- * The session key: which of a server's pooled connections a client's calls use. Session ids are unguessable and hold
- * no space, so they cannot collide with the composed keys; for the most common cases the key costs nothing.
+ * The session key: which of a server's pooled connections a client's calls use. For the most common cases it costs
+ * nothing.
  */
 export function sessionKey(client: ClientProfile, isolation: Isolation, era: Era): string {
   if (isolation === 'shared') return replicaKey(era, 1);
-  const key = ownKey(client, isolation);
+  const key = callerKey(client, isolation);
   return era === 'stateful' ? key : `stateless ${key}`;
 }
 
@@ -30,12 +26,6 @@ export function replicaKey(era: Era, replica: number): string {
 /** The keys under which a session may have a connection of its own. */
 export function keysOfSession(sessionId: string): readonly string[] {
   return [sessionId, `stateless ${sessionId}`];
-}
-
-function ownKey(client: ClientProfile, isolation: 'session' | 'principal'): string {
-  if (isolation === 'session' && client.sessionId !== null) return client.sessionId;
-  const key = `${client.principal.id} ${client.fingerprint}`;
-  return isolation === 'principal' || client.handle === null ? key : `${key} ${handleWord(client.handle)}`;
 }
 
 /** What of a session key may be stored or shown: enough to tell connections apart, not enough to use a session. */
