@@ -50,7 +50,7 @@ export interface ClusterUpstreamsDeps extends OwnersDeps {
  */
 export class ClusterUpstreams implements Upstreams {
   readonly #deps: ClusterUpstreamsDeps;
-  readonly #watches = new SharedWatches();
+  readonly #watches: SharedWatches;
   readonly #homes = new Homes();
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
@@ -61,6 +61,7 @@ export class ClusterUpstreams implements Upstreams {
     this.#deps = deps;
     this.#remote = new RemoteCalls(deps.bus);
     this.#owners = new Owners(deps);
+    this.#watches = new SharedWatches({ bus: deps.bus, clock: deps.clock, directory: deps.directory });
   }
 
   /** Calls that went to other nodes, since the start. */
@@ -220,6 +221,10 @@ export class ClusterUpstreams implements Upstreams {
   /** A node is gone. */
   gone(peer: string): void {
     this.#watches.forgetPeer(peer);
+  }
+
+  close(): void {
+    this.#watches.close();
   }
 
   /** Which home a catalogue is read from. */

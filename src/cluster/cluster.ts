@@ -334,6 +334,7 @@ export class Cluster {
     this.clients.close();
     this.#catalogs.close();
     this.#messages.close();
+    this.#router.close();
     this.#offers.close();
     this.#offer.close();
     this.#nodes.close();

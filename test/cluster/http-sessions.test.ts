@@ -176,3 +176,32 @@ test('check:C9 fault:F30 one node listens to a session of an HTTP server, whiche
     assert.equal(session!.id, web.used[0]!.id);
     there.drop();
   }));
+
+test('check:C9 a resource that clients at several nodes watch in one session of an HTTP server is given up by the last of them', (t) =>
+  cluster(async (nodes) => {
+    const web = await server(t);
+    const all = (await three(nodes, web, { isolation: 'shared' })).slice(0, 2);
+    const clients = await Promise.all(all.map((node) => WireClient.open(node.serverUrl('web'))));
+    const streams = await Promise.all(clients.map((client) => client.listen()));
+    const messages = streams.map(heard);
+    const updates = (i: number): number =>
+      messages[i]!.filter(({ method }) => method === 'notifications/resources/updated').length;
+    const resource = { uri: 'memory://one' };
+    for (const client of clients) await client.result('resources/subscribe', resource);
+    const touched = async (i: number): Promise<void> => {
+      const before = updates(i);
+      await until(async () => {
+        await clients[i]!.result('tools/call', { name: 'touch', arguments: resource });
+        return updates(i) > before;
+      }, `an update at ${all[i]!.name}`);
+    };
+    await touched(0);
+    await touched(1);
+    const [session] = [...web.sessions.values()].filter(({ subscribed }) => subscribed.length > 0);
+    await clients[0]!.result('resources/unsubscribe', resource);
+    await touched(1);
+    assert.deepEqual(session!.givenUp, []);
+    await clients[1]!.result('resources/unsubscribe', resource);
+    assert.deepEqual(session!.givenUp, [resource.uri]);
+    for (const stream of streams) stream.drop();
+  }));

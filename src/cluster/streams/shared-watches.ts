@@ -1,9 +1,13 @@
+import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { result } from '../../protocol/compose.ts';
 import { field, text } from '../../protocol/fields.ts';
+import type { Directory } from '../nodes/directory.ts';
 import { Recent } from '../recent.ts';
+import { Withdrawals } from './withdrawals.ts';
 
 /** Resources of which it is known who watches them; others are given up by whoever comes first. */
 const MAX_RESOURCES = 65_536;
@@ -15,12 +19,29 @@ export function concernsAll({ method }: Message): boolean {
   return method === SUBSCRIBE || method === UNSUBSCRIBE;
 }
 
+export interface SharedWatchesDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly directory: () => Directory;
+}
+
 /**
- * Each node subscribes once to what its clients watch. Where the connection to the server is one for all nodes, it is
- * given up when the last of them gives it up.
+ * Each node subscribes once to what its clients watch. Where the connection to the server is one for all nodes, or its session
+ * is, it is given up when the last of them gives it up. Who watches by way of this node is known here alone.
  */
 export class SharedWatches {
+  readonly #deps: SharedWatchesDeps;
   readonly #nodes = new Recent<Set<string>>(MAX_RESOURCES);
+  readonly #withdrawals: Withdrawals;
+
+  constructor(deps: SharedWatchesDeps) {
+    this.#deps = deps;
+    this.#withdrawals = new Withdrawals({
+      bus: deps.bus,
+      clock: deps.clock,
+      leave: (resource, node) => this.#leave(resource, node),
+    });
+  }
 
   /** `key`: of the connection; `node`: for whose clients. */
   async run(
@@ -35,25 +56,57 @@ export class SharedWatches {
     // A session's own connection is nobody else's affair.
     if (uri === null || key === sessionId) return pass();
     const resource = [server, key ?? '', text(request.bytes, uri)].join('\0');
-    const nodes = this.#nodes.get(resource) ?? new Set<string>();
     if (request.method === UNSUBSCRIBE) {
-      nodes.delete(node);
-      if (nodes.size > 0) return answer(result('0', '{}', 'stateful'));
-      this.#nodes.delete(resource);
-      return pass();
+      const passed = await this.#giveUp(server, resource, node, pass);
+      return passed ?? answer(result('0', '{}', 'stateful'));
     }
+    const nodes = this.#nodes.get(resource) ?? new Set<string>();
+    const again = nodes.has(node);
     // Before it is passed on, so that nobody who gives it up meanwhile takes it away.
     nodes.add(node);
     this.#nodes.set(resource, nodes);
+    await this.#withdrawals.over(resource);
     const outcome = await pass();
-    if (outcome.kind === 'failure' || outcome.message.kind !== 'result') nodes.delete(node);
+    if (!again && (outcome.kind === 'failure' || outcome.message.kind !== 'result')) this.#leave(resource, node);
     return outcome;
   }
 
   /** The node is gone, and its clients with it. */
   forgetPeer(peer: string): void {
+    this.#withdrawals.forgetPeer(peer);
     for (const [resource, nodes] of [...this.#nodes.entries()]) {
       if (nodes.delete(peer) && nodes.size === 0) this.#nodes.delete(resource);
     }
+  }
+
+  close(): void {
+    this.#withdrawals.close();
+  }
+
+  /** null: somebody else watches it. */
+  async #giveUp(server: string, resource: string, node: string, pass: () => Promise<Outcome>): Promise<Outcome | null> {
+    const others = (): readonly string[] => this.#others(server);
+    if (!this.#leave(resource, node)) {
+      return this.#withdrawals.run(resource, node, others, () => this.#nodes.get(resource) !== undefined, pass);
+    }
+    // It may have been watched by way of them too.
+    this.#withdrawals.tell(resource, node, others());
+    return null;
+  }
+
+  /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
+  #others(server: string): readonly string[] {
+    const place = this.#deps.directory().places.get(server);
+    return place === undefined || place.process ? [] : place.elsewhere.map(({ node }) => node.peer);
+  }
+
+  /** Whether somebody else watches it by way of this node. */
+  #leave(resource: string, node: string): boolean {
+    const nodes = this.#nodes.get(resource);
+    if (nodes === undefined) return false;
+    nodes.delete(node);
+    if (nodes.size > 0) return true;
+    this.#nodes.delete(resource);
+    return false;
   }
 }

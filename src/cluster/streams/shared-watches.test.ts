@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type Call,
+  ClusterBench,
+  clientOf,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+import type { Exchange } from '../../model/exchange.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { answer } from '../../model/outcome.ts';
+import { request, result } from '../../protocol/compose.ts';
+
+const web = serverNamed('web', { transport: remoteSpec, isolation: 'shared' });
+const URI = 'counter://value';
+const SUBSCRIBE = 'resources/subscribe';
+const UNSUBSCRIBE = 'resources/unsubscribe';
+
+/** Nodes whose calls come to one session of a server: what it was asked last is what it does. */
+class Bench extends ClusterBench {
+  readonly asked: string[] = [];
+  /** What the server was asked and has not taken yet, while it is slow. */
+  readonly waiting: Call[] = [];
+  slow = false;
+
+  async node(id: string, servers = [web]): Promise<PlayedNode> {
+    const node = await this.join(id, servers);
+    node.local.connectionKey = () => 'shared';
+    node.local.handle = (call) => void (this.slow ? this.waiting.push(call) : this.take(call));
+    return node;
+  }
+
+  take({ request: { method }, end }: Call): void {
+    this.asked.push(method);
+    end(answer(result('1', '{}', 'stateful')));
+  }
+
+  ask({ cluster, id }: PlayedNode, method: string): Promise<Outcome> {
+    const message = request(method, '7', JSON.stringify({ uri: URI }), 'stateful');
+    const exchange: Exchange = Object.assign(new TestExchange(), { request: message, client: clientOf(id) });
+    return cluster.upstreams.call('web', message, exchange);
+  }
+
+  async asks(node: PlayedNode, method: string): Promise<void> {
+    const outcome = await this.until(this.ask(node, method));
+    assert.ok(outcome.kind === 'answer' && outcome.message.kind === 'result');
+  }
+}
+
+async function bench(run: (nodes: Bench) => Promise<void>): Promise<void> {
+  const nodes = new Bench();
+  try {
+    await run(nodes);
+  } finally {
+    await nodes.dispose();
+  }
+}
+
+test('check:C9 what the nodes watch in one session of a server is given up there when the last of them gives it up', () =>
+  bench(async (nodes) => {
+    const [a, b, c] = [await nodes.node('a'), await nodes.node('b'), await nodes.node('c', [])];
+    for (const node of [a, b, c]) await nodes.asks(node, SUBSCRIBE);
+    assert.deepEqual(nodes.asked.splice(0), [SUBSCRIBE, SUBSCRIBE, SUBSCRIBE]);
+    await nodes.asks(a, UNSUBSCRIBE);
+    await nodes.asks(c, UNSUBSCRIBE);
+    assert.deepEqual(nodes.asked, []);
+    await nodes.asks(b, UNSUBSCRIBE);
+    assert.deepEqual(nodes.asked, [UNSUBSCRIBE]);
+  }));
+
+test('check:C9 a node that died watches nothing, one that does not answer may', () =>
+  bench(async (nodes) => {
+    const [a, b, c] = [await nodes.node('a'), await nodes.node('b'), await nodes.node('c')];
+    for (const node of [a, b]) await nodes.asks(node, SUBSCRIBE);
+    b.cut();
+    await nodes.pass(2_000);
+    await nodes.asks(a, UNSUBSCRIBE);
+    assert.deepEqual(nodes.asked.splice(0), [SUBSCRIBE, SUBSCRIBE, UNSUBSCRIBE]);
+    await nodes.asks(a, SUBSCRIBE);
+    // Silent for so short a time that it counts as being there.
+    c.cut();
+    await nodes.asks(a, UNSUBSCRIBE);
+    assert.deepEqual(nodes.asked, [SUBSCRIBE]);
+  }));
+
+test('check:C9 who subscribes at one node while another gives up is subscribed when both are done', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    await nodes.asks(a, SUBSCRIBE);
+    nodes.slow = true;
+    const givenUp = nodes.ask(a, UNSUBSCRIBE);
+    await nodes.pass(100);
+    const subscribed = [nodes.ask(b, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
+    await nodes.pass(100);
+    nodes.slow = false;
+    // Whatever has come to the server by now it may take in any order.
+    for (const call of nodes.waiting.splice(0).reverse()) nodes.take(call);
+    await nodes.until(Promise.all([givenUp, ...subscribed]));
+    assert.deepEqual(nodes.asked.slice(-3), [UNSUBSCRIBE, SUBSCRIBE, SUBSCRIBE]);
+    await nodes.asks(a, UNSUBSCRIBE);
+    assert.equal(nodes.asked.at(-1), SUBSCRIBE);
+  }));
+
+test('check:C9 who subscribes does not wait for ever for a node that died while it gave up', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    nodes.slow = true;
+    void nodes.ask(a, UNSUBSCRIBE);
+    await nodes.pass(100);
+    assert.equal(nodes.waiting.length, 1);
+    a.cut();
+    const subscribed = nodes.ask(b, SUBSCRIBE);
+    await nodes.pass(100);
+    assert.equal(nodes.waiting.length, 1);
+    nodes.slow = false;
+    await nodes.until(subscribed);
+    assert.deepEqual(nodes.asked, [SUBSCRIBE]);
+    for (const call of nodes.waiting.splice(0)) nodes.take(call);
+  }));

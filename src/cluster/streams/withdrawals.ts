@@ -1,0 +1,147 @@
+import type { Bus } from '../../bus/bus.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import { packFrame, unpackFrame } from '../calls/frame.ts';
+
+/** Who has not said by then whether it watches the resource counts as if it did. */
+const ASK_MS = 1_000;
+/** Whoever subscribes waits no longer for a withdrawal whose end it does not hear of. */
+const HOLD_MS = 5_000;
+/** At once; a node that is asked for more says that it watches the resource. */
+const MAX_HELD = 10_000;
+const OVER = 'trunkline.withdrawn';
+
+export interface WithdrawalsDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  /** That node does not watch the resource any more, as far as this one knows. Whether any other does. */
+  readonly leave: (resource: string, node: string) => boolean;
+}
+
+interface Left {
+  readonly resource: string;
+  readonly node: string;
+  /** null: nothing is withdrawn, whatever is answered. */
+  readonly id: string | null;
+}
+
+interface Said {
+  readonly watched: boolean;
+}
+
+interface Held {
+  readonly ids: Set<string>;
+  readonly over: Promise<void>;
+  readonly end: () => void;
+}
+
+/**
+ * What several nodes may watch in one session of a server's is given up there when none of them watches it. Whoever gives it up
+ * asks the others. One that does not watch it says so, and subscribes nobody to it until that is over: a subscription that
+ * came to the server between answer and withdrawal would be withdrawn. One that cannot be asked may watch it, while it is there.
+ */
+export class Withdrawals {
+  readonly #deps: WithdrawalsDeps;
+  readonly #registrations: readonly { close(): void }[];
+  readonly #held = new Map<string, Held>();
+  readonly #resources = new Map<string, { readonly resource: string; readonly disarm: () => void }>();
+  #count = 0;
+
+  constructor(deps: WithdrawalsDeps) {
+    this.#deps = deps;
+    const { bus, leave } = deps;
+    this.#registrations = [
+      bus.serve(
+        subject(bus.peer),
+        (serving) => {
+          const { resource, node, id } = unpackFrame<Left>(serving.payload).header;
+          const watched = leave(resource, node) || (id !== null && !this.#hold(resource, id));
+          const said: Said = { watched };
+          serving.answer(packFrame(said));
+        },
+        { concurrency: MAX_HELD },
+      ),
+      bus.subscribe(OVER, (payload) => this.#release(unpackFrame<{ id: string }>(payload).header.id)),
+    ];
+  }
+
+  /** Tells the other nodes that this one does not watch the resource any more. */
+  tell(resource: string, node: string, others: readonly string[]): void {
+    for (const peer of others) void this.#ask(peer, { resource, node, id: null });
+  }
+
+  /** The outcome of `pass`; null, and no call of it, where somebody still watches the resource. `others`: as of now. */
+  async run(
+    resource: string,
+    node: string,
+    others: () => readonly string[],
+    watchedHere: () => boolean,
+    pass: () => Promise<Outcome>,
+  ): Promise<Outcome | null> {
+    const asked = others();
+    const { bus } = this.#deps;
+    const id = `${bus.peer}.${++this.#count}`;
+    this.#hold(resource, id);
+    try {
+      const said = await Promise.all(asked.map((peer) => this.#ask(peer, { resource, node, id })));
+      const there = others();
+      const watched = asked.some((peer, i) => said[i] ?? there.includes(peer));
+      return watched || watchedHere() ? null : await pass();
+    } finally {
+      this.#release(id);
+      if (asked.length > 0) bus.publish(OVER, packFrame({ id }));
+    }
+  }
+
+  /** Resolves when nobody withdraws the resource. */
+  async over(resource: string): Promise<void> {
+    for (let held = this.#held.get(resource); held !== undefined; held = this.#held.get(resource)) await held.over;
+  }
+
+  /** The node is gone: what it was withdrawing is withdrawn, or will not be. */
+  forgetPeer(peer: string): void {
+    for (const id of [...this.#resources.keys()]) if (id.startsWith(`${peer}.`)) this.#release(id);
+  }
+
+  close(): void {
+    for (const registration of this.#registrations) registration.close();
+    for (const id of [...this.#resources.keys()]) this.#release(id);
+  }
+
+  /** Whether the node says that somebody watches it; null where it does not say. */
+  async #ask(peer: string, left: Left): Promise<boolean | null> {
+    const { bus } = this.#deps;
+    const { outcome } = bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
+    const ended = await outcome;
+    return ended.kind === 'failure' ? null : unpackFrame<Said>(ended.payload).header.watched;
+  }
+
+  /** False when there are too many. */
+  #hold(resource: string, id: string): boolean {
+    if (this.#resources.size >= MAX_HELD) return false;
+    this.#resources.set(id, { resource, disarm: this.#deps.clock.after(HOLD_MS, () => this.#release(id)) });
+    let held = this.#held.get(resource);
+    if (held === undefined) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#held.set(resource, (held = { ids: new Set(), over: promise, end: resolve }));
+    }
+    held.ids.add(id);
+    return true;
+  }
+
+  #release(id: string): void {
+    const known = this.#resources.get(id);
+    if (known === undefined) return;
+    this.#resources.delete(id);
+    known.disarm();
+    const held = this.#held.get(known.resource)!;
+    held.ids.delete(id);
+    if (held.ids.size > 0) return;
+    this.#held.delete(known.resource);
+    held.end();
+  }
+}
+
+function subject(peer: string): string {
+  return `trunkline.unwatched.${peer}`;
+}
