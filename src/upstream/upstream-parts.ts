@@ -130,6 +130,7 @@ export function assembleUpstream(
       logger,
       knownCatalogs,
       connectionFor: (profile, era) => runs.listingConnection(profile, era),
+      isUp: () => supervisor.up,
       inspect: (catalog) => deps.inspect?.(catalog) ?? null,
       listed: (fingerprint, lists) => {
         if (lists.length > 0) deps.events.catalogChanged(name, fingerprint, lists);

@@ -10,6 +10,8 @@ export class PendingRequests {
   readonly #idle = new Set<() => void>();
   /** Of these: streams that stay open and keep the server busy with nothing. */
   #listens = 0;
+  /** Work of several requests that is under way. */
+  #works = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -46,8 +48,19 @@ export class PendingRequests {
     if (pending === undefined) return false;
     this.#pending.delete(id);
     if (pending.method === LISTEN) this.#listens--;
-    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
+    this.#tellIdle();
     return true;
+  }
+
+  /** Work of several requests, one after the other: between two of them nothing is in flight, and more is to come. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.#works++;
+    try {
+      return await work();
+    } finally {
+      this.#works--;
+      this.#tellIdle();
+    }
   }
 
   /** All are over; whoever waits for that is told by `settle`. */
@@ -76,7 +89,12 @@ export class PendingRequests {
     });
   }
 
+  #tellIdle(): void {
+    if (this.#idle.size > 0 && !this.#busy()) for (const idle of this.#idle) idle();
+  }
+
   #busy(): boolean {
+    if (this.#works > 0) return true;
     for (const pending of this.#pending.values()) if (pending.method !== LISTEN) return true;
     return false;
   }

@@ -307,6 +307,11 @@ export class Connection implements Carrier, TransportReceiver {
     this.#unsent.releaseAll();
   }
 
+  /** Runs work of several requests of the gateway's own: the connection is not drained before all of it is done. */
+  during<T>(work: () => Promise<T>): Promise<T> {
+    return this.#pending.during(work);
+  }
+
   /** Resolves when nothing is in flight but open subscriptions, at the latest after `deadlineMs`. */
   async drained(deadlineMs: number): Promise<void> {
     if (this.#open) await this.#pending.drained(deadlineMs);

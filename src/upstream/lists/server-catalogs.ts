@@ -15,6 +15,8 @@ const FAILED_LIST_PAUSE_MS = 5_000;
 /** Unasked it is tried again after that, and then further and further apart, up to so many times as long. */
 const MAX_PAUSES = 64;
 const MAX_COMPLAINTS = 10;
+/** Connections that one listing is tried over, where each but the last is closed by the gateway itself meanwhile. */
+const MAX_CONNECTIONS = 3;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
 
@@ -24,6 +26,8 @@ export interface ServerCatalogsDeps {
   readonly knownCatalogs: KnownCatalogs;
   /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
   readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
+  /** Whether there can be a connection without a start. */
+  readonly isUp: () => boolean;
   /** A list was taken, and is not shown to anybody before this resolves. Never rejects. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /** A list was taken; `lists` are those that differ from what was known before. */
@@ -203,7 +207,7 @@ export class ServerCatalogs {
     return shelf.listing;
   }
 
-  async #list(shelf: Shelf, given: Connection | null): Promise<void> {
+  async #list(shelf: Shelf, given: Connection | null, left = MAX_CONNECTIONS): Promise<void> {
     const { clock, logger, knownCatalogs } = this.#deps;
     const server = this.#server;
     let connection: Connection | null = null;
@@ -213,7 +217,10 @@ export class ServerCatalogs {
       const run = this.#run;
       const before = shelf.catalog;
       const wall = clock.wall();
-      const listed = await listServer(connection, server.name, shelf.profile, server.timeoutMs, before, wall);
+      const over = connection;
+      const listed = await over.during(() =>
+        listServer(over, server.name, shelf.profile, server.timeoutMs, before, wall),
+      );
       const { catalog, complaints, refused } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
       const inspected = this.#deps.inspect?.(catalog);
@@ -229,6 +236,10 @@ export class ServerCatalogs {
         knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
       this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
     } catch (error) {
+      // It was a client's, say, whose session has ended: that says nothing of the server.
+      if (connection !== null && wasClosedByUs(connection) && left > 1 && this.#deps.isUp()) {
+        return this.#list(shelf, null, left - 1);
+      }
       shelf.pausedUntil = clock.now() + FAILED_LIST_PAUSE_MS;
       shelf.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
@@ -286,6 +297,10 @@ export class ServerCatalogs {
       return;
     }
   }
+}
+
+function wasClosedByUs({ live, ended }: Connection): boolean {
+  return !live && ended === null;
 }
 
 export interface RememberedCatalog {

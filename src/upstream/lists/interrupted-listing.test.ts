@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
+
+const names = (catalog: ServerCatalog | null) => catalog?.lists.tools.items.map(({ key }) => key);
+
+/** Its lists have three pages, each of which is waited for. */
+function paged(): ScriptedServer {
+  return new ScriptedServer({
+    ...statefulServer(),
+    'tools/list': (params, link, id) => {
+      const page = Number(params?.['cursor'] ?? '1');
+      const rest = page < 3 ? { nextCursor: `${page + 1}` } : {};
+      setImmediate(() => link.respond(id, { tools: [{ name: `tool-${page}` }], ...rest }));
+      return SILENCE;
+    },
+  });
+}
+
+test('kinds of client that come at the same time are all listed to the last page, each over a connection that stays', async () => {
+  const bench = new UpstreamBench();
+  await bench.run([serverOf('a'), paged()]);
+  const kinds = ['{}', '{"roots":{}}', '{"sampling":{}}', '{"elicitation":{}}'].map((kind) => clientOf(null, kind));
+  const catalogs = await Promise.all(kinds.map((kind) => bench.set.catalog('a', kind, 1000)));
+  assert.deepEqual(catalogs.map(names), Array(4).fill(['tool-1', 'tool-2', 'tool-3']));
+});
+
+test('a list that was being taken over the connection of a session that ends is taken over another one at once', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('one');
+  answerText(await bench.call('a', toolCall(client)));
+  await bench.set.catalog('a', client, 1000);
+  script.handlers['tools/list'] = () => SILENCE;
+  script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
+  await bench.clock.advance(2_000);
+  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  bench.set.releaseSession('one');
+  await settled();
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
+  assert.deepEqual(
+    script.links.map((link) => link.count('tools/list')),
+    [2, 1],
+  );
+});
+
+test('a list that is cut off by the end of its server’s run begins no other run', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
+  const server = serverOf('a');
+  await bench.run([server, script]);
+  const listing = bench.set.catalog('a', clientOf('one'), 1000);
+  await settled();
+  assert.equal(script.last.count('tools/list'), 1);
+  void bench.set.apply(new Map([['a', { ...server, enabled: false }]]));
+  await bench.clock.advance(60_000);
+  assert.equal(await listing, null);
+  assert.equal(script.links.length, 1);
+});
