@@ -15,6 +15,7 @@ import { noCompletion } from './own-results.ts';
 import { namedParam, withParam } from './params.ts';
 import { refuseAccess } from './policy/access.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
+import { hidesTemplate } from './policy/withheld.ts';
 import { isDown } from './server-index.ts';
 import type { Subscriptions } from './subscriptions.ts';
 
@@ -64,6 +65,8 @@ export class AggregateResources {
     if (catalog.resourceReference(uri.value) === null && !catalog.complete) catalog = await this.#ready(client);
     const target = catalog.resourceReference(uri.value);
     if (target === null) return failure(absent(uri.value, catalog));
+    const known = catalog.members.find(({ server }) => server === target.server)?.catalog ?? null;
+    if (known !== null && hidesTemplate(known, target.uri)) return failure(absent(uri.value, catalog));
     if (catalog.declared.get(target.server)?.completions !== true) return noCompletion(request.era);
     return this.#deps.upstreams.call(target.server, withParam(request, uri, target.uri), exchange);
   }

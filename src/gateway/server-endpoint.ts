@@ -21,7 +21,7 @@ import { ownAnswer } from './own-results.ts';
 import { type NamedParam, namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
-import { blocked, refuseUnapproved } from './policy/withheld.ts';
+import { blocked, hidesTemplate, refuseUnapproved } from './policy/withheld.ts';
 import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
@@ -103,26 +103,48 @@ export class ServerEndpoint {
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
 
-  /** Completions for a prompt are as much the server's words as the prompt is. */
+  /** Completions for a prompt or a template are as much the server's words as what they are for. */
   #complete(exchange: Exchange, server: Server): Promise<Outcome> {
     const { bytes, bodyStart, bodyEnd } = exchange.request;
     const ref = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'ref');
     const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
-    if (type !== 'ref/prompt') return this.#deps.upstreams.call(server.name, exchange.request, exchange);
-    return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name', 'ref'));
+    if (type === 'ref/prompt') return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name', 'ref'));
+    if (type === 'ref/resource') return this.#ofTemplate(exchange, server, namedParam(exchange.request, 'uri', 'ref'));
+    return this.#deps.upstreams.call(server.name, exchange.request, exchange);
+  }
+
+  async #ofTemplate(exchange: Exchange, server: Server, uri: NamedParam | GatewayError): Promise<Outcome> {
+    const { upstreams, drift } = this.#deps;
+    const { name } = server;
+    const known = await this.#judged(exchange, server);
+    if (known instanceof GatewayError) return failure(known);
+    if (known === null || known.withheld !== undefined) {
+      if (uri instanceof GatewayError) return failure(uri);
+      const hidden =
+        known === null
+          ? drift?.guards.isBlocked(name, 'resourceTemplates', uri.value) === true
+          : hidesTemplate(known, uri.value);
+      if (hidden) return failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri.value}`));
+    }
+    return upstreams.call(name, exchange.request, exchange);
   }
 
   /** `prompt`: which one it is about. */
   async #ofPrompt(exchange: Exchange, server: Server, prompt: NamedParam | GatewayError): Promise<Outcome> {
+    const { name } = server;
+    const known = await this.#judged(exchange, server);
+    if (known instanceof GatewayError) return failure(known);
+    const refused = this.#refused(name, known, 'prompts', prompt);
+    return refused === null ? this.#deps.upstreams.call(name, exchange.request, exchange) : failure(refused);
+  }
+
+  /** What is known of the server; where only what was approved may be used, it is waited for. */
+  async #judged({ client }: Exchange, server: Server): Promise<ServerCatalog | GatewayError | null> {
     const { upstreams, servers } = this.#deps;
     const { name } = server;
-    let known = upstreams.knownCatalog(name, exchange.client);
-    if (known === null && this.#isGuarded(server)) {
-      known = await upstreams.catalog(name, exchange.client, server.timeoutMs);
-      if (known === null) return failure(servers.unavailable(name));
-    }
-    const refused = this.#refused(name, known, 'prompts', prompt);
-    return refused === null ? upstreams.call(name, exchange.request, exchange) : failure(refused);
+    const known = upstreams.knownCatalog(name, client);
+    if (known !== null || !this.#isGuarded(server)) return known;
+    return (await upstreams.catalog(name, client, server.timeoutMs)) ?? servers.unavailable(name);
   }
 
   /** What is kept back under this name; of a server of which nothing is known, what the operator blocked. */

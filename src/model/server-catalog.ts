@@ -52,9 +52,10 @@ export interface ServerCatalog {
 }
 
 /** Names that are not offered, with why in words for the caller (docs/drift.md). */
-export interface Withheld {
-  readonly tools: ReadonlyMap<string, string>;
-  readonly prompts: ReadonlyMap<string, string>;
+export interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string, string>>> {
   /** All that may be used, where nothing else may be; null where names that the server does not list go to it as well. */
-  readonly only: { readonly tools: ReadonlySet<string>; readonly prompts: ReadonlySet<string> } | null;
+  readonly only: Readonly<Record<PinnedKind, ReadonlySet<string>>> | null;
 }
+
+/** Lists whose items are kept back one by one. */
+export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';

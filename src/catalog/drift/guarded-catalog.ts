@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
-import type { PinnedList } from '../../model/drift.ts';
-import type { CachedList, Capability, Hello, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { CachedList, Capability, Hello, ListKind, PinnedKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { digestOf } from './definition-digest.ts';
 import { pinnedItems } from './pinned-items.ts';
 import { type Guard, offeredFor, standingOf, whyWithheld } from './standing.ts';
 
 /** Lists that are pinned item by item. */
-const LISTS = ['tools', 'prompts', 'resourceTemplates'] as const satisfies readonly (PinnedList & ListKind)[];
+const LISTS: readonly PinnedKind[] = ['tools', 'prompts', 'resourceTemplates'];
 
 /**
  * What is offered of a server's catalogue under its guard: the same object where that is all of it. Pages stay as the
@@ -16,7 +15,11 @@ const LISTS = ['tools', 'prompts', 'resourceTemplates'] as const satisfies reado
 export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog {
   const { policy, pins } = guard;
   const closed = (policy === 'hold' || policy === 'block') && pins.trustedAt !== null;
-  const withheld = { tools: new Map<string, string>(), prompts: new Map<string, string>() };
+  const withheld: Record<PinnedKind, Map<string, string>> = {
+    tools: new Map(),
+    prompts: new Map(),
+    resourceTemplates: new Map(),
+  };
   const lists: Record<ListKind, CachedList> = { ...raw.lists };
   const blocked = blockedNames(guard);
   for (const { list, key } of blocked) withheld[list].set(key, whyWithheld('blocked'));
@@ -34,9 +37,7 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
       same = false;
       differs.update(`\0${list}\0${item.key}\0`).update(bytes ?? '');
       if (bytes !== null) items.push({ key: item.key, bytes });
-      else if (list !== 'resourceTemplates') {
-        withheld[list].set(item.key, whyWithheld(standingOf(pins, { list, key: item.key }, digestOf(item))));
-      }
+      else withheld[list].set(item.key, whyWithheld(standingOf(pins, { list, key: item.key }, digestOf(item))));
     }
     lists[list] = { ...before, items };
   }
@@ -47,19 +48,22 @@ export function guardedCatalog(raw: ServerCatalog, guard: Guard): ServerCatalog 
   }
   if (same && !closed && blocked.length === 0) return raw;
   const digest = same ? raw.digest : differs.update(raw.digest).digest('hex').slice(0, 32);
-  const only = closed ? { tools: namesOf(lists.tools), prompts: namesOf(lists.prompts) } : null;
+  const only = closed
+    ? {
+        tools: namesOf(lists.tools),
+        prompts: namesOf(lists.prompts),
+        resourceTemplates: namesOf(lists.resourceTemplates),
+      }
+    : null;
   return { ...raw, digest, hello, lists: same ? raw.lists : lists, withheld: { ...withheld, only } };
 }
 
 /** Calls of these are refused whether or not the server lists them at present. */
-function blockedNames({
-  policy,
-  pins,
-}: Guard): readonly { readonly list: 'tools' | 'prompts'; readonly key: string }[] {
+function blockedNames({ policy, pins }: Guard): readonly { readonly list: PinnedKind; readonly key: string }[] {
   if (policy === 'off') return [];
-  const found: { list: 'tools' | 'prompts'; key: string }[] = [];
+  const found: { list: PinnedKind; key: string }[] = [];
   for (const { list, key, blocked } of pins.pins.values()) {
-    if (blocked !== null && (list === 'tools' || list === 'prompts')) found.push({ list, key });
+    if (blocked !== null && list !== 'instructions') found.push({ list, key });
   }
   return found;
 }

@@ -371,7 +371,7 @@ test('check:G4 the catalogue of a server of which nothing is kept back is the ve
   await bench.offer('s', { tools: [tool('a')] });
   const raw = bench.bench.upstreams.known.get('s')!;
   assert.equal(bench.drift.guards.view(raw), raw);
-  await bench.drift.block('s', [{ list: 'resourceTemplates', key: 'nothing' }], 'op');
+  await bench.drift.block('s', [{ list: 'instructions', key: 'instructions' }], 'op');
   assert.equal(bench.drift.guards.view(raw), raw);
 });
 

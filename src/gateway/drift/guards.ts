@@ -94,6 +94,6 @@ function beforeTrust({ policy, pins }: Guard): Guard {
 function isSame(a: ServerCatalog, b: ServerCatalog): boolean {
   if (a.digest !== b.digest || (a.withheld?.only == null) !== (b.withheld?.only == null)) return false;
   const why = ({ withheld }: ServerCatalog) =>
-    JSON.stringify([...(withheld?.tools ?? []), ...(withheld?.prompts ?? [])]);
+    JSON.stringify([...(withheld?.tools ?? []), ...(withheld?.prompts ?? []), ...(withheld?.resourceTemplates ?? [])]);
   return why(a) === why(b);
 }

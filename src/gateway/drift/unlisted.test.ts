@@ -56,6 +56,57 @@ test('check:G4 a completion for a prompt that is kept back reaches nobody, on ei
   assert.equal(bench.bench.upstreams.calls.length, 1);
 });
 
+test('check:G4 a completion for a template that is kept back reaches nobody, as if there were none, on either endpoint', async () => {
+  const bench = await DriftBench.of({ s: 'hold', t: 'off' });
+  const template = (uriTemplate: string) => JSON.stringify({ uriTemplate, name: uriTemplate });
+  const completing = (uri: string, where: 'own' | 'all') => {
+    const params = { ref: { type: 'ref/resource', uri }, argument: { name: 'x', value: 'y' } };
+    return bench.outcome('completion/complete', params, where);
+  };
+  const reached = () => bench.bench.upstreams.calls.length;
+  const early = completing('db://{x}', 'own');
+  await bench.bench.clock.advance(60_000);
+  assert.equal(refusedWith(await early), 'NOT_SENT');
+  const both = { capabilities: { resources: {}, completions: {} }, resources: ['{"uri":"db://a","name":"a"}'] };
+  await bench.offer('t', { ...both, resourceTemplates: [template('{+any}')] });
+  await bench.offer('s', { ...both, resourceTemplates: [template('db://{x}')] });
+  await bench.offer('s', { ...both, resourceTemplates: [template('db://{x}'), template('new://{x}')] });
+  const hidden = ['new://{x}', 'none://{x}'];
+  for (const uri of hidden) {
+    const own = await completing(uri, 'own');
+    assert.equal(refusedWith(own), 'RESOURCE_NOT_FOUND');
+    assert.equal(own.kind === 'failure' && own.error.message, `Resource not found: ${uri}`);
+    assert.equal(refusedWith(await completing(`trunkline://s/${uri}`, 'all')), 'RESOURCE_NOT_FOUND');
+  }
+  assert.equal(reached(), 0);
+  // What is offered, what is no template, and what another server has.
+  assert.equal(refusedWith(await completing('db://{x}', 'own')), 'answer');
+  assert.equal(refusedWith(await completing('db://{x}', 'all')), 'answer');
+  assert.equal(refusedWith(await completing('db://a', 'own')), 'answer');
+  assert.equal(reached(), 3);
+  assert.equal(refusedWith(await completing('new://{x}', 'all')), 'answer');
+  assert.equal(bench.bench.upstreams.calls.at(-1)!.server, 't');
+  await bench.approve('new://{x}', 'resourceTemplates');
+  assert.equal(refusedWith(await completing('new://{x}', 'own')), 'answer');
+  await bench.drift.block('s', [{ list: 'resourceTemplates', key: 'db://{x}' }], 'op');
+  assert.equal(refusedWith(await completing('db://{x}', 'own')), 'RESOURCE_NOT_FOUND');
+});
+
+test('check:G4 warn: a template that the operator blocked is completed by nobody, also where nothing was listed', async () => {
+  const bench = await DriftBench.of({ s: 'warn' });
+  await bench.offer('s', { resourceTemplates: ['{"uriTemplate":"db://{x}","name":"db"}'] });
+  await bench.drift.block('s', [{ list: 'resourceTemplates', key: 'db://{x}' }], 'op');
+  const completing = (uri: string) => {
+    const params = { ref: { type: 'ref/resource', uri }, argument: { name: 'x', value: 'y' } };
+    return bench.outcome('completion/complete', params).then(refusedWith);
+  };
+  assert.equal(await completing('db://{x}'), 'RESOURCE_NOT_FOUND');
+  bench.bench.upstreams.known.delete('s');
+  assert.equal(await completing('db://{x}'), 'RESOURCE_NOT_FOUND');
+  assert.equal(bench.bench.upstreams.calls.length, 0);
+  assert.equal(await completing('other://{x}'), 'answer');
+});
+
 test('check:G4 warn: what the operator blocked is refused also to a kind of client for which nothing was listed', async () => {
   const bench = await DriftBench.of({ s: 'warn' });
   await bench.offer('s', { tools: [tool('a')] });

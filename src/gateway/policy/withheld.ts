@@ -17,6 +17,16 @@ export function refuseUnapproved(catalog: ServerCatalog, list: 'tools' | 'prompt
   return quarantined(catalog.server, list, name, 'has no approved definition');
 }
 
+/**
+ * Whether completions for this template, or URI, reach nobody: what they suggest is as much the server's words as the template
+ * is. It is as if there were no such template, and no reason is told.
+ */
+export function hidesTemplate({ withheld }: ServerCatalog, uri: string): boolean {
+  if (withheld === undefined) return false;
+  const { resourceTemplates: hidden, only } = withheld;
+  return hidden.has(uri) || (only !== null && uri.includes('{') && !only.resourceTemplates.has(uri));
+}
+
 /** A name that the operator blocked, of a server of which nothing else is known. */
 export function blocked(server: string, list: 'tools' | 'prompts', name: string): GatewayError {
   return quarantined(server, list, name, whyWithheld('blocked'));
