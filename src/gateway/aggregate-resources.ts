@@ -2,11 +2,13 @@ import type { Catalog } from '../catalog/catalog.ts';
 import type { ResourceTarget } from '../catalog/resource-table.ts';
 import { unwrapUri } from '../catalog/wrapped-uri.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
+import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import { bodyField, errorCode } from '../protocol/body.ts';
 import { elements, field, stringValue } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
@@ -28,7 +30,7 @@ export interface AggregateResourcesDeps {
 }
 
 /** Codes with which servers say that they do not have a resource. */
-const ABSENT = new Set(['-32002', '-32602']);
+const ABSENT: ReadonlySet<number> = new Set([CATALOGUE.RESOURCE_NOT_FOUND.rpc, CATALOGUE.INVALID_PARAMS.rpc]);
 
 /**
  * Reads, subscriptions and completion of resources on the aggregate. A URI is found by table, by its wrapped form,
@@ -128,16 +130,15 @@ function absent(uri: string, catalog: Catalog): GatewayError {
 }
 
 function saysAbsent(error: Message): boolean {
-  const code = field(error.bytes, error.bodyStart, error.bodyEnd, 'code');
-  return code !== null && ABSENT.has(error.bytes.toString('latin1', code.start, code.end));
+  return ABSENT.has(errorCode(error));
 }
 
 /** A read's contents under the URI that the client asked for. */
 function renamed(outcome: Outcome, target: ResourceTarget): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
-  const { bytes, bodyStart, bodyEnd } = message;
-  const contents = field(bytes, bodyStart, bodyEnd, 'contents');
+  const { bytes } = message;
+  const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
   for (const { start, end } of elements(bytes, contents.start, contents.end)) {

@@ -6,6 +6,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Capability } from '../model/server-catalog.ts';
+import { bodyField } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { listMethod } from '../protocol/methods.ts';
 import type { AggregateLists } from './aggregate-lists.ts';
@@ -178,8 +179,8 @@ export class Aggregate {
 
   async #complete(exchange: Exchange): Promise<Outcome> {
     const { request, client } = exchange;
-    const { bytes, bodyStart, bodyEnd } = request;
-    const ref = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'ref');
+    const { bytes } = request;
+    const ref = bodyField(request, 'ref');
     const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
     if (type === 'ref/resource') return this.#deps.resources.complete(exchange);
     if (type !== 'ref/prompt') {

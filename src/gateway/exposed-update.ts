@@ -1,10 +1,11 @@
 import type { Message } from '../model/message.ts';
-import { field, type Range, stringValue } from '../protocol/fields.ts';
+import { bodyField } from '../protocol/body.ts';
+import { type Range, stringValue } from '../protocol/fields.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 
 /** The resource that a `notifications/resources/updated` is about, and where it says so. */
 export function updatedUri(message: Message): { readonly uri: string; readonly range: Range } | null {
-  const range = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, 'uri');
+  const range = bodyField(message, 'uri');
   const uri = stringValue(message.bytes, range);
   return range === null || uri === null ? null : { uri, range };
 }

@@ -4,8 +4,8 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import { bodyString } from '../protocol/body.ts';
 import { notification, request } from '../protocol/compose.ts';
-import { field, stringValue } from '../protocol/fields.ts';
 import { withTasksExtension } from '../protocol/tasks/extension.ts';
 import { updatedUri } from './exposed-update.ts';
 import { FeedListen } from './feed-listen.ts';
@@ -246,8 +246,7 @@ export class Feed {
       }
       return;
     }
-    const range = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, 'taskId');
-    const taskId = stringValue(message.bytes, range);
+    const taskId = bodyString(message, 'taskId');
     if (taskId === null) return;
     for (const subscriber of this.#subscribers) if (subscriber.wanted.taskIds.has(taskId)) subscriber.received(message);
   }

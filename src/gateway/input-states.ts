@@ -3,7 +3,8 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
-import { field, stringValue, text } from '../protocol/fields.ts';
+import { bodyField } from '../protocol/body.ts';
+import { stringValue, text } from '../protocol/fields.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 import { inputOf, mayRequireInput } from '../protocol/stateless/input-required.ts';
 import { resultType } from '../protocol/stateless/result-type.ts';
@@ -50,7 +51,7 @@ export class InputStates {
   outward(server: string, principal: Principal, request: Message, outcome: Outcome): Outcome {
     if (outcome.kind === 'failure' || !mayRequireInput(outcome.message)) return outcome;
     const { message } = outcome;
-    const state = field(message.bytes, message.bodyStart, message.bodyEnd, 'requestState');
+    const state = bodyField(message, 'requestState');
     if (state === null || resultType(message) !== 'input_required') return outcome;
     const expiresAt = this.#clock.wall() + TTL_MS;
     // As the server wrote it, quotes and escapes included; JSON text holds no zero byte.

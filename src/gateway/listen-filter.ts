@@ -1,5 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { bodyField } from '../protocol/body.ts';
 import {
   decodeString,
   type Entry,
@@ -29,8 +30,8 @@ export interface ListenFilter {
 }
 
 export function listenFilter(request: Message): ListenFilter | GatewayError {
-  const { bytes, bodyStart, bodyEnd } = request;
-  const filter = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'notifications');
+  const { bytes } = request;
+  const filter = bodyField(request, 'notifications');
   if (filter === null || bytes[filter.start] !== 0x7b) {
     return new GatewayError('INVALID_PARAMS', 'params.notifications must be an object');
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
-import { field } from '../protocol/fields.ts';
+import { bodyLexeme } from '../protocol/body.ts';
 import { isClientRequest } from '../protocol/methods.ts';
 import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 
@@ -53,7 +53,6 @@ function errorType(outcome: Outcome): string {
   if (outcome.kind === 'failure') return String(outcome.error.rpcCode);
   const { message } = outcome;
   if (message.kind !== 'error') return '';
-  const range = field(message.bytes, message.bodyStart, message.bodyEnd, 'code');
-  const code = range === null ? '' : message.bytes.toString('latin1', range.start, range.end);
+  const code = bodyLexeme(message, 'code') ?? '';
   return /^-32\d{3}$/.test(code) ? code : OTHER;
 }

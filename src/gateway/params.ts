@@ -1,5 +1,6 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import { bodyField } from '../protocol/body.ts';
 import { field, type Range, stringValue } from '../protocol/fields.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 
@@ -30,7 +31,7 @@ export function withParam(request: Message, param: NamedParam, value: string): M
 /** The cursor of a list request: null for the first page, an error for what is no string. */
 export function cursorParam(request: Message): string | null | GatewayError {
   if (request.bodyStart < 0) return null;
-  const range = field(request.bytes, request.bodyStart, request.bodyEnd, 'cursor');
+  const range = bodyField(request, 'cursor');
   if (range === null || request.bytes.toString('latin1', range.start, range.end) === 'null') return null;
   return stringValue(request.bytes, range) ?? new GatewayError('INVALID_PARAMS', 'params.cursor must be a string');
 }

@@ -9,6 +9,7 @@ import type { Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { Capability, ServerCatalog } from '../model/server-catalog.ts';
+import { bodyField } from '../protocol/body.ts';
 import { cacheHints } from '../protocol/cache-hints.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
@@ -105,8 +106,8 @@ export class ServerEndpoint {
 
   /** Completions for a prompt or a template are as much the server's words as what they are for. */
   #complete(exchange: Exchange, server: Server): Promise<Outcome> {
-    const { bytes, bodyStart, bodyEnd } = exchange.request;
-    const ref = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'ref');
+    const { bytes } = exchange.request;
+    const ref = bodyField(exchange.request, 'ref');
     const type = ref === null ? null : stringValue(bytes, field(bytes, ref.start, ref.end, 'type'));
     if (type === 'ref/prompt') return this.#ofPrompt(exchange, server, namedParam(exchange.request, 'name', 'ref'));
     if (type === 'ref/resource') return this.#ofTemplate(exchange, server, namedParam(exchange.request, 'uri', 'ref'));

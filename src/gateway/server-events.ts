@@ -1,3 +1,4 @@
+import { CATALOGUE } from '../model/error-catalogue.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { ClientStreams, StateLoss } from '../model/ports.ts';
@@ -21,8 +22,6 @@ export interface ServerEventsDeps {
   readonly ids: TaskIds;
   readonly tasks: Tasks;
 }
-
-const METHOD_NOT_FOUND = -32601;
 
 /** What became of a server, as a session is told of it. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
@@ -131,5 +130,5 @@ function isAggregate(seen: SeenSession): boolean {
 }
 
 function refusal(request: Message, text: string): Message {
-  return errorAnswer(request.id, METHOD_NOT_FOUND, text, null, request.era);
+  return errorAnswer(request.id, CATALOGUE.METHOD_NOT_FOUND.rpc, text, null, request.era);
 }

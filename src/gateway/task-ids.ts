@@ -1,7 +1,8 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Principal } from '../model/principal.ts';
-import { field, fieldAt, type Range, stringValue } from '../protocol/fields.ts';
+import { bodyField } from '../protocol/body.ts';
+import { fieldAt, type Range, stringValue } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import { refuseAccess } from './policy/access.ts';
 import type { Sealer } from './sealer.ts';
@@ -69,7 +70,7 @@ export class TaskIds {
 
 /** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
 export function asksForTask(request: Message): boolean {
-  return request.bodyStart >= 0 && field(request.bytes, request.bodyStart, request.bodyEnd, 'task') !== null;
+  return request.bodyStart >= 0 && bodyField(request, 'task') !== null;
 }
 
 /** Elsewhere a member `taskId` may be anything; the relation to a task has one place. */

@@ -1,4 +1,6 @@
+import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Message } from '../model/message.ts';
+import { errorAnswer } from './compose.ts';
 import { field, type Range } from './fields.ts';
 
 /** A capability and, where that matters, the part of it that is meant: `['elicitation', 'url']`. */
@@ -44,6 +46,13 @@ export function undeclared(capabilities: string, method: string, bytes: Buffer, 
 export function declares(capabilities: string, { method, bytes, bodyStart, bodyEnd }: Message): boolean {
   const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
   return undeclared(capabilities, method, bytes, params) === null;
+}
+
+/** How such a request is refused in the client's place. */
+export function notDeclared(server: string, method: string, missing: string): Message {
+  const text = `${server} needs ${method} of the client, which did not declare ${missing}`;
+  const data = `{"requiredCapabilities":${missing}}`;
+  return errorAnswer('0', CATALOGUE.MISSING_CAPABILITY.rpc, text, data, 'stateless');
 }
 
 /** Whether the params of an `elicitation/create` send the user to a page. */

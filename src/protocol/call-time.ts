@@ -1,6 +1,6 @@
 import type { Message } from '../model/message.ts';
 import type { Server } from '../model/server.ts';
-import { field, stringValue } from './fields.ts';
+import { bodyString } from './body.ts';
 
 /** A tool's own deadline, else that of its server, in milliseconds; 0 for none. */
 export function timeoutOf({ timeoutMs, toolTimeoutMs }: Server, request: Message): number {
@@ -9,6 +9,6 @@ export function timeoutOf({ timeoutMs, toolTimeoutMs }: Server, request: Message
 }
 
 /** The name of the tool or prompt that is called for. */
-export function nameIn({ bytes, bodyStart, bodyEnd }: Message): string | null {
-  return bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'name'));
+export function nameIn(request: Message): string | null {
+  return bodyString(request, 'name');
 }

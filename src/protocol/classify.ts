@@ -3,11 +3,13 @@
  * decides, headers only confirm (2026-07-28 streamable-http §Server Validation, versioning §Backward Compatibility):
  * a request whose `_meta` names a protocol version is stateless, anything else is a session's.
  */
+
 import { CATALOGUE, type ErrorCode } from '../model/error-catalogue.ts';
 import { Message } from '../model/message.ts';
 import { isRevision, type Revision, STATEFUL_REVISIONS, STATELESS_REVISIONS } from '../model/revision.ts';
+import { bodyField } from './body.ts';
 import { errorAnswer } from './compose.ts';
-import { field, fields, type Range, stringValue, text } from './fields.ts';
+import { fields, type Range, stringValue, text } from './fields.ts';
 import { decodeHeaderValue, headerValue, type WireHeaders } from './headers.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
@@ -73,7 +75,7 @@ export function classify(
     if (stateless) return reject(400, 'INVALID_REQUEST', message, 'answers are not taken in this revision');
     return stateful(headers, version, message, supported);
   }
-  const meta = message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, '_meta');
+  const meta = bodyField(message, '_meta');
   const keys = meta === null ? NO_KEYS : fields(message.bytes, meta.start, meta.end, META_KEYS);
   const claim = keys[0];
   if (claim !== null && claim !== undefined) {
@@ -165,7 +167,7 @@ function standardHeadersFault(headers: WireHeaders, message: Message): string | 
   }
   const member = nameMember(message.method);
   if (member === null || !isRequest) return null;
-  const range = field(message.bytes, message.bodyStart, message.bodyEnd, member);
+  const range = bodyField(message, member);
   const name = stringValue(message.bytes, range);
   const header = headerValue(headers, 'mcp-name');
   // A body without the name is a fault of its own, found by whoever looks the name up.

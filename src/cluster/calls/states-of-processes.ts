@@ -1,6 +1,6 @@
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
-import { field } from '../../protocol/fields.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { inputOf, mayRequireInput, takesInput } from '../../protocol/stateless/input-required.ts';
 import { resultType } from '../../protocol/stateless/result-type.ts';
@@ -37,7 +37,7 @@ export function mayGiveState({ era, method }: Message): boolean {
 export function withNode(outcome: Outcome, node: string): Outcome {
   if (outcome.kind === 'failure' || !mayRequireInput(outcome.message)) return outcome;
   const { message } = outcome;
-  const state = field(message.bytes, message.bodyStart, message.bodyEnd, 'requestState');
+  const state = bodyField(message, 'requestState');
   if (state === null || message.bytes[state.start] !== QUOTE || resultType(message) !== 'input_required')
     return outcome;
   const start = state.start + 1;

@@ -1,3 +1,4 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss, UpstreamEvents } from '../../model/ports.ts';
@@ -20,7 +21,6 @@ export interface RelayedEventsDeps {
   readonly statusChanged: () => void;
 }
 
-const METHOD_NOT_FOUND = -32601;
 /** What clients of other nodes may wait to hear of, on whichever connection it comes. */
 const FOR_WATCHERS = /^notifications\/(resources\/updated$|tasks)/;
 
@@ -50,7 +50,7 @@ export class RelayedEvents implements UpstreamEvents {
       return await this.#deps.messages().ask(holder, server, sessionId, message, key);
     } catch (error) {
       const why = error instanceof GatewayError ? error.forCallers : 'the client could not be asked';
-      return errorAnswer(message.id, METHOD_NOT_FOUND, why, null, message.era);
+      return errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, why, null, message.era);
     }
   }
 

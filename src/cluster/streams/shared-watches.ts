@@ -3,8 +3,9 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { field, text } from '../../protocol/fields.ts';
+import { text } from '../../protocol/fields.ts';
 import type { Directory } from '../nodes/directory.ts';
 import { Recent } from '../recent.ts';
 import { Withdrawals } from './withdrawals.ts';
@@ -52,7 +53,7 @@ export class SharedWatches {
     request: Message,
     pass: () => Promise<Outcome>,
   ): Promise<Outcome> {
-    const uri = request.bodyStart < 0 ? null : field(request.bytes, request.bodyStart, request.bodyEnd, 'uri');
+    const uri = bodyField(request, 'uri');
     // A session's own connection is nobody else's affair.
     if (uri === null || key === sessionId) return pass();
     const resource = [server, key ?? '', text(request.bytes, uri)].join('\0');

@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
+import { bodyString } from '../../protocol/body.ts';
 import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
 import { withId } from '../../protocol/splice.ts';
 import { errorToStateful } from '../../protocol/stateful/error-to-stateful.ts';
@@ -50,13 +50,13 @@ export function notificationFor(era: Era, notification: Message, client: ClientP
 }
 
 /** Log messages reach whoever asked for one as severe, whoever else the server says them for. */
-function wantsToHear({ logLevel }: ClientProfile, era: Era, { bytes, bodyStart, bodyEnd }: Message): boolean {
+function wantsToHear({ logLevel }: ClientProfile, era: Era, message: Message): boolean {
   if (logLevel === null) return era === 'stateful';
-  const level = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'level'));
+  const level = bodyString(message, 'level');
   return !isLogLevel(level) || !isLogLevel(logLevel) || isAsSevere(level, logLevel);
 }
 
 function uriOf(request: Message): string | null {
   if (request.method !== 'resources/read' || request.bodyStart < 0) return null;
-  return stringValue(request.bytes, field(request.bytes, request.bodyStart, request.bodyEnd, 'uri'));
+  return bodyString(request, 'uri');
 }

@@ -2,20 +2,20 @@ import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
-import { undeclared } from '../../protocol/askable.ts';
-import { errorAnswer } from '../../protocol/compose.ts';
-import { elements, field, fieldAt, type Range } from '../../protocol/fields.ts';
+import { notDeclared, undeclared } from '../../protocol/askable.ts';
+import { errorCode } from '../../protocol/body.ts';
+import { elements, fieldAt, type Range } from '../../protocol/fields.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 import { withoutId } from './open-questions.ts';
 import type { ParkingLot } from './parking-lot.ts';
 
 const METHOD = 'elicitation/create';
-const MISSING_CAPABILITY = -32021;
+/** Of 2025-11-25 only (client/elicitation §URL Elicitation Required Error). */
+const PAGE_REQUIRED = -32042;
 
 /**
- * A stateful server turned the call away until its user has been to a page (-32042, 2025-11-25 client/elicitation
- * §URL Elicitation Required Error). 2026-07-28 has no such error: its clients get the pages as questions, and call
+ * A stateful server turned the call away until its user has been to a page . 2026-07-28 has no such error: its clients get the pages as questions, and call
  * again. All other outcomes are handed back as they are.
  */
 export function withPages(outcome: Outcome, exchange: ClientExchange, endpoint: Endpoint, lot: ParkingLot): Outcome {
@@ -31,8 +31,7 @@ export function withPages(outcome: Outcome, exchange: ClientExchange, endpoint: 
   for (const page of pages) {
     const missing = undeclared(exchange.client.capabilities, METHOD, bytes, page);
     if (missing === null) continue;
-    const text = `the server needs ${METHOD} of the client, which did not declare ${missing}`;
-    return answer(errorAnswer('0', MISSING_CAPABILITY, text, `{"requiredCapabilities":${missing}}`, 'stateless'));
+    return answer(notDeclared('the server', METHOD, missing));
   }
   try {
     return answer(lot.askingAgain(exchange, endpoint, questions(bytes, pages)));
@@ -42,10 +41,8 @@ export function withPages(outcome: Outcome, exchange: ClientExchange, endpoint: 
   }
 }
 
-function isPageRequired({ kind, era, bytes, bodyStart, bodyEnd }: Message): boolean {
-  if (kind !== 'error' || era !== 'stateful') return false;
-  const code = field(bytes, bodyStart, bodyEnd, 'code');
-  return code !== null && bytes.toString('latin1', code.start, code.end) === '-32042';
+function isPageRequired(message: Message): boolean {
+  return message.kind === 'error' && message.era === 'stateful' && errorCode(message) === PAGE_REQUIRED;
 }
 
 function questions(bytes: Buffer, pages: readonly Range[]): Buffer {

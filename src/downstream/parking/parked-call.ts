@@ -4,7 +4,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { declares } from '../../protocol/askable.ts';
-import { field, type Range } from '../../protocol/fields.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
+import type { Range } from '../../protocol/fields.ts';
 import { progressToken } from '../../protocol/meta.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS, takesInput } from '../../protocol/stateless/input-required.ts';
@@ -152,9 +153,9 @@ export class ParkedCall implements Reply {
     front.finish(answer(this.#deps.asking(this, this.#questions.asJson())));
   }
 
-  #calledOff({ bytes, bodyStart, bodyEnd }: Message): void {
-    const range = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, 'requestId');
-    if (range !== null) this.#questions.callOff(bytes.toString('latin1', range.start, range.end));
+  #calledOff(notification: Message): void {
+    const id = bodyLexeme(notification, 'requestId');
+    if (id !== null) this.#questions.callOff(id);
   }
 
   /** Progress goes under the token of the front, which need not be that of the first request. */

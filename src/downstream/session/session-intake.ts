@@ -2,8 +2,8 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { field } from '../../protocol/fields.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Core } from '../core.ts';
 import type { AnswerFate } from '../stateful/pending-asks.ts';
@@ -80,7 +80,7 @@ export class SessionIntake {
 
   /** Cancels what is in flight here; false where it is none of that. */
   cancelled(session: ClientSession, notification: Message): boolean {
-    const id = this.#param(notification, 'requestId');
+    const id = bodyLexeme(notification, 'requestId');
     const exchange = id === null ? undefined : session.exchanges.find(id);
     if (exchange === undefined || exchange === null) return false;
     // `initialize` must not be cancelled (2025-11-25 utilities/cancellation).
@@ -93,7 +93,7 @@ export class SessionIntake {
    * the level, whatever becomes of its servers and of this process.
    */
   #setLevel(session: ClientSession, request: Message): Promise<void> | null {
-    const level = this.#param(request, 'level')?.slice(1, -1) ?? null;
+    const level = bodyLexeme(request, 'level')?.slice(1, -1) ?? null;
     if (!isLogLevel(level)) return null;
     session.logLevel = level;
     return this.#sessions.saveEverywhere(session);
@@ -109,13 +109,6 @@ export class SessionIntake {
       default:
         return null;
     }
-  }
-
-  /** A member of params, as written. */
-  #param(message: Message, key: string): string | null {
-    if (message.bodyStart < 0) return null;
-    const range = field(message.bytes, message.bodyStart, message.bodyEnd, key);
-    return range === null ? null : message.bytes.toString('latin1', range.start, range.end);
   }
 }
 

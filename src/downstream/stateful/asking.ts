@@ -2,8 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { declares } from '../../protocol/askable.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { notification } from '../../protocol/compose.ts';
-import { field } from '../../protocol/fields.ts';
 import { splice, withId } from '../../protocol/splice.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
@@ -59,8 +59,8 @@ export function callOffAsk(
   cancelled: Message,
   server = '',
 ): Buffer | null {
-  if (session.openAsks === null || cancelled.bodyStart < 0) return null;
-  const range = field(cancelled.bytes, cancelled.bodyStart, cancelled.bodyEnd, 'requestId');
+  if (session.openAsks === null) return null;
+  const range = bodyField(cancelled, 'requestId');
   if (range === null) return null;
   const serverId = cancelled.bytes.toString('latin1', range.start, range.end);
   const id = session.openAsks.callOff(exchange, { server, id: serverId });

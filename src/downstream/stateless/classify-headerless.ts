@@ -1,4 +1,5 @@
 import type { Message } from '../../model/message.ts';
+import { bodyField, bodyString } from '../../protocol/body.ts';
 import { classify, type Inbound } from '../../protocol/classify.ts';
 import { field, stringValue } from '../../protocol/fields.ts';
 import { encodeHeaderValue, type WireHeaders } from '../../protocol/headers.ts';
@@ -10,14 +11,14 @@ import { nameMember } from '../../protocol/methods.ts';
  * what a header would have to repeat is taken from the body, so that only the body decides.
  */
 export function classifyHeaderless(message: Message): Inbound {
-  const { bytes, bodyStart, bodyEnd } = message;
+  const { bytes, bodyStart } = message;
   if (bodyStart < 0 || (message.kind !== 'request' && message.kind !== 'notification')) return classify({}, message);
-  const meta = field(bytes, bodyStart, bodyEnd, '_meta');
+  const meta = bodyField(message, '_meta');
   const claim = meta === null ? null : stringValue(bytes, field(bytes, meta.start, meta.end, PROTOCOL_VERSION_KEY));
   if (claim === null) return classify({}, message);
   const headers: Record<string, string> = { 'mcp-protocol-version': claim, 'mcp-method': message.method };
   const member = nameMember(message.method);
-  const name = member === null ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+  const name = member === null ? null : bodyString(message, member);
   if (name !== null) headers['mcp-name'] = encodeHeaderValue(name);
   return classify(headers satisfies WireHeaders, message);
 }

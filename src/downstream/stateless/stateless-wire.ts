@@ -3,9 +3,9 @@ import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Principal } from '../../model/principal.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
-import { field } from '../../protocol/fields.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
@@ -79,11 +79,10 @@ export class StatelessWire implements Reply {
 
   /** Whether the notification cancels one of these requests; if so, it has. */
   cancels(notification: Message): boolean {
-    if (notification.method !== 'notifications/cancelled' || notification.bodyStart < 0) return false;
-    const { bytes, bodyStart, bodyEnd } = notification;
-    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
-    if (range === null) return false;
-    const exchange = this.exchanges.find(bytes.toString('latin1', range.start, range.end));
+    if (notification.method !== 'notifications/cancelled') return false;
+    const id = bodyLexeme(notification, 'requestId');
+    if (id === null) return false;
+    const exchange = this.exchanges.find(id);
     exchange?.cancel('the client cancelled the request');
     return exchange !== null;
   }

@@ -1,4 +1,5 @@
 import type { Message } from '../../model/message.ts';
+import { bodyField, bodyString } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { encodeHeaderValue } from '../../protocol/headers.ts';
@@ -14,15 +15,15 @@ export class BridgeHeaders {
 
   of(inbound: StatelessInbound): string[] {
     const { message, revision } = inbound;
-    const { bytes, bodyStart, bodyEnd, method } = message;
+    const { method } = message;
     const headers = ['Mcp-Protocol-Version', revision, 'Mcp-Method', method];
     const member = nameMember(method);
-    const name = member === null ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+    const name = member === null ? null : bodyString(message, member);
     if (name === null) return headers;
     headers.push('Mcp-Name', encodeHeaderValue(name));
     const declared = method === 'tools/call' ? this.#declared.get(name) : undefined;
     if (declared !== undefined) {
-      headers.push(...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments')));
+      headers.push(...paramHeaders(declared, message.bytes, bodyField(message, 'arguments')));
     }
     return headers;
   }
@@ -31,7 +32,7 @@ export class BridgeHeaders {
   learn(answer: Message): void {
     if (answer.kind !== 'result' || !answer.bytes.includes('x-mcp-header')) return;
     const { bytes } = answer;
-    const tools = field(bytes, answer.bodyStart, answer.bodyEnd, 'tools');
+    const tools = bodyField(answer, 'tools');
     if (tools === null) return;
     for (const { start, end } of elements(bytes, tools.start, tools.end)) {
       const name = stringValue(bytes, field(bytes, start, end, 'name'));

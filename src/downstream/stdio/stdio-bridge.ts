@@ -2,9 +2,9 @@ import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import { bodyLexeme, bodyString } from '../../protocol/body.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -202,8 +202,7 @@ export class StdioBridge {
   #opened(outcome: Talk, answer: Message | null): void {
     const id = outcome.headers?.get('mcp-session-id');
     if (id === undefined || answer?.kind !== 'result') return;
-    const { bytes, bodyStart, bodyEnd } = answer;
-    this.#session = { id, revision: stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'protocolVersion')) ?? '' };
+    this.#session = { id, revision: bodyString(answer, 'protocolVersion') ?? '' };
   }
 
   /** Opens a new session in place of one the gateway no longer knows. False when that does not succeed. */
@@ -257,10 +256,8 @@ export class StdioBridge {
   }
 
   #cancelsStateless(message: Message): boolean {
-    if (message.method !== 'notifications/cancelled' || message.bodyStart < 0) return false;
-    const { bytes, bodyStart, bodyEnd } = message;
-    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
-    const id = range === null ? '' : bytes.toString('latin1', range.start, range.end);
+    if (message.method !== 'notifications/cancelled') return false;
+    const id = bodyLexeme(message, 'requestId') ?? '';
     const abort = this.#abort.get(id);
     if (abort === undefined) return false;
     this.#abort.delete(id);

@@ -2,8 +2,9 @@ import { createHash, type Hash } from 'node:crypto';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import type { Server } from '../../model/server.ts';
+import { bodyField, bodyString } from '../../protocol/body.ts';
 import { canonical } from '../../protocol/canonical.ts';
-import { decodeString, entries, field, type Range, stringValue } from '../../protocol/fields.ts';
+import { decodeString, entries, type Range } from '../../protocol/fields.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
   CLIENT_INFO_KEY,
@@ -54,9 +55,9 @@ export function cacheKey(server: Server, request: Message, client: ClientProfile
   const { bytes, bodyStart, bodyEnd, method } = request;
   const params = bodyStart < 0 ? EMPTY : membersOf(bytes, { start: bodyStart, end: bodyEnd });
   if (params === null || params.has('inputResponses') || params.has('requestState')) return null;
-  const uri = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri'));
+  const uri = bodyString(request, 'uri');
   if (method === 'resources/read' && uri === null) return null;
-  const meta = bodyStart < 0 ? null : field(bytes, bodyStart, bodyEnd, '_meta');
+  const meta = bodyField(request, '_meta');
   const said = meta === null ? EMPTY : bytes[meta.start] === 0x7b ? membersOf(bytes, meta) : null;
   if (said === null) return null;
   const logs = client.logLevel !== null;

@@ -1,5 +1,5 @@
 import type { Message } from '../../model/message.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
+import { bodyString } from '../../protocol/body.ts';
 import { LIST_METHODS } from '../../protocol/methods.ts';
 import { isWithin } from '../wanted.ts';
 import type { Subject } from './cache-key.ts';
@@ -29,8 +29,7 @@ export function concernedBy(notification: Message | null): readonly Concern[] {
     const reads = lists.some(({ capability }) => capability === 'resources') ? [READ] : [];
     return [...lists.map(({ method }) => method), ...reads].map((method) => ({ method, of: ALL }));
   }
-  const { bytes, bodyStart, bodyEnd } = notification;
-  const updated = bodyStart < 0 ? null : stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri'));
+  const updated = bodyString(notification, 'uri');
   if (updated === null) return [{ method: READ, of: ALL }];
   return [{ method: READ, of: ({ uri }) => uri !== null && isWithin(updated, uri) }];
 }

@@ -2,7 +2,7 @@ import { toolFacts } from '../../catalog/tool-facts.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Capability } from '../../model/server-catalog.ts';
-import { field } from '../../protocol/fields.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { paramHeadersFault } from '../../protocol/param-headers.ts';
 
 /**
@@ -16,7 +16,7 @@ export function refuseParamHeaders(tool: Capability, exchange: Exchange): Gatewa
   if (!headers.ok || headers.declared.length === 0) return null;
   const sent = exchange.paramHeaders;
   if (sent === undefined || sent === null) return null;
-  const args = field(request.bytes, request.bodyStart, request.bodyEnd, 'arguments');
+  const args = bodyField(request, 'arguments');
   const fault = paramHeadersFault(headers.declared, sent, request.bytes, args);
   return fault === null ? null : new GatewayError('HEADER_MISMATCH', `Header mismatch: ${fault}`);
 }

@@ -1,9 +1,10 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
+import { errorCode } from '../../protocol/body.ts';
 import { elementsChange } from '../../protocol/edit-object.ts';
-import { field, text } from '../../protocol/fields.ts';
 import { editMembers, spliceMessage } from '../../protocol/splice.ts';
 import {
   declaresTasks,
@@ -14,8 +15,6 @@ import {
 } from '../../protocol/tasks/extension.ts';
 import { asksForTask } from '../task-ids.ts';
 
-/** How a server of 2025-11-25 says that a tool is to be called as a task (tasks §Tool-Level Negotiation). */
-const METHOD_NOT_FOUND = '-32601';
 const OFFERS = new WeakMap<ServerCatalog, boolean>();
 
 /** Whether the server answers tool calls with tasks, in the words of its era; read once per catalogue. */
@@ -47,9 +46,9 @@ export function missedTask(outcome: Outcome, client: Era, known: ServerCatalog, 
   return isMethodNotFound(outcome.message) && tool !== null && taskSupport(tool.bytes) === 'required';
 }
 
-function isMethodNotFound({ bytes, bodyStart, bodyEnd }: Message): boolean {
-  const code = field(bytes, bodyStart, bodyEnd, 'code');
-  return code !== null && text(bytes, code) === METHOD_NOT_FOUND;
+/** How a server of 2025-11-25 says that a tool is to be called as a task (tasks §Tool-Level Negotiation). */
+function isMethodNotFound(error: Message): boolean {
+  return errorCode(error) === CATALOGUE.METHOD_NOT_FOUND.rpc;
 }
 
 /**

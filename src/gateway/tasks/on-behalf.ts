@@ -1,10 +1,11 @@
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
-import { field, text } from '../../protocol/fields.ts';
+import { errorCode } from '../../protocol/body.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import { declaringTasks } from '../../protocol/tasks/extension.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
@@ -87,15 +88,11 @@ export class OnBehalf {
    */
   async #isLost({ client }: Exchange, record: TaskRecord, ended: Message): Promise<boolean> {
     if (ended.kind !== 'error' || isSettled(record)) return false;
-    const { bytes, bodyStart, bodyEnd } = ended;
-    const code = field(bytes, bodyStart, bodyEnd, 'code');
-    if (code === null || text(bytes, code) !== INVALID_PARAMS) return false;
+    if (errorCode(ended) !== CATALOGUE.INVALID_PARAMS.rpc) return false;
     const outcome = await this.#deps.calls.own(record, client.principal, 'tasks/get');
     return outcome.kind === 'failure' || heardTask(outcome.message) === null;
   }
 }
-
-const INVALID_PARAMS = '-32602';
 
 function lost({ server }: TaskRecord): Outcome {
   return failure(

@@ -3,9 +3,9 @@ import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { undeclared } from '../../protocol/askable.ts';
+import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/edit-object.ts';
-import { field, text } from '../../protocol/fields.ts';
 import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 
@@ -59,10 +59,8 @@ export class ResultStream implements Exchange {
 
   /** Of what belongs to the call, only that a question is called off matters to anybody. */
   emit(notification: Message): void {
-    if (notification.method !== 'notifications/cancelled' || notification.bodyStart < 0) return;
-    const { bytes, bodyStart, bodyEnd } = notification;
-    const range = field(bytes, bodyStart, bodyEnd, 'requestId');
-    const id = range === null ? '' : text(bytes, range);
+    if (notification.method !== 'notifications/cancelled') return;
+    const id = bodyLexeme(notification, 'requestId') ?? '';
     for (const [key, question] of this.#questions) {
       if (question.asked.id !== id) continue;
       this.#questions.delete(key);

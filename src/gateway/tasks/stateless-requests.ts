@@ -2,8 +2,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { decodeString, entries, field } from '../../protocol/fields.ts';
+import { decodeString, entries } from '../../protocol/fields.ts';
 import { withParam } from '../params.ts';
 import type { ResultStreams } from './result-streams.ts';
 import type { TaskRequest } from './stateful-requests.ts';
@@ -67,8 +68,8 @@ export class StatelessRequests {
 
   /** Answers to what is not open are nobody's, and no error (SEP-2663 §Task Update Requests). */
   #update({ record, exchange }: TaskRequest): Outcome {
-    const { bytes, bodyStart, bodyEnd } = exchange.request;
-    const responses = field(bytes, bodyStart, bodyEnd, 'inputResponses');
+    const { bytes } = exchange.request;
+    const responses = bodyField(exchange.request, 'inputResponses');
     if (responses === null || bytes[responses.start] !== 0x7b) {
       return failure(new GatewayError('INVALID_PARAMS', 'params.inputResponses must be an object'));
     }

@@ -1,3 +1,4 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -67,10 +68,10 @@ export function plainOutcome(outcome: Outcome): Outcome {
   return answer(withRelatedTask(outcome.message, null));
 }
 
-/** -32021: the request speaks of tasks, and its client did not say that it knows any. */
+/** The request speaks of tasks, and its client did not say that it knows any. */
 export function missingExtension(): Outcome {
   const text = `the client did not declare ${TASKS_EXTENSION}`;
-  return answer(errorAnswer('0', -32021, text, REQUIRES_TASKS, 'stateless'));
+  return answer(errorAnswer('0', CATALOGUE.MISSING_CAPABILITY.rpc, text, REQUIRES_TASKS, 'stateless'));
 }
 
 function stateful(message: Message, wraps: boolean): Message {

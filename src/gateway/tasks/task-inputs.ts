@@ -4,14 +4,13 @@ import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
-import { isUrlMode, undeclared } from '../../protocol/askable.ts';
-import { errorAnswer, request } from '../../protocol/compose.ts';
+import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
+import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { type InputRequest, readInputRequired } from '../../protocol/stateless/input-required.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 import type { TaskCalls } from './task-calls.ts';
 
-const MISSING_CAPABILITY = -32021;
 /** Questions of one task over its life, and the length of the keys they are remembered by. */
 const MAX_KEYS = 1_000;
 const MAX_KEY_BYTES = 1_024;
@@ -124,8 +123,7 @@ function refusal(record: TaskRecord, bytes: Buffer, requests: readonly InputRequ
   for (const { method, params } of requests) {
     const missing = undeclared(asked.exchange.client.capabilities, method, bytes, params);
     if (missing === null) continue;
-    const text = `${record.server} needs ${method} of the client, which did not declare ${missing}`;
-    return answer(errorAnswer('0', MISSING_CAPABILITY, text, `{"requiredCapabilities":${missing}}`, 'stateless'));
+    return answer(notDeclared(record.server, method, missing));
   }
   return null;
 }

@@ -1,6 +1,7 @@
 import type { Era, Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { isTerminal } from '../../model/task-status.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
 import { field, type Range } from '../../protocol/fields.ts';
 import { resultType } from '../../protocol/stateless/result-type.ts';
@@ -21,11 +22,11 @@ export interface HeardTask {
 /** The task that a `tools/call` was answered with, null for an ordinary answer. */
 export function createdTask(message: Message): HeardTask | null {
   if (message.kind !== 'result') return null;
-  const { bytes, bodyStart, bodyEnd, era } = message;
+  const { bytes, era } = message;
   if (era === 'stateless') {
     return resultType(message) === 'task' ? heardTask(message) : null;
   }
-  const task = field(bytes, bodyStart, bodyEnd, 'task');
+  const task = bodyField(message, 'task');
   return task === null ? null : heard(bytes, task, era);
 }
 

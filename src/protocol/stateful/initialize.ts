@@ -2,9 +2,10 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import type { Revision } from '../../model/revision.ts';
 import type { Hello } from '../../model/server-catalog.ts';
+import { bodyField, bodyString } from '../body.ts';
 import { request } from '../compose.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
-import { decodeString, entries, field, stringValue } from '../fields.ts';
+import { decodeString, entries, field } from '../fields.ts';
 import { type HelloOverrides, helloOf, overridden, UNNAMED } from '../hello-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { tasksToStateful, withoutTasks } from '../tasks/extension.ts';
@@ -25,9 +26,8 @@ export function initializeRequest(
 
 /** `revision` is what the server answered, known to us or not; empty where it said nothing. */
 export function helloFromInitialize(result: Message): Hello {
-  const { bytes, bodyStart, bodyEnd } = result;
-  const revision = stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'protocolVersion')) ?? '';
-  return helloOf(result, 'stateful', revision, field(bytes, bodyStart, bodyEnd, 'serverInfo'));
+  const revision = bodyString(result, 'protocolVersion') ?? '';
+  return helloOf(result, 'stateful', revision, bodyField(result, 'serverInfo'));
 }
 
 /**

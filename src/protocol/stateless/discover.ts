@@ -2,9 +2,10 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
 import { LATEST_STATELESS, STATELESS_REVISIONS } from '../../model/revision.ts';
 import type { Hello } from '../../model/server-catalog.ts';
+import { bodyField } from '../body.ts';
 import { request } from '../compose.ts';
 import { type Change, editObject, metaChange } from '../edit-object.ts';
-import { elements, field, fieldAt, stringValue } from '../fields.ts';
+import { elements, fieldAt, stringValue } from '../fields.ts';
 import { type HelloOverrides, helloOf, overridden } from '../hello-parts.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { tasksToStateless } from '../tasks/extension.ts';
@@ -27,7 +28,7 @@ export function discoverRequest(id: string, client: Pick<ClientProfile, 'capabil
 /** `revision` is the newest one that the server and we both speak; our newest where the server names none of ours. */
 export function helloFromDiscover(result: Message): Hello {
   const { bytes, bodyStart, bodyEnd } = result;
-  const versions = field(bytes, bodyStart, bodyEnd, 'supportedVersions');
+  const versions = bodyField(result, 'supportedVersions');
   const offered =
     versions === null ? [] : Array.from(elements(bytes, versions.start, versions.end), (v) => stringValue(bytes, v));
   const revision = STATELESS_REVISIONS.findLast((known) => offered.includes(known)) ?? LATEST_STATELESS;

@@ -1,4 +1,6 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Era, Message } from '../../model/message.ts';
+import { errorCode } from '../body.ts';
 import { type Change, editObject } from '../edit-object.ts';
 import { fieldAt, type Range, stringValue } from '../fields.ts';
 import { CLIENT_CAPABILITIES_KEY } from '../meta-keys.ts';
@@ -13,7 +15,7 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 /** What a stateful client is told of a server whose tasks the gateway keeps: it lists and cancels them itself. */
 export const STATEFUL_TASKS = '{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
 
-/** `data` of a -32021 that misses the extension. */
+/** `data` of the error that the extension is missing. */
 export const REQUIRES_TASKS = `{"requiredCapabilities":{"extensions":{"${TASKS_EXTENSION}":{}}}}`;
 
 /** Whether a client or a stateless server declares the extension. */
@@ -73,10 +75,8 @@ export function declaringTasks(request: Message): Message {
 
 /** Whether the error is the server's word that it needs a client that takes tasks. */
 export function missesTasks(error: Message): boolean {
-  if (error.kind !== 'error') return false;
+  if (error.kind !== 'error' || errorCode(error) !== CATALOGUE.MISSING_CAPABILITY.rpc) return false;
   const { bytes, bodyStart, bodyEnd } = error;
-  const code = fieldAt(bytes, bodyStart, bodyEnd, ['code']);
-  if (code === null || bytes.toString('latin1', code.start, code.end) !== '-32021') return false;
   const path = ['data', 'requiredCapabilities', 'extensions', TASKS_EXTENSION];
   return fieldAt(bytes, bodyStart, bodyEnd, path) !== null;
 }

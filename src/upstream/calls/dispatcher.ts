@@ -1,11 +1,13 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { Random } from '../../model/random.ts';
 import type { Server } from '../../model/server.ts';
+import { errorCode } from '../../protocol/body.ts';
 import { nameIn, timeoutOf } from '../../protocol/call-time.ts';
 import { isClientRequest } from '../../protocol/methods.ts';
 import type { Histogram, Metric } from '../../telemetry/metrics.ts';
@@ -14,12 +16,10 @@ import { Ejection } from '../health/ejection.ts';
 import { asGatewayError } from '../health/failures.ts';
 import type { NodeLimits } from '../pool/node-limits.ts';
 import { Call, type CallOwner, type CallTiming } from './call.ts';
-import { errorCode } from './identifiers.ts';
 import { InputRounds, needsInput, refuseInput } from './input-rounds.ts';
 import type { Carrier } from './pending.ts';
 import { decideRetry } from './retry.ts';
 
-const HEADER_MISMATCH = -32020;
 /** F22: a call refused with its session gets one more. */
 const MAX_SESSIONS = 2;
 const LISTEN = 'subscriptions/listen';
@@ -78,7 +78,7 @@ export class Dispatcher implements CallOwner {
     call.mayHaveRun = true;
     this.#deps.answered();
     this.#ejection.answered();
-    if (message.kind === 'error' && !call.refreshed && errorCode(message) === HEADER_MISMATCH)
+    if (message.kind === 'error' && !call.refreshed && errorCode(message) === CATALOGUE.HEADER_MISMATCH.rpc)
       this.#refresh(call, message);
     else if (needsInput(call, message)) this.#rounds.begin(call, message);
     else call.succeed(message);

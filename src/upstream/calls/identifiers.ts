@@ -1,6 +1,3 @@
-import type { Message } from '../../model/message.ts';
-import { field, type Range } from '../../protocol/fields.ts';
-
 /** Longest id of ours that can come back: all safe integers have at most 16 digits. */
 const MAX_DIGITS = 15;
 
@@ -18,15 +15,4 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
     id = id * 10 + digit;
   }
   return id;
-}
-
-/** A member of the body, where there is a body. */
-export function bodyField(message: Message, key: string): Range | null {
-  return message.bodyStart < 0 ? null : field(message.bytes, message.bodyStart, message.bodyEnd, key);
-}
-
-/** The code of a JSON-RPC error; 0 when it has none. */
-export function errorCode(message: Message): number {
-  const range = bodyField(message, 'code');
-  return range === null ? 0 : Number(message.bytes.toString('latin1', range.start, range.end)) || 0;
 }

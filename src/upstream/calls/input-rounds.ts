@@ -2,8 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Random } from '../../model/random.ts';
-import { isUrlMode, undeclared } from '../../protocol/askable.ts';
-import { errorAnswer, request } from '../../protocol/compose.ts';
+import { isUrlMode, notDeclared, undeclared } from '../../protocol/askable.ts';
+import { request } from '../../protocol/compose.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import {
   type InputRequest,
@@ -22,7 +22,6 @@ import type { Call } from './call.ts';
 const MAX_ROUNDS = 8;
 /** A server that only wants to be asked again gets so long for what it is waiting for. */
 const PAUSE_MS = 250;
-const MISSING_CAPABILITY = -32021;
 
 /** Whether the answer is a stateless server's question. */
 export function needsInput(call: Call, answer: Message): boolean {
@@ -138,8 +137,7 @@ function refusal(call: Call, bytes: Buffer, requests: readonly InputRequest[]): 
   for (const { method, params } of requests) {
     const missing = undeclared(call.exchange.client.capabilities, method, bytes, params);
     if (missing === null) continue;
-    const text = `${call.server} needs ${method} of the client, which did not declare ${missing}`;
-    return errorAnswer('0', MISSING_CAPABILITY, text, `{"requiredCapabilities":${missing}}`, 'stateless');
+    return notDeclared(call.server, method, missing);
   }
   return null;
 }

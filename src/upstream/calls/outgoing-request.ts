@@ -1,5 +1,5 @@
 import type { Era, Message } from '../../model/message.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
+import { bodyField, bodyString } from '../../protocol/body.ts';
 import { encodeHeaderValue, isFieldText } from '../../protocol/headers.ts';
 import { progressToken, subscriptionId } from '../../protocol/meta.ts';
 import { nameMember } from '../../protocol/methods.ts';
@@ -60,15 +60,13 @@ function mirrored(
 ): readonly string[] {
   const member = nameMember(request.method);
   if (member === null || request.bodyStart < 0) return ['Mcp-Method', request.method];
-  const { bytes, bodyStart, bodyEnd } = request;
-  const name = stringValue(bytes, field(bytes, bodyStart, bodyEnd, member));
+  const name = bodyString(request, member);
   if (name === null) return ['Mcp-Method', request.method];
   const headers = ['Mcp-Method', request.method, 'Mcp-Name', encodeHeaderValue(name)];
   if (request.method !== 'tools/call') return headers;
   const definition = tool(name);
   const declared = definition === null ? NONE : declaredBy(definition);
-  if (declared.length > 0)
-    headers.push(...paramHeaders(declared, bytes, field(bytes, bodyStart, bodyEnd, 'arguments')));
+  if (declared.length > 0) headers.push(...paramHeaders(declared, request.bytes, bodyField(request, 'arguments')));
   if (sent !== null) addUnknown(headers, sent, declared);
   return headers;
 }

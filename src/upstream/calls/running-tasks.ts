@@ -1,16 +1,15 @@
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
 import { isTerminal } from '../../model/task-status.ts';
-import { stringValue } from '../../protocol/fields.ts';
+import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
-import { bodyField, errorCode } from './identifiers.ts';
 
 /** Tasks of one connection that are known to run; beyond them the oldest is forgotten. */
 const MAX_TASKS = 256;
 /** A task whose end nobody hears of counts as running for as long as its server keeps it, and no longer than this. */
 const LONGEST_MS = 24 * 60 * 60_000;
 /** Of a task that is not known (any more). */
-const INVALID_PARAMS = -32602;
 
 /**
  * The tasks that were begun over one connection and are not known to have ended. A process has them in its memory: while
@@ -44,8 +43,9 @@ export class RunningTasks {
 
   /** The answer to a request about a task: it may be that it has ended, or is not known any more. */
   answered(method: string, request: Message, answer: Message): void {
-    const ended = method === 'tasks/result' || (answer.kind === 'error' && errorCode(answer) === INVALID_PARAMS);
-    if (ended) this.#until.delete(stringValue(request.bytes, bodyField(request, 'taskId')) ?? '');
+    const ended =
+      method === 'tasks/result' || (answer.kind === 'error' && errorCode(answer) === CATALOGUE.INVALID_PARAMS.rpc);
+    if (ended) this.#until.delete(bodyString(request, 'taskId') ?? '');
     else this.told(answer);
   }
 

@@ -1,11 +1,10 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { errorAnswer, failureAnswer, notification } from '../../protocol/compose.ts';
 import { withId } from '../../protocol/splice.ts';
 import type { Pending } from './pending.ts';
 import { isAboutTask } from './waiting-for-task.ts';
-
-const METHOD_NOT_FOUND = -32601;
 
 export interface ServerAsksDeps {
   readonly answer: (parts: readonly Buffer[]) => void;
@@ -88,7 +87,7 @@ function calledOff(id: string): Message {
 /** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */
 function refusal(id: string, cause: unknown): Message {
   if (!(cause instanceof GatewayError))
-    return errorAnswer(id, -32603, 'the client could not be asked', null, 'stateful');
+    return errorAnswer(id, CATALOGUE.INTERNAL.rpc, 'the client could not be asked', null, 'stateful');
   if (cause.code !== 'MISSING_CAPABILITY') return failureAnswer(id, cause, 'stateful');
-  return errorAnswer(id, METHOD_NOT_FOUND, cause.message, null, 'stateful');
+  return errorAnswer(id, CATALOGUE.METHOD_NOT_FOUND.rpc, cause.message, null, 'stateful');
 }

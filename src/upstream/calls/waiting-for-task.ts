@@ -1,5 +1,4 @@
-import { stringValue } from '../../protocol/fields.ts';
-import { bodyField } from './identifiers.ts';
+import { bodyString } from '../../protocol/body.ts';
 import type { Pending } from './pending.ts';
 
 /**
@@ -10,7 +9,7 @@ export function waitingForTask(pending: Iterable<Pending>, taskId: string): Pend
   for (const waiting of pending) {
     const { method, request, exchange } = waiting;
     if (method !== 'tasks/result' || request === null || exchange === null) continue;
-    if (stringValue(request.bytes, bodyField(request, 'taskId')) === taskId) return waiting;
+    if (bodyString(request, 'taskId') === taskId) return waiting;
   }
   return null;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
-import { field, stringValue } from '../../protocol/fields.ts';
+import { bodyString } from '../../protocol/body.ts';
 import type { Pending } from '../calls/pending.ts';
 import { RunningTasks } from '../calls/running-tasks.ts';
 
@@ -81,6 +81,6 @@ export class ConnectionUse {
   }
 }
 
-function uriOf({ bytes, bodyStart, bodyEnd }: NonNullable<Pending['request']>): string {
-  return bodyStart < 0 ? '' : (stringValue(bytes, field(bytes, bodyStart, bodyEnd, 'uri')) ?? '');
+function uriOf(request: NonNullable<Pending['request']>): string {
+  return bodyString(request, 'uri') ?? '';
 }

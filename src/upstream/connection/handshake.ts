@@ -1,16 +1,17 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EraVerdicts, UpstreamSessionRecord } from '../../model/ports.ts';
 import { eraOf, isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../../model/revision.ts';
 import type { Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
+import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { helloFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
-import { bodyField, errorCode } from '../calls/identifiers.ts';
 import { asGatewayError } from '../health/failures.ts';
 import type { Attempt } from '../supervision/attempt.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
@@ -20,7 +21,11 @@ import type { Connection } from './connection.ts';
 import { EraUnspoken } from './era-unspoken.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
-const MODERN_ERRORS: ReadonlySet<number> = new Set([-32020, -32021, -32022]);
+const MODERN_ERRORS: ReadonlySet<number> = new Set([
+  CATALOGUE.HEADER_MISMATCH.rpc,
+  CATALOGUE.MISSING_CAPABILITY.rpc,
+  CATALOGUE.UNSUPPORTED_VERSION.rpc,
+]);
 const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
@@ -317,7 +322,7 @@ export class Handshake {
 }
 
 function reasonIn(answer: Message): string {
-  return stringValue(answer.bytes, bodyField(answer, 'message')) ?? 'no reason given';
+  return bodyString(answer, 'message') ?? 'no reason given';
 }
 
 function speaksStateless(answer: Message): boolean {

@@ -1,7 +1,9 @@
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
+import { bodyField } from '../../protocol/body.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { subscriptionId } from '../../protocol/meta.ts';
@@ -9,7 +11,7 @@ import { listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import { Attribution } from '../calls/attribution.ts';
-import { bodyField, ownId } from '../calls/identifiers.ts';
+import { ownId } from '../calls/identifiers.ts';
 import type { Pending } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import { isExclusive, isOneClient, type Tenancy } from '../pool/tenancy.ts';
@@ -26,7 +28,6 @@ const MAX_HELD = 64;
 const GRACEFUL_END_MS = 1_000;
 /** Tasks of one connection whose progress is followed. */
 const MAX_LASTING = 256;
-const METHOD_NOT_FOUND = -32601;
 const PING = request('ping', '0', null, 'stateful');
 
 /** What is needed of the connection the messages came on. */
@@ -253,7 +254,7 @@ export class ServerMessages<C extends Channel> {
     this.#deps.dropped('refused');
     // 2026-07-28 over HTTP has not even a way to say so.
     if (message.era === 'stateless' && this.#connection.transport.streamPerRequest) return;
-    this.#connection.answer([errorAnswer(message.id, METHOD_NOT_FOUND, text, null, message.era).bytes]);
+    this.#connection.answer([errorAnswer(message.id, CATALOGUE.METHOD_NOT_FOUND.rpc, text, null, message.era).bytes]);
   }
 }
 

@@ -1,10 +1,10 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import { bodyString } from '../../protocol/body.ts';
 import { request } from '../../protocol/compose.ts';
-import { fieldAt, stringValue } from '../../protocol/fields.ts';
+import { fieldAt } from '../../protocol/fields.ts';
 import { isAsSevere, isLogLevel, type LogLevel } from '../../protocol/meta-keys.ts';
 import type { Call } from '../calls/call.ts';
-import { bodyField } from '../calls/identifiers.ts';
 import type { Pending } from '../calls/pending.ts';
 
 const SET_LEVEL = 'logging/setLevel';
@@ -107,7 +107,7 @@ export class ToldLevel {
 
   /** A client's own request passes that sets the level. */
   #passing(message: Message): void {
-    const level = stringValue(message.bytes, bodyField(message, 'level'));
+    const level = bodyString(message, 'level');
     if (isLogLevel(level)) this.#told = level;
   }
 

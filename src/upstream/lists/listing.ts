@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
 import {
   type CachedList,
@@ -9,6 +10,7 @@ import {
   type ListKind,
   type ServerCatalog,
 } from '../../model/server-catalog.ts';
+import { errorCode } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
@@ -16,14 +18,12 @@ import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
-import { errorCode } from '../calls/identifiers.ts';
 import type { Connection } from '../connection/connection.ts';
 
 /** Pages of one list; a server that has more is believed to be going in circles. */
 const MAX_PAGES = 100;
 /** What the specification lets a tool be called; names beyond it stay in the pages and are left out by the catalogue. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
-const METHOD_NOT_FOUND = -32601;
 /** What the handshake said so short a time ago is not asked for again. */
 const JUST_NOW_MS = 1_000;
 export const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
@@ -126,7 +126,7 @@ async function allPages(
   for (;;) {
     const answer = await ask(cursor);
     if (answer.kind === 'error') {
-      if (errorCode(answer) === METHOD_NOT_FOUND) return NO_LIST;
+      if (errorCode(answer) === CATALOGUE.METHOD_NOT_FOUND.rpc) return NO_LIST;
       complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
       return null;
     }
