@@ -10,3 +10,8 @@ export const SERVER_NAME_PATTERN = /^(?=.{1,64}$)[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?
 /** Longest exposed name in all, and the length aimed at (clients put prefixes of their own before it). */
 export const EXPOSED_NAME_MAX = 64;
 export const EXPOSED_NAME_AIM = 48;
+
+/** Names that fold alike are one name to some clients, which take `-` for `_`, and to file systems that ignore case. */
+export function foldedName(server: string): string {
+  return server.toLowerCase().replaceAll('_', '-');
+}

@@ -1,4 +1,5 @@
 import type { DesiredState } from '../model/desired-state.ts';
+import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
 
 /** A server of the store that does not run, because a file has one that clients would take for it. */
@@ -13,11 +14,6 @@ export interface Merged {
   readonly shadowed: readonly Shadowed[];
 }
 
-/** Some clients take `-` for `_`, and file systems ignore case. */
-export function fold(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
-}
-
 /**
  * What should run: the files, what was added at run time, and what is suspended. Of two servers that clients would
  * confuse the file's runs: it is what people look at. The other stays where it is, and is told. Pure.
@@ -28,16 +24,16 @@ export function mergeDesired(
   suspended: (name: string) => boolean,
 ): Merged {
   const servers = new Map(files.servers);
-  const taken = new Map([...servers.keys()].map((name) => [fold(name), name]));
+  const taken = new Map([...servers.keys()].map((name) => [foldedName(name), name]));
   const shadowed: Shadowed[] = [];
   let { maxTimeoutMs } = files;
   for (const server of added) {
-    const by = taken.get(fold(server.name));
+    const by = taken.get(foldedName(server.name));
     if (by !== undefined) {
       shadowed.push({ name: server.name, by });
       continue;
     }
-    taken.set(fold(server.name), server.name);
+    taken.set(foldedName(server.name), server.name);
     servers.set(server.name, server);
     maxTimeoutMs = Math.max(maxTimeoutMs, server.timeoutMs, ...server.toolTimeoutMs.values());
   }

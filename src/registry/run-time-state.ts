@@ -1,10 +1,11 @@
 import { renderProblem } from '../config/problem/problem.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { foldedName } from '../model/names.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, TruthError } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { fold, mergeDesired, type Shadowed } from './merge-desired.ts';
+import { mergeDesired, type Shadowed } from './merge-desired.ts';
 import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
 import type { StoredServers } from './stored-servers.ts';
@@ -124,7 +125,7 @@ export class RunTimeState {
   refuseTaken(name: string): void {
     const names = [this.#deps.current().servers.keys(), this.definitions.entries.keys(), this.temporary.names()];
     for (const taken of names.flatMap((some) => [...some])) {
-      if (fold(taken) !== fold(name)) continue;
+      if (foldedName(taken) !== foldedName(name)) continue;
       const how = taken === name ? 'exists already' : `would be confused with ${taken}`;
       throw new RunTimeProblem('name_taken', `the server ${name} ${how}`);
     }

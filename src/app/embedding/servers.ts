@@ -2,6 +2,7 @@ import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
 import { statusView } from '../../control/status-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
@@ -195,7 +196,7 @@ export class Servers {
 
   #refuseTaken(name: string, mayReplace = false): void {
     for (const taken of this.#deps.app.state.servers.keys()) {
-      if (fold(taken) !== fold(name) || (mayReplace && taken === name)) continue;
+      if (foldedName(taken) !== foldedName(name) || (mayReplace && taken === name)) continue;
       const how = taken === name ? 'is registered already' : `would be confused with ${taken}`;
       throw new GatewayError('INVALID_PARAMS', `the server ${name} ${how}`, { server: name });
     }
@@ -216,9 +217,4 @@ export class Servers {
       if (this.#router.getClient(name) === null) this.#router.addClient(client);
     }
   }
-}
-
-/** Some clients take `-` for `_`, and file systems ignore case. */
-function fold(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { SERVER_NAME_PATTERN } from '../../model/names.ts';
+import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Source, Span } from '../document/source.ts';
 import type { Definition } from '../files/containers.ts';
 import type { Problems } from '../problem/problem.ts';
@@ -39,8 +39,8 @@ export function nameServers(
         `the server ${JSON.stringify(written)} is called ${JSON.stringify(name)} here`,
       );
     }
-    const first = taken.get(fold(name));
-    if (first === undefined) taken.set(fold(name), { name, written, source, span });
+    const first = taken.get(foldedName(name));
+    if (first === undefined) taken.set(foldedName(name), { name, written, source, span });
     else problems.error('TL1404', source, span, confusion(written, source, first));
     names.set(definition, name);
   }
@@ -77,8 +77,4 @@ function withoutEnd(name: string): string {
 
 function hash(text: string): string {
   return createHash('sha256').update(text).digest('hex').slice(0, 8);
-}
-
-function fold(name: string): string {
-  return name.toLowerCase().replaceAll('_', '-');
 }
