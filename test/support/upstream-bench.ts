@@ -237,6 +237,7 @@ export interface BenchOptions {
   /** Those of a cluster, whose clock this is then as well. */
   readonly sharedSessions?: UpstreamSetDeps['sharedSessions'];
   readonly clock?: FakeClock;
+  readonly random?: UpstreamSetDeps['random'];
 }
 
 /** An `UpstreamSet` over scripted servers, with a clock that the test turns and everything told recorded. */
@@ -253,7 +254,7 @@ export class UpstreamBench {
     this.remembered = options.remembered ?? new Remembered();
     this.set = new UpstreamSet({
       clock: this.clock,
-      random: { unit: () => 0, hex: (bytes) => '0'.repeat(2 * bytes) },
+      random: options.random ?? { unit: () => 0, hex: (bytes) => '0'.repeat(2 * bytes) },
       logger: Logger.silent(),
       metrics: this.metrics,
       events: this.events,

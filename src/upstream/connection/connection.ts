@@ -12,6 +12,7 @@ import { ownId } from '../calls/identifiers.ts';
 import { outgoing, restoredAnswer, type ToolLookup } from '../calls/outgoing-request.ts';
 import { type Carrier, OwnRequest } from '../calls/pending.ts';
 import { PendingRequests } from '../calls/pending-requests.ts';
+import { RequestIds } from '../calls/request-ids.ts';
 import { HeldLosses } from '../pool/held-losses.ts';
 import { isOneClient, SPARE, type Tenancy } from '../pool/tenancy.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
@@ -40,6 +41,8 @@ export interface ConnectionDeps {
   readonly dropped: (reason: string) => void;
   /** The server's own stream is listened to when that is told, and not before. */
   readonly silent?: boolean;
+  /** Its requests will need the next block of ids as well (`ID_BLOCK`). */
+  readonly idsSpent?: (connection: Connection) => void;
 }
 
 /**
@@ -71,7 +74,7 @@ export class Connection implements Carrier, TransportReceiver {
   readonly #messages: ServerMessages<Connection>;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
-  #lastId = 0;
+  readonly #ids: RequestIds;
   #open = true;
   #timeouts = 0;
   readonly #use: ConnectionUse;
@@ -83,6 +86,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.#pending = new PendingRequests(deps.clock);
     this.#unsent = new HeldLosses(deps.clock);
     this.#deps = deps;
+    this.#ids = new RequestIds(() => deps.idsSpent?.(this));
     this.#oneLine = !transport.streamPerRequest;
     this.#messages = new ServerMessages(this, deps, this.#pending.byId);
   }
@@ -140,7 +144,7 @@ export class Connection implements Carrier, TransportReceiver {
   /** It goes on with a session that was negotiated on another connection; whose requests had the ids up to this one. */
   resumed(hello: Hello, { mcpSessionId, logLevel }: UpstreamSessionRecord, idsAfter: number): void {
     this.mcpSessionId = mcpSessionId;
-    this.#lastId = idsAfter;
+    this.#ids.after(idsAfter);
     this.#speaks(hello, mcpSessionId);
     if (logLevel !== undefined) this.#level?.was(logLevel);
   }
@@ -157,11 +161,11 @@ export class Connection implements Carrier, TransportReceiver {
   }
 
   get lastId(): number {
-    return this.#lastId;
+    return this.#ids.last;
   }
 
   numberAfter(id: number): void {
-    this.#lastId = id;
+    this.#ids.after(id);
   }
 
   get tenancy(): Tenancy {
@@ -203,7 +207,7 @@ export class Connection implements Carrier, TransportReceiver {
       call.lost(this.#gone('NOT_SENT'));
       return;
     }
-    const id = ++this.#lastId;
+    const id = this.#ids.next();
     this.#pending.add(id, call);
     this.#use.sent();
     call.place(this, id);
@@ -229,7 +233,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** Like `ask`, without a deadline: whoever posts has to `withdraw`, or lose interest. */
   post(message: Message, headers: readonly string[] | null = null): { id: number; pending: OwnRequest } {
-    const id = ++this.#lastId;
+    const id = this.#ids.next();
     const pending = new OwnRequest(message.method);
     pending.answer.catch(() => {});
     if (!this.#open) {

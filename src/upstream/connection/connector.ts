@@ -28,7 +28,7 @@ const SLOWER = 3;
 export interface ConnectorDeps
   extends Pick<
     UpstreamSetDeps,
-    'clock' | 'eraVerdicts' | 'upstreamSessions' | 'sharedSessions' | 'openTransport' | 'ownership'
+    'clock' | 'random' | 'eraVerdicts' | 'upstreamSessions' | 'sharedSessions' | 'openTransport' | 'ownership'
   > {
   readonly times: UpstreamTimes;
   readonly eras: SpokenEras;
@@ -198,6 +198,17 @@ export class Connector {
     this.#deps.upstreamSessions.put(server.name, key, { ...record, blocks });
   }
 
+  /** Whoever goes on with the connection's session, after the end of this process too, begins above its ids. */
+  #reserve(server: Server, { key, joined, mcpSessionId, lastId }: Connection): void {
+    // Where the session is all nodes' they look after that.
+    if (joined !== null || mcpSessionId === null) return;
+    const { upstreamSessions } = this.#deps;
+    const digest = digestOfKey(key);
+    const record = upstreamSessions.get(server.name, digest);
+    if (record?.mcpSessionId !== mcpSessionId) return;
+    upstreamSessions.put(server.name, digest, { ...record, blocks: Math.floor(lastId / ID_BLOCK) + 2 });
+  }
+
   forget(server: Server, key: string): void {
     this.#deps.upstreamSessions.delete(server.name, digestOfKey(key));
   }
@@ -221,12 +232,17 @@ export class Connector {
   async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    const resumed = record === null ? null : await handshake.resume('http', record, (record.blocks ?? 1) * ID_BLOCK);
+    const resumed = record === null ? null : await handshake.resume('http', record, this.#idsAfter(record));
     if (resumed === null) {
       this.forget(server, want.key);
       this.#deps.forgotten(want);
     }
     return resumed;
+  }
+
+  /** Somewhere in the next block: that somebody has begun it before may have been lost with his process, unwritten. */
+  #idsAfter({ blocks = 1 }: UpstreamSessionRecord): number {
+    return blocks * ID_BLOCK + Math.floor((this.#deps.random.unit() * ID_BLOCK) / 4);
   }
 
   /** What is kept of it on a lone node; it is not to be used any more. */
@@ -260,6 +276,7 @@ export class Connector {
         owner,
         dropped,
         silent,
+        idsSpent: (its) => this.#reserve(server, its),
         tool: (name) => tool(profile, name),
       });
     };
