@@ -6,6 +6,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import { callerKey, isolationOf } from '../model/isolation.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
+import { pause } from '../model/pause.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
@@ -294,7 +295,7 @@ export class ClusterUpstreams implements Upstreams {
       }
       if (clock.now() >= end)
         return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
-      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+      await pause(clock, PAUSE_MS);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../model/clock.ts';
+import { within } from '../model/within.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics, Series } from '../telemetry/metrics.ts';
 
@@ -114,16 +115,10 @@ export class Reconciler {
     return reading;
   }
 
-  async #within(reading: Promise<void>, source: string): Promise<void> {
-    let disarm = () => {};
-    const late = new Promise<void>((resolve) => {
-      disarm = this.#deps.clock.after(READ_MS, () => {
-        this.#failed(source, new Error(`no answer within ${READ_MS / 1_000} s`));
-        resolve();
-      });
-    });
-    await Promise.race([reading, late]);
-    disarm();
+  #within(reading: Promise<void>, source: string): Promise<void> {
+    return within(this.#deps.clock, READ_MS, reading, () =>
+      this.#failed(source, new Error(`no answer within ${READ_MS / 1_000} s`)),
+    );
   }
 
   #failed(source: string, error: unknown): void {

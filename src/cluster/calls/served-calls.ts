@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import { pause } from '../../model/pause.ts';
 import { everythingArrived } from '../lease/farewell.ts';
 import { TermsHeard } from './call-terms.ts';
 import { clientOf } from './client-codec.ts';
@@ -85,7 +86,7 @@ export class ServedCalls {
     this.#serving.close();
     const end = clock.now() + FAREWELL_MS;
     await everythingArrived(bus, clock, FAREWELL_MS);
-    while (this.#load > 0 && clock.now() < end) await new Promise<void>((resolve) => clock.after(POLL_MS, resolve));
+    while (this.#load > 0 && clock.now() < end) await pause(clock, POLL_MS);
   }
 
   async #serve(serving: BusServing): Promise<void> {

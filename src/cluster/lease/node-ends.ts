@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import { pause } from '../../model/pause.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { leaseKey } from './node-lease.ts';
@@ -26,7 +27,7 @@ export class NodeEnds {
     for (;;) {
       if (await this.#isOver(peer, orDraining)) return true;
       if (clock.now() >= end) return false;
-      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+      await pause(clock, PAUSE_MS);
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import { within } from '../../model/within.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
@@ -170,10 +171,8 @@ export class NodeLease {
   }
 
   #timely<T>(work: Promise<T>): Promise<T> {
-    const { clock } = this.#deps;
-    return new Promise((resolve, reject) => {
-      const disarm = clock.after(PATIENCE_MS, () => reject(new Error('the store does not answer')));
-      work.then(resolve, reject).finally(disarm);
+    return within(this.#deps.clock, PATIENCE_MS, work, () => {
+      throw new Error('the store does not answer');
     });
   }
 }

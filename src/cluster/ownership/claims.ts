@@ -2,6 +2,7 @@ import type { StateRecord } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
@@ -201,7 +202,7 @@ export class Claims {
     const { clock, store, node, peer, logger } = this.#deps;
     const name = recordKey({ server, key });
     const tooSoonMs = this.#claimableAt - clock.now();
-    if (tooSoonMs > 0) await new Promise<void>((resolve) => clock.after(tooSoonMs, resolve));
+    if (tooSoonMs > 0) await pause(clock, tooSoonMs);
     const end = clock.now() + WAIT_MS;
     for (;;) {
       const { held, since } = this.#deps.lease();

@@ -1,5 +1,6 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
+import { within } from '../../model/within.ts';
 import { packFrame, unpackFrame } from '../calls/frame.ts';
 import type { FollowedRecords } from './followed-records.ts';
 import type { Wait } from './progress.ts';
@@ -64,14 +65,9 @@ export class KnownEverywhere {
       waits.push(wait);
       return wait.come;
     };
-    let disarm = (): void => {};
-    const late = new Promise<void>((resolve) => {
-      disarm = this.#deps.clock.after(MOST_MS, resolve);
-    });
     try {
-      await Promise.race([work(kept), late]);
+      await within(this.#deps.clock, MOST_MS, work(kept), () => {});
     } finally {
-      disarm();
       for (const { giveUp } of waits) giveUp();
     }
   }

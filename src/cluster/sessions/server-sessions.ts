@@ -2,6 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
@@ -102,7 +103,7 @@ export class ServerSessions implements SharedUpstreamSessions {
         void this.#settle(key);
         return this.#alone(place, key, gone);
       }
-      await new Promise<void>((resolve) => clock.after(lookMs, resolve));
+      await pause(clock, lookMs);
       lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
     }
     throw new GatewayError('NOT_SENT', 'nobody waits for the session any more', { server: place.server });

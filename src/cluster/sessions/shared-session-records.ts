@@ -2,6 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
@@ -84,7 +85,7 @@ export class SharedSessionRecords implements SessionRecords {
     let away: unknown = null;
     const end = clock.now() + READS_MS;
     for (const waitMs of [0, ...LOOKS_MS]) {
-      if (waitMs > 0) await new Promise<void>((resolve) => clock.after(waitMs, resolve));
+      if (waitMs > 0) await pause(clock, waitMs);
       if (this.#closed) return null;
       const waiting = this.#records.waiting(id);
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
@@ -72,7 +73,7 @@ export class WritesBehind {
   async close(): Promise<void> {
     for (const waitMs of LAST_MS) {
       if (this.#waiting.size === 0 && this.#writing.size === 0) break;
-      await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
+      await pause(this.#deps.clock, waitMs);
     }
     this.#closed = true;
     this.#stopRetry?.();

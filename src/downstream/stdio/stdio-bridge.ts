@@ -2,6 +2,7 @@ import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
+import { pause } from '../../model/pause.ts';
 import { bodyLexeme, bodyString } from '../../protocol/body.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
@@ -176,7 +177,7 @@ export class StdioBridge {
     let outcome = broken;
     let lastEventId = broken.lastEventId;
     for (let left = RESUMPTIONS; left > 0 && lastEventId !== null && !answer.came && !this.#ended; left--) {
-      await this.#pause(outcome.retryMs ?? RETRY_MS);
+      await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
       outcome = await this.#patiently(() =>
         this.#talk('GET', [...this.#sessionHeaders(), 'Last-Event-ID', lastEventId!], NOTHING, answer.take),
       );
@@ -251,7 +252,7 @@ export class StdioBridge {
         return;
       }
       lastEventId = outcome.status === 400 ? null : (outcome.lastEventId ?? lastEventId);
-      await this.#pause(outcome.retryMs ?? RETRY_MS);
+      await pause(this.#deps.clock, outcome.retryMs ?? RETRY_MS);
     }
   }
 
@@ -273,7 +274,7 @@ export class StdioBridge {
       if (outcome.failure === null || outcome.failure.sent || this.#deps.clock.now() >= end || this.#ended) {
         return outcome;
       }
-      await this.#pause(PAUSE_MS);
+      await pause(this.#deps.clock, PAUSE_MS);
     }
   }
 
@@ -294,12 +295,6 @@ export class StdioBridge {
   #sessionHeaders(): string[] {
     if (this.#session === null) return [];
     return ['Mcp-Session-Id', this.#session.id, 'Mcp-Protocol-Version', this.#session.revision];
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#deps.clock.after(ms, resolve);
-    });
   }
 
   #write(message: Buffer): void {

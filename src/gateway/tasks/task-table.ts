@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
@@ -72,7 +73,7 @@ export class TaskTable {
   /** Looks until something is found, or another node has had the time to tell of it. */
   async told<Found>(look: () => Found, isFound: (found: Found) => boolean): Promise<Found> {
     for (const waitMs of LOOKS_MS) {
-      await new Promise<void>((resolve) => this.#deps.clock.after(waitMs, resolve));
+      await pause(this.#deps.clock, waitMs);
       const found = look();
       if (isFound(found)) return found;
     }

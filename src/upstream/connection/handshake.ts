@@ -7,6 +7,7 @@ import type { EraVerdicts, UpstreamSessionRecord } from '../../model/ports.ts';
 import { eraOf, isRevision, LATEST_STATEFUL, LATEST_STATELESS, STATEFUL_REVISIONS } from '../../model/revision.ts';
 import type { Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
+import { within } from '../../model/within.ts';
 import { bodyField, bodyString, errorCode } from '../../protocol/body.ts';
 import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
@@ -285,17 +286,11 @@ export class Handshake {
     ms: number,
     connection: Connection,
   ): Promise<Message | GatewayError | 'silence'> {
-    let disarm = () => {};
-    const silence = new Promise<'silence'>((resolve) => {
-      disarm = this.#deps.clock.after(ms, () => resolve('silence'));
-    });
     try {
-      return await Promise.race([answer, silence]);
+      return await within(this.#deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
       if (error instanceof GatewayError) return error;
       return this.#endedOr(connection, this.#failed(String(error)));
-    } finally {
-      disarm();
     }
   }
 

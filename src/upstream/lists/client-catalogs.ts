@@ -2,6 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
+import { within } from '../../model/within.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { ownEra, type SpokenEras } from '../connection/spoken-eras.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';
@@ -95,13 +96,7 @@ export class ClientCatalogs {
   }
 
   async #within(waitMs: number, listed: Promise<unknown>): Promise<void> {
-    if (waitMs <= 0) return;
-    let disarm = () => {};
-    const waited = new Promise<void>((resolve) => {
-      disarm = this.#deps.clock.after(waitMs, resolve);
-    });
-    await Promise.race([listed, waited]);
-    disarm();
+    if (waitMs > 0) await within(this.#deps.clock, waitMs, listed, () => {});
   }
 
   /** The first listing for a client whose era has to be found out. Never rejects. */

@@ -4,6 +4,7 @@ import type { Era } from '../../model/message.ts';
 import type { KnownCatalogs } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import { within } from '../../model/within.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -120,12 +121,7 @@ export class ServerCatalogs {
     if (known !== null && upToDate && !isStale(known, this.#deps.clock.wall())) return known;
     const listing = this.#mayList(shelf) ? this.#refresh(shelf, null) : shelf.listing;
     if (listing === null || waitMs <= 0 || (known !== null && !upToDate)) return known;
-    let disarm = () => {};
-    const waited = new Promise<void>((resolve) => {
-      disarm = this.#deps.clock.after(waitMs, resolve);
-    });
-    await Promise.race([listing, waited]);
-    disarm();
+    await within(this.#deps.clock, waitMs, listing, () => {});
     return shelf.catalog;
   }
 

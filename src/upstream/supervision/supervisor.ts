@@ -2,6 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import type { ServerState } from '../../model/server-state.ts';
+import { within } from '../../model/within.ts';
 import { failureClass } from '../health/failure-class.ts';
 import { asGatewayError } from '../health/failures.ts';
 import { Attempt } from './attempt.ts';
@@ -282,23 +283,17 @@ export class Supervisor {
 
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
     let failure: GatewayError | null = null;
-    let disarm = () => {};
-    const expired = new Promise<never>((_, reject) => {
-      disarm = this.#deps.clock.after(this.#deps.startupTimeoutMs, () => {
-        const text = `${this.#deps.server} did not start within ${this.#deps.startupTimeoutMs} ms`;
-        reject(new GatewayError('NOT_SENT', text, { server: this.#deps.server }));
-        attempt.cancel();
-      });
-    });
+    const { clock, server, startupTimeoutMs } = this.#deps;
     // The launch begins in the next turn, when the state says `starting`.
     const launch = Promise.resolve().then(() => this.#deps.launch(attempt));
     try {
-      await Promise.race([launch, expired]);
+      await within(clock, startupTimeoutMs, launch, () => {
+        attempt.cancel();
+        throw new GatewayError('NOT_SENT', `${server} did not start within ${startupTimeoutMs} ms`, { server });
+      });
     } catch (error) {
-      failure = asGatewayError(error, this.#deps.server);
+      failure = asGatewayError(error, server);
     }
-    disarm();
-    launch.catch(() => {});
     if (this.#running?.attempt !== attempt) return;
     this.#running = null;
     this.#dueAt = null;

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
+import { within } from '../../model/within.ts';
 import {
   type AttachedContainer,
   attachContainer,
@@ -102,8 +103,8 @@ export class DockerTransport extends LineTransport {
     this.state = 'dead';
     this.channel.stop();
     this.channel.loseAll('ended');
-    const code = await within(this.#container!.exited, EXIT_CODE_MS, this.#deps.clock);
-    const { logger, server } = this.#deps;
+    const { logger, server, clock } = this.#deps;
+    const code = await within(clock, EXIT_CODE_MS, this.#container!.exited, () => null);
     logger.info('container_ended', { server, container: this.#container!.id.slice(0, 12), code });
     this.#tell({ kind: 'exited', code, signal: null });
     await this.finish('interrupt');
@@ -155,17 +156,7 @@ function endInput(stream: Duplex): void {
   if (!stream.destroyed && !stream.writableEnded) stream.end();
 }
 
-async function within<T>(promise: Promise<T>, ms: number, clock: Clock): Promise<T | null> {
-  let disarm = (): void => {};
-  const late = new Promise<null>((resolve) => {
-    disarm = clock.after(ms, () => resolve(null));
-  });
-  const value = await Promise.race([promise, late]);
-  disarm();
-  return value;
-}
-
-async function endsWithin(exited: Promise<unknown>, ms: number, clock: Clock): Promise<boolean> {
+function endsWithin(exited: Promise<unknown>, ms: number, clock: Clock): Promise<boolean> {
   const ended = exited.then(() => true);
-  return (await within(ended, ms, clock)) === true;
+  return within(clock, ms, ended, () => false);
 }

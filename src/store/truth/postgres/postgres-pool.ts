@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Clock } from '../../../model/clock.ts';
+import { within } from '../../../model/within.ts';
 import { TruthError } from '../truth.ts';
 import { MIGRATIONS, migrate } from './postgres-migrations.ts';
 
@@ -39,18 +40,10 @@ export class PostgresPool {
   async with<T>(work: (connection: PoolClient) => Promise<T>): Promise<T> {
     if (this.#closed) throw new TruthError('unavailable', 'the store of run-time changes is closed');
     const opening = (this.#opening ??= this.#open());
-    let disarm = () => {};
-    const late = new Promise<never>((_, reject) => {
-      disarm = this.#options.clock.after(WORK_MS, () => {
-        this.#forget(opening);
-        reject(new TruthError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`));
-      });
+    return within(this.#options.clock, WORK_MS, this.#work(opening, work), () => {
+      this.#forget(opening);
+      throw new TruthError('unavailable', `the database did not answer within ${WORK_MS / 1_000} s`);
     });
-    try {
-      return await Promise.race([this.#work(opening, work), late]);
-    } finally {
-      disarm();
-    }
   }
 
   async close(): Promise<void> {
