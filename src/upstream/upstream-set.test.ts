@@ -164,6 +164,7 @@ test('fault:F31 a removed server that another node has taken over ends at once, 
   assert.equal(script.live.length, 1, 'it may finish');
   bench.set.surrender('a', null);
   assert.equal(failureOf(await inFlight).outcome, 'UNKNOWN');
+  assert.equal(script.last.closings.at(-1), 'interrupt');
   await applied;
   assert.equal(script.live.length, 0);
   assert.equal(bench.scripts.get('b')!.live.length, 1);
@@ -185,10 +186,34 @@ test('fault:F31 a session that another node has taken over has no process left h
   for (const call of [calls[0]!, calls[2]!]) assert.equal(failureOf(await call).outcome, 'UNKNOWN');
   await settled();
   assert.equal(script.live.length, before - 2);
+  const ended = script.links.filter(({ closings }) => closings.includes('interrupt'));
+  assert.equal(ended.length, 2);
   const kept = script.live.find((link) => link.count('tools/call') === 1)!;
   kept.respond(kept.lastOf('tools/call').id as number, { content: 'late' });
   assert.match(answerText(await calls[1]!), /late/);
   await replaced;
+});
+
+test('fault:F31 what is ending by itself ends at once when another node has taken it over', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(client)));
+  const link = script.live.find((one) => one.count('tools/call') > 0)!;
+  const { promise: gone, resolve: go } = Promise.withResolvers<void>();
+  const close = link.close.bind(link);
+  link.close = async (how) => {
+    await close(how);
+    if (how !== 'interrupt') await gone;
+  };
+  bench.set.releaseSession('s');
+  await settled();
+  assert.deepEqual(link.closings, ['remove']);
+  bench.set.surrender('a', clientOf('other'));
+  assert.deepEqual(link.closings, ['remove']);
+  bench.set.surrender('a', client);
+  assert.deepEqual(link.closings, ['remove', 'interrupt']);
+  go();
 });
 
 test('S3.13 check:A7 settings that need no new connection take effect on the running one', async () => {

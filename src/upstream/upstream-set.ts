@@ -181,7 +181,9 @@ export class UpstreamSet implements Upstreams {
 
   /**
    * This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. What
-   * is leaving ends with it, calls and all: somebody else runs it by now.
+   * is leaving ends with it, calls and all: somebody else runs it by now, or may once the lease is over. Nothing was sent to it,
+   * nor believed of it, since before that; what it does by itself must not go on beside another's. So it is not first left to
+   * end by itself: it is gone before the next lease can end.
    */
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {
     for (const upstream of [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming]) {

@@ -113,7 +113,7 @@ export class Upstream {
   /** As `UpstreamSet.surrender`. */
   surrender(whose: ClientProfile | 'spare' | null): void {
     if (whose === null) void this.close('remove');
-    else this.#parts.connections.surrender(whose);
+    this.#parts.connections.surrender(whose);
   }
 
   sweep(): void {

@@ -82,6 +82,8 @@ export class ScriptedTransport implements Transport {
   readonly number: number;
   state: 'new' | 'open' | 'ended' | 'closed' = 'new';
   closedWith: CloseReason | null = null;
+  /** All that it was asked to end for. */
+  readonly closings: CloseReason[] = [];
   facts: NegotiatedFacts | null = null;
   /** Whether it listens to the server's own stream, and where it was told to begin. */
   listening = false;
@@ -150,6 +152,7 @@ export class ScriptedTransport implements Transport {
 
   async close(how: CloseReason): Promise<void> {
     this.closedWith ??= how;
+    this.closings.push(how);
     this.listening = false;
     if (this.state === 'open') this.#loseAll('UNKNOWN');
     this.state = 'closed';

@@ -216,18 +216,17 @@ export class ClientConnections {
     else end();
   }
 
-  /** What serves this client, or (`spare`) nobody yet, ends at once: it is no longer this node's. */
-  surrender(whose: ClientProfile | 'spare'): void {
-    if (whose === 'spare') {
-      this.pool.endSpare();
+  /** What serves this client, nobody yet (`spare`), or anybody (null) ends at once: it is no longer this node's. */
+  surrender(whose: ClientProfile | 'spare' | null): void {
+    if (whose === null || whose === 'spare') {
+      if (whose === null) this.pool.surrender(() => true);
+      this.pool.endSpare('interrupt');
       return;
     }
     const isolation = this.#server.isolation === 'principal' ? 'principal' : 'session';
     for (const era of ['stateful', 'stateless'] as const) {
       const own = sessionKey(whose, isolation, era);
-      for (const key of [...this.pool.keys()]) {
-        if (key === own || key.startsWith(`${own} lane `)) void this.pool.release(key);
-      }
+      this.pool.surrender((key) => key === own || key.startsWith(`${own} lane `));
     }
   }
 

@@ -195,11 +195,21 @@ export class SessionPool implements Yielding {
     return this.#life.end(slot, 'remove');
   }
 
-  /** What is nobody's yet ends. */
-  endSpare(): void {
+  /** Another node has them by now, or may at any moment: they end at once, and so does what of them is ending already. */
+  surrender(lost: (key: string) => boolean): void {
+    for (const connection of [...this.#life.closing]) if (lost(connection.key)) void connection.close('interrupt');
+    for (const [key, slot] of [...this.#slots]) {
+      if (!lost(key)) continue;
+      this.#slots.delete(key);
+      void this.#life.end(slot, 'interrupt');
+    }
+  }
+
+  /** What is nobody's yet ends, at once where another node may have what it was owned for. */
+  endSpare(how: 'remove' | 'interrupt' = 'remove'): void {
     const spare = this.#spare;
     this.#spare = null;
-    if (spare !== null) void this.#life.end(spare, 'remove');
+    if (spare !== null) void this.#life.end(spare, how);
   }
 
   /**
