@@ -2,7 +2,7 @@ import type { Bus } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import { callerKey, isolationOf } from '../model/isolation.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
@@ -392,8 +392,4 @@ function deadlineOf(place: Place | undefined, request: Message, exchange: Exchan
 
 function elsewhere(reason: string): Served {
   return { kind: 'elsewhere', reason };
-}
-
-function calledOff(server: string, reason: string): GatewayError {
-  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }

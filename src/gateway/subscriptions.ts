@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { ClientStreams, Upstreams } from '../model/ports.ts';
@@ -221,10 +221,6 @@ export function updateOf(exposed: string): Message {
 
 function isAgreed(outcome: Outcome): boolean {
   return outcome.kind === 'answer' && outcome.message.kind === 'result';
-}
-
-function calledOff(server: string, reason: string): GatewayError {
-  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }
 
 function notHonoured(uri: string): GatewayError {

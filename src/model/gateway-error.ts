@@ -84,3 +84,8 @@ export class GatewayError extends Error {
     return CATALOGUE[this.code].rpc;
   }
 }
+
+/** The caller took its call back before any of it went to the server. */
+export function calledOff(server: string, reason: string): GatewayError {
+  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
+}

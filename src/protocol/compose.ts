@@ -18,6 +18,12 @@ export function notification(method: string, paramsJson: string | Buffer | null,
   return compose('notification', era, method, '', 'params', paramsJson);
 }
 
+/** The request of this id is taken back, in either direction. */
+export function cancellation(idLexeme: string, reason: string, era: Era): Message {
+  const params = `{"requestId":${idLexeme},"reason":${JSON.stringify(reason)}}`;
+  return notification('notifications/cancelled', params, era);
+}
+
 /** A success always has a `result` (S2.16): `{}` is the empty one. */
 export function result(idLexeme: string, resultJson: string | Buffer, era: Era): Message {
   return compose('result', era, '', idLexeme, 'result', resultJson);

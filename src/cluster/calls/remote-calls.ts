@@ -1,6 +1,6 @@
 import type { Bus, BusCall, BusOutcome, CallOptions, Payload } from '../../bus/bus.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
+import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { NodeView } from '../nodes/node-state.ts';
@@ -143,7 +143,7 @@ export class RemoteCalls {
     timeoutMs: number,
   ): Promise<RemoteOutcome> {
     const { cancelled } = exchange;
-    if (cancelled !== null) return ended(calledOff(cancelled, server));
+    if (cancelled !== null) return ended(calledOff(server, cancelled));
     const bus = this.#bus;
     const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
     const told = this.#told(node, server, request, epoch, exchange);
@@ -200,10 +200,6 @@ function messageIn(payload: Buffer): { readonly message: Message; readonly likel
 
 function ended(error: GatewayError): RemoteOutcome {
   return { kind: 'ended', outcome: failure(error), key: null, own: false };
-}
-
-function calledOff(reason: string, server: string): GatewayError {
-  return new GatewayError('CANCELLED', reason, { outcome: 'NOT_SENT', server });
 }
 
 /** The failure, with the node where it happened. */

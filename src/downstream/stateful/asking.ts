@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { declares } from '../../protocol/askable.ts';
 import { bodyField } from '../../protocol/body.ts';
-import { notification } from '../../protocol/compose.ts';
+import { cancellation } from '../../protocol/compose.ts';
 import { splice, withId } from '../../protocol/splice.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
@@ -42,7 +42,8 @@ export function askClient(
   if (asks.size >= MAX_OPEN_ASKS) {
     return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
   }
-  const expired = (late: string): void => session.channel?.calledOff(calledOff(late, 'it was not answered in time'));
+  const expired = (late: string): void =>
+    session.channel?.calledOff(cancellation(late, 'it was not answered in time', 'stateful').bytes);
   const { id, answer } = asks.open(owner, { server, id: request.id }, expired);
   const parts = withId(request, id);
   send(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
@@ -76,10 +77,5 @@ export function abandonAsks(session: ClientSession, exchange: ClientExchange): B
   if (asks === null || asks.size === 0) return [];
   if (exchange.cancelled === null) asks.release(exchange);
   const ids = asks.abandon(exchange, new GatewayError('CANCELLED', 'the call this request belongs to is over'));
-  return ids.map((id) => calledOff(id, 'the call is over'));
-}
-
-function calledOff(id: string, reason: string): Buffer {
-  const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
-  return notification('notifications/cancelled', params, 'stateful').bytes;
+  return ids.map((id) => cancellation(id, 'the call is over', 'stateful').bytes);
 }

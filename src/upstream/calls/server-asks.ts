@@ -1,7 +1,7 @@
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
-import { errorAnswer, failureAnswer, notification } from '../../protocol/compose.ts';
+import { cancellation, errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 import { withId } from '../../protocol/splice.ts';
 import type { Pending } from './pending.ts';
 import { isAboutTask } from './waiting-for-task.ts';
@@ -80,8 +80,7 @@ export class ServerAsks {
 
 /** As the server would take its question back from the client. */
 function calledOff(id: string): Message {
-  const params = `{"requestId":${id},"reason":"the connection it came on is lost"}`;
-  return notification('notifications/cancelled', params, 'stateful');
+  return cancellation(id, 'the connection it came on is lost', 'stateful');
 }
 
 /** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */

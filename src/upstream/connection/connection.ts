@@ -4,7 +4,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Hello } from '../../model/server-catalog.ts';
-import { notification, request } from '../../protocol/compose.ts';
+import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
@@ -262,8 +262,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (pending === undefined || !this.#open) return !this.#unsent.has(id);
     this.#pending.remove(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
-      const params = `{"requestId":${id},"reason":${JSON.stringify(reason)}}`;
-      this.notify(notification('notifications/cancelled', params, this.#era));
+      this.notify(cancellation(String(id), reason, this.#era));
     }
     this.#messages.withdrawn(id, pending, this.#era);
     this.transport.abandon(id);
