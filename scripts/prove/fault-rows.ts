@@ -27,7 +27,7 @@ interface Tally {
   measured: Measured[];
 }
 
-/** Each row of the fault matrix: every test that cites it, at the sizes of faults.md, again and again. */
+/** Each row of the fault matrix: every test that cites it, at its full size, again and again. */
 export const FAULT_ROWS: readonly Proof[] = ROWS.map((row) => ({
   id: row,
   group: 'faults',

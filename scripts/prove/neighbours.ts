@@ -17,7 +17,7 @@ export interface Neighbour {
   readonly args: Record<string, unknown>;
 }
 
-/** Each way in which a server on a pipe, or behind a URL, can be bad (faults.md §3, upstream). */
+/** Each way in which a server on a pipe, or behind a URL, can be bad. */
 export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
   const pipe = (
     kind: string,

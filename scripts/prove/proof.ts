@@ -28,7 +28,7 @@ export interface Kept {
   set(key: string, value: unknown): void;
 }
 
-/** One claim of faults.md §4 that is tried at real constants. */
+/** One claim that is tried at real constants. */
 export interface Proof {
   readonly id: string;
   readonly group: 'faults' | 'chaos' | 'soak';

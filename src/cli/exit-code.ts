@@ -1,4 +1,4 @@
-/** Exit codes of every command; a scripting contract (architecture.md §6). */
+/** Exit codes of every command; scripts rely on them. */
 export const EXIT = {
   ok: 0,
   /** Wrong usage, or a configuration that is not valid. */

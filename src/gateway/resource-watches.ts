@@ -50,7 +50,7 @@ interface Group {
 /**
  * Resources of stateful servers that clients of either era watch: one `resources/subscribe` per connection and
  * resource, however many clients share the connection, and one `resources/unsubscribe` when the last of them has gone
- * (protocol.md §2). A connection that takes the place of another is subscribed to the same anew; then the watchers
+ * (decision 015). A connection that takes the place of another is subscribed to the same anew; then the watchers
  * are told of an update, because nobody knows what they missed.
  */
 export class ResourceWatches {

@@ -11,7 +11,7 @@ export interface Exposure {
 
 /**
  * What a listener lacks that would open the gateway to other machines; null where it may be opened. Beyond loopback,
- * everybody who reaches the port could run the tools: that takes authentication and encryption (faults.md §5).
+ * everybody who reaches the port could run the tools: that takes authentication and encryption.
  */
 export function unsafeExposure(
   listen: DesiredState['listen'],

@@ -30,7 +30,7 @@ export interface StdioSpec {
   readonly args: readonly string[];
   /** Declared environment, expanded. Any of it may be a secret, so all of it is kept as one. */
   readonly env: Readonly<Record<string, Secret>>;
-  /** true: everything of ours; a list: these names beside the minimal set (architecture.md §6). */
+  /** true: everything of ours; a list: these names beside those that every process needs. */
   readonly inheritEnv: boolean | readonly string[];
   /** Absolute; on another host as its shell takes it, and empty for the home folder. */
   readonly cwd: string;

@@ -1,5 +1,5 @@
 /**
- * Which era a POST speaks, and whether it may be served: the ladder of protocol.md §5 (H1, H2, H5, H8). The body
+ * Which era a POST speaks, and whether it may be served (proto:H1, H2, H5, H8). The body
  * decides, headers only confirm (2026-07-28 streamable-http §Server Validation, versioning §Backward Compatibility):
  * a request whose `_meta` names a protocol version is stateless, anything else is a session's.
  */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, before, test } from 'node:test';
 
-/** Group config (faults.md §3): hostile files, read by `trunkline check` as a process of its own. */
+/** Group config: hostile files, read by `trunkline check` as a process of its own. */
 
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 const LIMIT_MS = 5_000;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { ADA_KEY, Arena, type Headers, rpc } from './arena.ts';
 
-/** Groups admin and ui (faults.md §3) against the control listener, as far as it can do things. */
+/** Groups admin and ui against the control listener, as far as it can do things. */
 
 let arena: Arena;
 let bearer: Headers;

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { ADA, Arena, JSON_HEADERS, modern } from './arena.ts';
 
-/** Group http (faults.md §3) against the whole: both listeners, every route, and a call that must never run. */
+/** Group http against the whole: both listeners, every route, and a call that must never run. */
 
 let arena: Arena;
 before(async () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Arena, type Headers, META, modern, rpc } from './arena.ts';
 
-/** Group jsonrpc (faults.md §3): every body on every way in, of both eras. None of it may reach a server. */
+/** Group jsonrpc: every body on every way in, of both eras. None of it may reach a server. */
 
 let arena: Arena;
 let ways: readonly Way[];

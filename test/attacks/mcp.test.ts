@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import type { Reply } from '../support/raw-http.ts';
 import { Arena, type Headers, META, modern } from './arena.ts';
 
-/** Group mcp (faults.md §3), first half: the envelope of 2026-07-28, on the aggregate and on one server of each kind. */
+/** Group mcp, first half: the envelope of 2026-07-28, on the aggregate and on one server of each kind. */
 
 let arena: Arena;
 before(async () => {

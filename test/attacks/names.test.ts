@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import type { Json, Reply } from '../support/raw-http.ts';
 import { Arena, type Headers, modern, rpc } from './arena.ts';
 
-/** Group mcp (faults.md §3), second half: names, URIs, cursors, seals and everything else inside `params`. */
+/** Group mcp, second half: names, URIs, cursors, seals and everything else inside `params`. */
 
 let arena: Arena;
 let sessions: Readonly<Record<string, Headers>>;

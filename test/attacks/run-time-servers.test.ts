@@ -6,7 +6,7 @@ import type { Json } from '../support/raw-http.ts';
 import { RunTimeClient } from '../support/run-time-client.ts';
 import { Arena, type Headers } from './arena.ts';
 
-/** Group admin (faults.md §3), rows on adding and changing servers: what a definition may not be, and may not do. */
+/** Group admin, rows on adding and changing servers: what a definition may not be, and may not do. */
 
 const SECRET = 'canary-of-the-environment-5150';
 let arena: Arena;

@@ -8,7 +8,7 @@ import { send } from '../support/raw-http.ts';
 import { ADA, ADA_KEY, Arena, BOB, BOB_KEY, type Headers, modern, rpc } from './arena.ts';
 
 /**
- * Planted secrets (faults.md §3, "canary"): in the environment, headers, a file, agents' keys and a URL's query. They
+ * Planted secrets (canaries): in the environment, headers, a file, agents' keys and a URL's query. They
  * have to reach the servers they are for, and may show up nowhere else.
  */
 

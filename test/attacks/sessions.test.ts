@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test';
 import { type EventReader, send } from '../support/raw-http.ts';
 import { ADA, Arena, BOB, type Headers, modern, rpc } from './arena.ts';
 
-/** Group legacy (faults.md §3): session ids made up, stolen, carried to other endpoints and callers, on the whole. */
+/** Group legacy: session ids made up, stolen, carried to other endpoints and callers, on the whole. */
 
 let arena: Arena;
 before(async () => {

@@ -4,7 +4,7 @@ import { HttpStage, type StageRequest, sendJson } from '../fixtures/http/stage.t
 import type { Reply } from '../support/raw-http.ts';
 import { Arena, modern } from './arena.ts';
 
-/** Group upstream (faults.md §3): a server that means harm. Its neighbours and the gateway must not notice. */
+/** Group upstream: a server that means harm. Its neighbours and the gateway must not notice. */
 
 let arena: Arena;
 let evil: HttpStage;

@@ -24,7 +24,7 @@ const UNSCORED = ['json-schema-2020-12-preservation'];
 const NOT_BEFORE = {
   // The suite's server takes `initialize` too, and is then spoken to in its client's era: no 2026-07-28 to be seen.
   stateful: ['request-metadata', 'http-standard-headers', 'http-invalid-tool-headers'],
-  // The suite's server asks on its GET stream, which is no call's: nothing carries that in 2026-07-28 (protocol.md §2).
+  // The suite's server asks on its GET stream, which is no call's: nothing carries that in 2026-07-28.
   stateless: ['elicitation-sep1034-client-defaults'],
 } as const;
 

@@ -6,7 +6,7 @@ import type { Json } from '../support/raw-http.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
-/** The rows of protocol.md §2 about results, errors, pages, `_meta` and extensions; each on both kinds of endpoint. */
+/** Results, errors, pages, `_meta` and extensions from one era to the other; each on both kinds of endpoint. */
 
 const SERVER_INFO = 'io.modelcontextprotocol/serverInfo';
 const TRACE = { traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', 'vendor/x': 1 };

@@ -31,5 +31,5 @@ export function readMeasured(message: string): Measured | null {
   return message.startsWith(MARK) ? (JSON.parse(message.slice(MARK.length)) as Measured) : null;
 }
 
-/** Whether the sizes are those of faults.md rather than those that a test suite has time for. */
+/** Whether the sizes are those that are to be proved rather than those that a test suite has time for. */
 export const FULL = process.env['TRUNKLINE_PROVE'] === 'full';

@@ -6,7 +6,7 @@ import { SHORT_FORM } from '../calls/short-form.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 export const HEARTBEAT_MS = 500;
-/** Silent for so long, a node is gone: three heartbeats (faults.md §2). */
+/** Silent for so long, a node is gone: three heartbeats. */
 export const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
 /** A look that comes later than this says that this process stood still, and nothing of the others. */

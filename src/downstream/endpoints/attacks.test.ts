@@ -8,7 +8,7 @@ import { notification } from '../../protocol/compose.ts';
 import { StateFile } from '../../store/state-file.ts';
 import { Logger } from '../../telemetry/logger.ts';
 
-/** Bad input of the groups jsonrpc, mcp and legacy (faults.md §3), as data. */
+/** Bad input of the groups jsonrpc, mcp and legacy, as data. */
 
 const ADA = { authorization: 'Bearer key-of-ada' };
 const BOB = { authorization: 'Bearer key-of-bob' };

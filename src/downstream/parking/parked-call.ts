@@ -34,7 +34,7 @@ export interface ParkedCallDeps {
 }
 
 /**
- * A live call of a stateless client whose stateful server asks (protocol.md §2, M->L). The exchange that the gateway
+ * A live call of a stateless client whose stateful server asks (decision 011). The exchange that the gateway
  * works on has this for its reply; before the client stands, one after the other, the exchange of each of its
  * requests: the *front*. A round ends the front with an `input_required` result, and the call is parked, alive and
  * without anybody who waits for it, until the next front is attached with the answers.

@@ -26,7 +26,7 @@ export interface ResultStreamsDeps {
 
 /**
  * The `tasks/result` streams of ours at stateful servers: one per task that waits for input or whose answer is to be
- * fetched, opened when its client asks after it (protocol.md §2, the rows "result" and "input", M->L).
+ * fetched, opened when its client asks after it (decision 017).
  */
 export class ResultStreams {
   readonly #deps: ResultStreamsDeps;

@@ -43,7 +43,7 @@ export interface TaskCreationDeps {
   readonly begun: (record: TaskRecord, call: ToolCall) => void;
 }
 
-/** How calls become tasks, in each pairing of client and server (protocol.md §2, the row "create"). */
+/** How calls become tasks, in each pairing of client and server (decision 017). */
 export class TaskCreation {
   readonly #deps: TaskCreationDeps;
 

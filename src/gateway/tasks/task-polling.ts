@@ -37,8 +37,8 @@ export interface Waiting {
 
 /**
  * Waits for a stateless server's task as `tasks/result` of 2025-11-25 does: polls `tasks/get` until the task has
- * ended, and brings what the server wants to know to the client on the way (protocol.md §2, the rows "result" and
- * "input"). The client may give up the wait; the task goes on.
+ * ended, and brings what the server wants to know to the client on the way (decision 017). The client
+ * may give up the wait; the task goes on.
  */
 export class TaskPolling {
   readonly #deps: TaskPollingDeps;

@@ -57,7 +57,7 @@ export interface TaskableCall extends Omit<ToolCall, 'wraps'> {
 }
 
 /**
- * Tasks: those of 2025-11-25, those of the extension of 2026-07-28, and between the two (protocol.md §2). A task is
+ * Tasks: those of 2025-11-25, those of the extension of 2026-07-28, and between the two (decision 017). A task is
  * known by its record, on either kind of endpoint, to whoever started it and to nobody else.
  */
 export class Tasks {

@@ -31,7 +31,7 @@ export function helloFromInitialize(result: Message): Hello {
 }
 
 /**
- * Extensions have no place in these revisions but under `experimental` (protocol.md §2). They stand there too: what a
+ * Extensions have no place in these revisions but under `experimental`. They stand there too: what a
  * client that knows of extensions looks for stays where it was.
  */
 function withExperimental(capabilities: Buffer | string): Buffer {

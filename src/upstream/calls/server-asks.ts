@@ -83,7 +83,7 @@ function calledOff(id: string): Message {
   return cancellation(id, 'the connection it came on is lost', 'stateful');
 }
 
-/** To a stateful server, a client that cannot be asked is one without the method (protocol.md: undeclared capability). */
+/** To a stateful server, a client that cannot be asked is one without the method. */
 function refusal(id: string, cause: unknown): Message {
   if (!(cause instanceof GatewayError))
     return errorAnswer(id, CATALOGUE.INTERNAL.rpc, 'the client could not be asked', null, 'stateful');

@@ -25,7 +25,7 @@ export interface Violation {
 const LATE_MS = 1_000;
 
 /**
- * The ledger test of faults.md §2: holds what clients were told against what the upstream did.
+ * Holds what clients were told against what the upstream did.
  * (a) every RESULT was executed; (b) no NOT_SENT or REFUSED one was; (c) what may not be repeated ran at most once for
  * every attempt; (d) every answer is the answer to that request; (e) every call ended, in time; (f) no acknowledged
  * configuration write is missing.
