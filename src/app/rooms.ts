@@ -160,6 +160,7 @@ export async function buildRooms(
       : {
           givenUp: (...what) => cluster?.clients.givenUp(...what),
           subscribed: (...what) => cluster?.clients.subscribed(...what),
+          subscribedElsewhere: (principal) => cluster?.clients.subscribedElsewhere(principal) ?? 0,
         }),
   });
   const run = random.hex(4);

@@ -1,4 +1,5 @@
 import { CursorCodec } from '../catalog/cursor.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
@@ -50,7 +51,9 @@ export interface GatewayDeps {
   /** A session gave a resource up that another node may have in its books. Without it there is none. */
   readonly givenUp?: (sessionId: string, server: string, uri: string) => void;
   /** A session has subscribed to a resource, which other nodes are to know. */
-  readonly subscribed?: (sessionId: string, resource: Watched) => void;
+  readonly subscribed?: (client: ClientProfile, resource: Watched) => void;
+  /** How many resources the sessions of a principal have subscribed to by way of other nodes. */
+  readonly subscribedElsewhere?: (principal: string) => number;
   /** The upper bound of any call; asked at each that is bound by it here. Default 600 000. */
   readonly maxTimeoutMs?: () => number;
 }
@@ -101,6 +104,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
     feeds,
     givenUp: deps.givenUp,
     subscribed: deps.subscribed,
+    subscribedElsewhere: deps.subscribedElsewhere,
   });
   const resources = new AggregateResources({ upstreams, cache, catalogs, subscriptions, firstListWaitMs });
   const tasks = new Tasks({

@@ -14,10 +14,12 @@ import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SeenSessions } from './seen-sessions.ts';
+import { SessionBooks, SubscriptionCounts } from './session-books.ts';
 import type { Wanted } from './wanted.ts';
 
-/** Resources one session may be subscribed to. */
+/** Resources one session may be subscribed to, and all of one principal: half of what nodes share of everybody's. */
 const MAX_RESOURCES = 1_000;
+const MAX_OF_PRINCIPAL = 32_768;
 /** How long a server of which nothing is known is waited for, to know its era. */
 const CATALOG_WAIT_MS = 2_000;
 
@@ -30,7 +32,9 @@ export interface SubscriptionsDeps {
   /** A session gives a resource up that another node may have in its books. */
   readonly givenUp?: ((sessionId: string, server: string, uri: string) => void) | undefined;
   /** A session has subscribed to a resource; others are told, should this node end. */
-  readonly subscribed?: ((sessionId: string, resource: Watched) => void) | undefined;
+  readonly subscribed?: ((client: ClientProfile, resource: Watched) => void) | undefined;
+  /** How many its sessions have subscribed to by way of other nodes, as far as is known here. */
+  readonly subscribedElsewhere?: ((principal: string) => number) | undefined;
 }
 
 /** One session's part in the watches of stateful servers. */
@@ -46,10 +50,8 @@ class SessionWatcher implements Watcher {
 
 interface Session {
   readonly watcher: SessionWatcher;
-  /** How each resource is given up again, by server and URI. */
-  readonly leave: Map<string, () => void>;
-  /** Further ones that a server is being asked for. */
-  asking: number;
+  /** By server and URI. */
+  readonly books: SessionBooks;
 }
 
 /**
@@ -59,6 +61,7 @@ interface Session {
 export class Subscriptions {
   readonly #deps: SubscriptionsDeps;
   readonly #sessions = new Map<string, Session>();
+  readonly #counts = new SubscriptionCounts();
 
   constructor(deps: SubscriptionsDeps) {
     this.#deps = deps;
@@ -78,8 +81,7 @@ export class Subscriptions {
     const name = `${server}\0${uri}`;
     if (asked.method === 'resources/unsubscribe') {
       const session = this.#sessions.get(client.sessionId);
-      const leave = session?.leave.get(name);
-      session?.leave.delete(name);
+      const leave = session?.books.take(name);
       if (this.#deps.givenUp !== undefined) {
         this.#deps.givenUp(client.sessionId, server, uri);
         // It is in the books of another node; what others want here is not taken from them.
@@ -91,8 +93,8 @@ export class Subscriptions {
     }
     const outcome = await this.#subscribe(client, client.sessionId, resource, stateless, pass);
     // A session of a single connection ends with its node; one that has ended meanwhile is subscribed to nothing.
-    const kept = this.#sessions.get(client.sessionId)?.leave.has(name) === true;
-    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client.sessionId, resource);
+    const kept = this.#sessions.get(client.sessionId)?.books.has(name) === true;
+    if (kept && isAgreed(outcome) && client.passing !== true) this.#deps.subscribed?.(client, resource);
     return outcome;
   }
 
@@ -127,41 +129,47 @@ export class Subscriptions {
     const { server, uri } = resource;
     const name = `${server}\0${uri}`;
     const session = this.#session(client, sessionId);
-    const further = session.leave.has(name) ? 0 : 1;
-    if (further > 0 && session.leave.size + session.asking >= MAX_RESOURCES) {
-      return failure(new GatewayError('OVERLOADED', `No more than ${MAX_RESOURCES} resources may be subscribed to`));
-    }
+    const further = session.books.has(name) ? 0 : 1;
+    const refused = further === 0 ? null : this.#refusal(session, client.principal.id);
+    if (refused !== null) return failure(refused);
     if (stateless) return this.#joinFeed(session, name, resource);
-    session.asking += further;
-    try {
+    return session.books.whileAsking(further, async () => {
       const outcome = await watches.watch(session.watcher, resource, pass);
       if (isAgreed(outcome)) {
         this.#keep(session, name, () => watches.leave(session.watcher, resource));
       }
       return outcome;
-    } finally {
-      session.asking -= further;
+    });
+  }
+
+  /** null where the session may subscribe to one more. */
+  #refusal({ books }: Session, principal: string): GatewayError | null {
+    const { subscribedElsewhere = () => 0 } = this.#deps;
+    if (books.size >= MAX_RESOURCES) {
+      const text = `No more than ${MAX_RESOURCES} resources may be subscribed to in one session: give up others first`;
+      return new GatewayError('OVERLOADED', text);
     }
+    if (this.#counts.of(principal) + subscribedElsewhere(principal) < MAX_OF_PRINCIPAL) return null;
+    const text = `No more than ${MAX_OF_PRINCIPAL} resources may be subscribed to at once in all sessions of one caller: give up others first, or end sessions`;
+    return new GatewayError('OVERLOADED', text);
   }
 
   /** By way of another node. */
   givenUp(sessionId: string, server: string, uri: string): void {
     const session = this.#sessions.get(sessionId);
     const name = `${server}\0${uri}`;
-    const leave = session?.leave.get(name);
-    session?.leave.delete(name);
-    leave?.();
+    session?.books.take(name)?.();
   }
 
   deleteSession(sessionId: string): void {
     const session = this.#sessions.get(sessionId);
     this.#sessions.delete(sessionId);
-    for (const leave of session?.leave.values() ?? []) leave();
+    for (const leave of session?.books.takeAll() ?? []) leave();
   }
 
   #joinFeed(session: Session, name: string, resource: Watched): Promise<Outcome> {
     const { server, uri, exposed } = resource;
-    if (session.leave.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
+    if (session.books.has(name)) return Promise.resolve(ownAnswer('stateful', ''));
     return new Promise((resolve) => {
       const subscriber: Subscriber = {
         client: session.watcher.client,
@@ -169,8 +177,7 @@ export class Subscriptions {
         settled: (honoured: Wanted, refusal) => {
           if (honoured.uris.size > 0) return resolve(ownAnswer('stateful', ''));
           resolve(refusal ?? failure(notHonoured(exposed)));
-          session.leave.get(name)?.();
-          session.leave.delete(name);
+          session.books.take(name)?.();
         },
         received: (update) => {
           const stateful = notificationToStateful(update);
@@ -195,7 +202,7 @@ export class Subscriptions {
 
   /** A session that ended meanwhile keeps nothing. */
   #keep(session: Session, name: string, leave: () => void): void {
-    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.leave.set(name, leave);
+    if (this.#sessions.get(session.watcher.client.sessionId!) === session) session.books.keep(name, leave);
     else leave();
   }
 
@@ -206,7 +213,7 @@ export class Subscriptions {
         const { principal } = this.#deps.sessions.get(sessionId)?.client ?? watcher.client;
         if (mayUse(principal, server)) this.#deps.streams.deliver(sessionId, message);
       });
-      session = { watcher, leave: new Map(), asking: 0 };
+      session = { watcher, books: new SessionBooks(this.#counts, client.principal.id) };
       this.#sessions.set(sessionId, session);
     }
     session.watcher.client = client;

@@ -18,7 +18,7 @@ import { NodeEnds } from '../lease/node-ends.ts';
 import type { Nodes } from '../nodes/nodes.ts';
 import { LeftStreams } from './left-streams.ts';
 import { ResumedStreams } from './resumed-streams.ts';
-import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
+import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 import { CopiesOfStreams } from './stream-copies.ts';
 
 /** The clients' side of this node, for what clients of other nodes come back to. */
@@ -44,7 +44,7 @@ export interface OwnBooks {
   mayHaveChanged(sessionId: string, exposed: string): void;
 }
 
-type Resource = Omit<SharedSubscription, 'sessionId'>;
+type Resource = Omit<SharedSubscription, 'sessionId' | 'of'>;
 
 export interface ClientsElsewhereDeps {
   readonly bus: Bus;
@@ -132,8 +132,13 @@ export class ClientsElsewhere {
   }
 
   /** A session has subscribed to a resource here. */
-  subscribed(sessionId: string, { server, uri, exposed }: Resource): void {
-    this.#subscriptions.made({ sessionId, server, uri, exposed });
+  subscribed({ sessionId, principal }: ClientProfile, { server, uri, exposed }: Resource): void {
+    if (sessionId !== null) this.#subscriptions.made({ sessionId, server, uri, exposed, of: ownerOf(principal.id) });
+  }
+
+  /** How many resources the sessions of a principal are subscribed to by way of other nodes. */
+  subscribedElsewhere(principal: string): number {
+    return this.#subscriptions.elsewhere(ownerOf(principal));
   }
 
   /** The session has ended, here or at another node. */

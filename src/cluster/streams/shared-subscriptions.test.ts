@@ -4,7 +4,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { MemorySharedState } from '../../bus/memory-shared-state.ts';
 import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
+import { ownerOf, type SharedSubscription, SharedSubscriptions, type SubscribedAgain } from './shared-subscriptions.ts';
 
 const SESSION = 'f'.repeat(32);
 const resource = (uri = 'counter://value'): SharedSubscription => ({
@@ -290,4 +290,33 @@ test('check:C9 giving up what nobody is subscribed to writes nothing', async () 
   assert.equal(await bench.records(), 0);
   slow.release();
   for (const node of [a, b]) node.close();
+});
+
+test('check:C9 how many a principal has by way of other nodes is known, whoever takes them over', async () => {
+  const bench = new Bench();
+  const [a, b] = [await bench.node('a'), await bench.node('b')];
+  const [anna, bert] = [ownerOf('agent:anna'), ownerOf('agent:bert')];
+  for (let at = 0; at < 3; at++) a.made({ ...resource(`counter://${at}`), of: anna });
+  a.made({ ...resource('counter://bert'), of: bert });
+  a.made(resource('counter://of an earlier version'));
+  await bench.pass(200);
+  assert.deepEqual([a.elsewhere(anna), b.elsewhere(anna), b.elsewhere(bert)], [0, 3, 1]);
+  b.made({ ...resource('counter://0'), of: anna });
+  a.givenUp(resource('counter://1'));
+  await bench.pass(200);
+  assert.deepEqual([a.elsewhere(anna), b.elsewhere(anna)], [1, 1]);
+  // Where a is gone what it had counts still, until somebody has taken it or its session has ended.
+  bench.there.delete('a');
+  a.close();
+  assert.equal(b.elsewhere(anna), 1);
+  bench.listening.add('b');
+  b.gone('a');
+  await bench.pass(200);
+  assert.deepEqual([b.elsewhere(anna), b.elsewhere(bert)], [0, 0]);
+  const c = await bench.node('c');
+  assert.deepEqual([c.elsewhere(anna), c.elsewhere(bert)], [2, 1]);
+  b.ended(SESSION);
+  await bench.pass(200);
+  assert.deepEqual([c.elsewhere(anna), c.elsewhere(bert)], [0, 0]);
+  for (const node of [b, c]) node.close();
 });

@@ -11,6 +11,8 @@ export interface SharedSubscription {
   readonly uri: string;
   /** What its client calls the resource. */
   readonly exposed: string;
+  /** Whose session that is (`ownerOf`); absent from nodes of an earlier version. */
+  readonly of?: string;
 }
 
 /** `later`: the server could not be asked. */
@@ -84,6 +86,8 @@ export class SharedSubscriptions {
   readonly #bucket: LazyBucket;
   readonly #known = new Map<string, Map<string, Known>>();
   #count = 0;
+  /** Of these: how many of each principal are in the books of other nodes. */
+  readonly #elsewhere = new Map<string, number>();
   /** Those in the books of this node. */
   readonly #mine = new Map<string, Mine>();
   /** To be written; null: to be deleted. */
@@ -118,6 +122,11 @@ export class SharedSubscriptions {
     // Its session may end before it is heard of.
     this.#know(key, written, known?.get(key)?.revision ?? 0);
     this.#put(key, written);
+  }
+
+  /** How many of a principal's are in the books of other nodes, those that are gone too. */
+  elsewhere(owner: string): number {
+    return this.#elsewhere.get(owner) ?? 0;
   }
 
   /** The session has given the resource up by way of this node. */
@@ -300,6 +309,8 @@ export class SharedSubscriptions {
     if (before === undefined && this.#count >= MAX_IN_ALL) return false;
     if (known === undefined) this.#known.set(sessionId, (known = new Map()));
     if (before === undefined) this.#count++;
+    else this.#countElsewhere(before.written, -1);
+    this.#countElsewhere(written, 1);
     known.set(key, { written, revision, telling: this.#telling });
     return true;
   }
@@ -311,9 +322,19 @@ export class SharedSubscriptions {
   #forget(key: string): void {
     const sessionId = sessionOf(key);
     const known = this.#known.get(sessionId);
-    if (known?.delete(key) !== true) return;
+    const gone = known?.get(key);
+    if (known === undefined || gone === undefined) return;
+    known.delete(key);
+    this.#countElsewhere(gone.written, -1);
     this.#count--;
     if (known.size === 0) this.#known.delete(sessionId);
+  }
+
+  #countElsewhere({ peer, of }: Written, change: number): void {
+    if (typeof of !== 'string' || peer === this.#deps.self) return;
+    const count = this.elsewhere(of) + change;
+    if (count > 0) this.#elsewhere.set(of, count);
+    else this.#elsewhere.delete(of);
   }
 
   /** What was not told is not there any more; where the store has lost what is ours, it is told again. */
@@ -331,6 +352,11 @@ export class SharedSubscriptions {
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => void this.#deps.clock.after(ms, resolve));
   }
+}
+
+/** Tells principals apart, and is short. */
+export function ownerOf(principal: string): string {
+  return hash('sha256', principal).slice(0, 16);
 }
 
 function keyOf({ sessionId, server, uri }: Omit<SharedSubscription, 'exposed'>): string {
