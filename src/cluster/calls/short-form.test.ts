@@ -44,15 +44,23 @@ test('what has no short form is not given one', () => {
 
 test('no byte that is missing or wrong makes a message with places beyond its end', () => {
   const packed = Buffer.concat(packRequest(REQUEST, 'x', 0, 1, Buffer.from('{}'))!);
-  // The bus itself knows a payload that lacks its last byte, behind everything that has a place.
-  for (let length = 1; length < packed.length - 1; length++) refused(() => unpackRequest(packed.subarray(0, length)));
   const answered = Buffer.concat(packAnswer(RESULT, 'key', false)!);
-  for (let length = 1; length < answered.length - 1; length++)
-    refused(() => unpackAnswer(answered.subarray(0, length)));
-  for (let at = 1; at < 36; at++) {
-    const broken = Buffer.from(packed);
-    broken[at] = 0x7f;
-    refused(() => unpackRequest(broken), true);
+  for (const [whole, unpack] of [
+    [packed, (bytes: Buffer) => unpackRequest(bytes)?.message ?? null],
+    [answered, messageOfAnswer],
+  ] as const) {
+    // The bus itself knows a payload that lacks its last byte, behind everything that has a place.
+    for (let length = 1; length < whole.length - 1; length++)
+      assert.equal(placesOf(whole.subarray(0, length), unpack), 'refused');
+    const ends = new Set<string>();
+    for (let at = 0; at < whole.length; at++) {
+      for (let value = 0; value <= 0xff; value++) {
+        const broken = Buffer.from(whole);
+        broken[at] = value;
+        ends.add(placesOf(broken, unpack));
+      }
+    }
+    assert.deepEqual(ends, new Set(['none', 'refused', 'within']));
   }
 });
 
@@ -92,15 +100,29 @@ function scan(text: string): Message {
   return scanned;
 }
 
-/** Unless it can be read, it is refused as what no node can have sent. */
-function refused(run: () => unknown, orRead = false): void {
+/** Of what was read of these bytes, if anything was: where its places are. Fails where one is beyond its end. */
+function placesOf(bytes: Buffer, unpack: (bytes: Buffer) => Message | null): 'none' | 'refused' | 'within' {
+  let message: Message | null;
   try {
-    run();
+    message = unpack(bytes);
   } catch (error) {
     assert.ok(error instanceof GatewayError, String(error));
-    return;
+    return 'refused';
   }
-  if (!orRead) assert.fail('it was read');
+  if (message === null) return 'none';
+  const { idStart, idEnd, bodyStart, bodyEnd } = message;
+  for (const place of [idStart, idEnd, bodyStart, bodyEnd]) {
+    assert.ok(
+      place >= -1 && place <= message.bytes.length,
+      `${place} of ${message.bytes.length} in ${bytes.toString('hex')}`,
+    );
+  }
+  return 'within';
+}
+
+function messageOfAnswer(bytes: Buffer): Message | null {
+  const answered = unpackAnswer(bytes);
+  return answered === null || answered === 'tell' ? null : answered.message;
 }
 
 const CLIENT: ClientProfile = {
