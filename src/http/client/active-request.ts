@@ -1,4 +1,4 @@
-import { BodyCollector } from '../body-collector.ts';
+import { BodyCollector } from './body-collector.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { ResponseHead } from './response-head.ts';

@@ -1,6 +1,6 @@
 import type { LookupFunction } from 'node:net';
 import { type Clock, systemClock } from '../../model/clock.ts';
-import { fewDescriptorsLeft } from '../listener/descriptor-limit.ts';
+import { fewDescriptorsLeft } from '../descriptor-limit.ts';
 import { ActiveRequest } from './active-request.ts';
 import { ClientConnection, type ConnectionOptions, type ConnectionPool } from './client-connection.ts';
 import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from './client-port.ts';

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
-import { AddressSet } from '../listener/address.ts';
+import { AddressSet } from '../address.ts';
 
 /** HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY, in either case, as the environment has them. */
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>;

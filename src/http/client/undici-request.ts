@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { Clock } from '../../model/clock.ts';
-import { BodyCollector } from '../body-collector.ts';
+import { BodyCollector } from './body-collector.ts';
 import type { ClientRequest, HttpRequest, ResponseHandler } from './client-port.ts';
 import { GIVEN_UP_MS } from './connect-phases.ts';
 import { encodeHeaders } from './header-block.ts';

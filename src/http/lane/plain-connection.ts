@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
-import { clientErrorRefusal } from '../listener/client-error.ts';
-import { rawRefusal, renderRefusal } from '../listener/refusal.ts';
+import { clientErrorRefusal } from '../passage/client-error-refusal.ts';
+import { rawRefusal, renderRefusal } from '../passage/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
 import { type PlainHead, readPlainHead } from './plain-head.ts';
 import { type PlainLine, PlainPassage } from './plain-passage.ts';

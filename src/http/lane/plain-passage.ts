@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
-import type { BodyTaker, Passage, PassageWatcher } from '../listener/passage.ts';
-import type { Refusal, RefusalRenderer } from '../listener/refusal.ts';
 import { writePiece, writeWhole } from '../outbox.ts';
+import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
+import type { Refusal, RefusalRenderer } from '../passage/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
 import type { PlainHead } from './plain-head.ts';
 

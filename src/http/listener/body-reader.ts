@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
-import type { BodyTaker } from './passage.ts';
-import type { Refusal } from './refusal.ts';
+import type { BodyTaker } from '../passage/passage.ts';
+import type { Refusal } from '../passage/refusal.ts';
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?;?$/i;
 

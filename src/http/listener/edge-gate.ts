@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { bareHost, isLoopbackHost, unmapped } from '../../model/host-address.ts';
-import { AddressSet, isWildcardAddress } from './address.ts';
-import type { Passage } from './passage.ts';
+import { AddressSet, isWildcardAddress } from '../address.ts';
+import type { Passage } from '../passage/passage.ts';
 
 /** Whom the listener answers. Swapped as a whole when the configuration changes. */
 export interface EdgeSettings {

@@ -1,6 +1,6 @@
+import type { Passage } from '../passage/passage.ts';
+import type { Refusal } from '../passage/refusal.ts';
 import type { EdgeGate } from './edge-gate.ts';
-import type { Passage } from './passage.ts';
-import type { Refusal } from './refusal.ts';
 import { MAX_HEADERS } from './request-headers.ts';
 import { MAX_TARGET_BYTES, pathProblem } from './request-target.ts';
 

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
+import { type Refusal, type RefusalRenderer, rawRefusal } from '../passage/refusal.ts';
 import { BodyReader } from './body-reader.ts';
-import type { BodyTaker, Passage, PassageWatcher } from './passage.ts';
-import { type Refusal, type RefusalRenderer, rawRefusal } from './refusal.ts';
 import { repeatedHeader } from './request-headers.ts';
 
 const EMPTY = Buffer.alloc(0);

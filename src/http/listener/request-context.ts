@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { unmapped } from '../../model/host-address.ts';
 import { claim, giveBack } from '../../model/lent-memory.ts';
+import type { Passage, PassageWatcher } from '../passage/passage.ts';
+import { type Refusal, type RefusalRenderer, renderRefusal } from '../passage/refusal.ts';
 import { SseWriter } from '../sse/sse-writer.ts';
 import type { StreamWheel } from '../sse/stream-wheel.ts';
 import type { Admission } from './admission.ts';
 import { bodyRefusal } from './body-reader.ts';
 import { type EdgeGate, lastOf } from './edge-gate.ts';
-import type { Passage, PassageWatcher } from './passage.ts';
-import { type Refusal, type RefusalRenderer, renderRefusal } from './refusal.ts';
 
 const EMPTY = Buffer.alloc(0);
 const NONE: readonly string[] = [];

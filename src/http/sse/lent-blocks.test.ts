@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import type { Passage } from '../listener/passage.ts';
+import type { Passage } from '../passage/passage.ts';
 import { LentBlocks } from './lent-blocks.ts';
 import { StreamMemory } from './stream-memory.ts';
 

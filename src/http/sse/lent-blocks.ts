@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Passage } from '../listener/passage.ts';
+import type { Passage } from '../passage/passage.ts';
 import type { StreamMemory } from './stream-memory.ts';
 
 /** What was written together. */

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Passage } from '../listener/passage.ts';
+import type { Passage } from '../passage/passage.ts';
 import { LentBlocks } from './lent-blocks.ts';
 import { COPY_BYTES, commentFrame, eventFrame, type SseFrame } from './sse-frame.ts';
 import type { StreamWheel, WheelStream } from './stream-wheel.ts';

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { collectGarbage } from '../../model/garbage.ts';
-import { YoungGarbage } from '../lane/young-garbage.ts';
 import { StreamMemory } from './stream-memory.ts';
+import { YoungGarbage } from './young-garbage.ts';
 
 /** An open event stream, as the wheel sees it. */
 export interface WheelStream {

@@ -1,5 +1,5 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
-import { fewDescriptorsLeft } from '../../http/listener/descriptor-limit.ts';
+import { fewDescriptorsLeft } from '../../http/descriptor-limit.ts';
 import { revealed } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { resolveCommand, spawnFailure, startFailure } from './command.ts';

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { Agent, ListenSettings } from '../../model/desired-state.ts';
-import { isLoopbackAddress, isLoopbackHost } from '../../model/host-address.ts';
-import { Secret } from '../../model/secret.ts';
+import type { Agent, ListenSettings } from '../model/desired-state.ts';
+import { isLoopbackAddress, isLoopbackHost } from '../model/host-address.ts';
+import { Secret } from '../model/secret.ts';
 import { AddressSet, isWildcardAddress } from './address.ts';
-import { bindProblem } from './bind-problem.ts';
+import { bindProblem } from './listener/bind-problem.ts';
 
 describe('addresses', () => {
   test('loopback is told by the address alone', () => {

@@ -1,5 +1,5 @@
-import { ByteGatherer } from '../model/byte-gatherer.ts';
-import { lend } from '../model/lent-memory.ts';
+import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import { lend } from '../../model/lent-memory.ts';
 
 /** Puts a body together in one buffer with one copy where its length is known, two otherwise. */
 export class BodyCollector {

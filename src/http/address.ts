@@ -1,5 +1,5 @@
 import { BlockList, isIP } from 'node:net';
-import { bareHost, unmapped } from '../../model/host-address.ts';
+import { bareHost, unmapped } from '../model/host-address.ts';
 
 /** Whether this bind address takes connections on every interface. */
 export function isWildcardAddress(address: string): boolean {
