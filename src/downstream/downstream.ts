@@ -19,7 +19,6 @@ import type { Core } from './core.ts';
 import { Endpoints } from './endpoints/endpoints.ts';
 import { Fingerprints } from './endpoints/fingerprints.ts';
 import { renderRpc } from './endpoints/send.ts';
-import { StreamableHttp } from './endpoints/streamable-http.ts';
 import { Gate } from './identity/gate.ts';
 import { ParkingLot } from './parking/parking-lot.ts';
 import { AgeQueue } from './session/age-queue.ts';
@@ -34,6 +33,7 @@ import { StatefulFront } from './stateful/stateful-front.ts';
 import { StatelessFront } from './stateless/stateless-front.ts';
 import { SingleWire } from './stdio/single-wire.ts';
 import { StdioFront, type StdioStreams } from './stdio/stdio.ts';
+import { StreamableHttp } from './streamable-http.ts';
 
 export interface DownstreamDeps {
   readonly clock: Clock;

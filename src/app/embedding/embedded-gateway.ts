@@ -1,6 +1,6 @@
 import { initializeAnswer } from '../../downstream/endpoints/hello-answer.ts';
+import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
-import { readInitialize } from '../../downstream/stateful/initialize.ts';
 import { bindProblem } from '../../http/listener/bind-problem.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

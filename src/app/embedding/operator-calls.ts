@@ -1,4 +1,4 @@
-import { answerMessage, notificationFor } from '../../downstream/parking/answer-parts.ts';
+import { answerMessage, notificationFor } from '../../downstream/session/answer-parts.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

@@ -4,10 +4,10 @@ import type { Clock } from '../../model/clock.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Principal } from '../../model/principal.ts';
-import type { Introduction } from '../stateful/initialize.ts';
-import { PendingAsks } from '../stateful/pending-asks.ts';
 import { ExchangeList } from './exchange-list.ts';
+import type { Introduction } from './initialize.ts';
 import type { LoggedStream } from './logged-stream.ts';
+import { PendingAsks } from './pending-asks.ts';
 
 /** Streams that a GET opened, and answers to a POST. */
 export type StreamKind = 'g' | 'p';

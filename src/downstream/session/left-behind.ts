@@ -5,7 +5,7 @@ import { failure } from '../../model/outcome.ts';
 import type { LeftStream, OwedAnswer } from '../../model/stream-copies.ts';
 import { notification, request } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import { answerParts } from '../parking/answer-parts.ts';
+import { answerParts } from './answer-parts.ts';
 
 const GONE = 'the node that ran this call is gone, and nobody knows how the call ended';
 const NOT_KEPT = 'the call was answered, but its node is gone, and the answer was too large for others to keep';

@@ -6,9 +6,9 @@ import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Core } from '../core.ts';
-import type { AnswerFate } from '../stateful/pending-asks.ts';
 import { ClientExchange, type Reply } from './client-exchange.ts';
 import type { ClientSession } from './client-session.ts';
+import type { AnswerFate } from './pending-asks.ts';
 import type { SessionTable } from './session-table.ts';
 
 /** Hands what a client of this session sent to the nodes where what it belongs to may be. */

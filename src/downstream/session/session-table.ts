@@ -10,8 +10,8 @@ import type { Random } from '../../model/random.ts';
 import { isRevision, LATEST_STATEFUL, type Revision } from '../../model/revision.ts';
 import { isLogLevel } from '../../protocol/meta-keys.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
-import { LeftWaits } from '../parking/left-waits.ts';
 import { ClientSession } from './client-session.ts';
+import { LeftWaits } from './left-waits.ts';
 
 export interface SessionTableDeps {
   readonly clock: Clock;

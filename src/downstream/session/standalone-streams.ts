@@ -4,8 +4,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { StreamCopies } from '../../model/stream-copies.ts';
-import { notificationFor } from '../parking/answer-parts.ts';
-import { askClient, callOffAsk } from '../stateful/asking.ts';
+import { notificationFor } from './answer-parts.ts';
+import { askClient, callOffAsk } from './asking.ts';
 import type { ClientSession, SessionChannel } from './client-session.ts';
 import { LoggedStream } from './logged-stream.ts';
 

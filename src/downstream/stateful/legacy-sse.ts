@@ -13,8 +13,8 @@ import type { ClientSession } from '../session/client-session.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { MAX_IN_FLIGHT } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
+import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
-import { SharedChannel, type SharedWire } from '../stdio/shared-channel.ts';
 import type { SingleWire } from '../stdio/single-wire.ts';
 
 export interface LegacySseDeps {

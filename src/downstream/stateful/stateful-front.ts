@@ -14,11 +14,11 @@ import { initializeAnswer } from '../endpoints/hello-answer.ts';
 import { sendError, sendMessage } from '../endpoints/send.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import { Comebacks } from '../session/comebacks.ts';
+import { readInitialize } from '../session/initialize.ts';
 import type { OtherNodes } from '../session/other-nodes.ts';
 import { MAX_IN_FLIGHT, type SessionIntake } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
 import { StandaloneStreams } from '../session/standalone-streams.ts';
-import { readInitialize } from './initialize.ts';
 import { StatefulReply, type StatefulReplyDeps } from './stateful-reply.ts';
 
 export interface StatefulFrontDeps extends StatefulReplyDeps {

@@ -6,13 +6,13 @@ import type { Outcome } from '../../model/outcome.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
-import { answerParts, isPassedOn, notificationFor } from '../parking/answer-parts.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
+import { answerParts, isPassedOn, notificationFor } from '../session/answer-parts.ts';
+import { type AskDeps, abandonAsks, askClient, callOffAsk } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
 import { LoggedStream } from '../session/logged-stream.ts';
 import { RETRY_MS } from '../session/standalone-streams.ts';
-import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
 
 export interface StatefulReplyDeps extends AskDeps {
   readonly events: EventLog;

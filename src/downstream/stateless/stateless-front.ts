@@ -12,10 +12,10 @@ import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/hello-answer.ts';
 import { sendError } from '../endpoints/send.ts';
 import { sameRights, sealsInput } from '../identity/rights.ts';
-import { ReplyElsewhere } from '../parking/reply-elsewhere.ts';
 import { ClientExchange } from '../session/client-exchange.ts';
 import { ExchangeList } from '../session/exchange-list.ts';
 import { settle } from '../session/session-intake.ts';
+import { ReplyElsewhere } from './reply-elsewhere.ts';
 import { StatelessReply, type StatelessReplyDeps } from './stateless-reply.ts';
 
 export interface StatelessFrontDeps extends Omit<StatelessReplyDeps, 'exchanges'> {

@@ -11,13 +11,13 @@ import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { discoverAnswer, listenCompletion } from '../endpoints/hello-answer.ts';
 import { sealsInput } from '../identity/rights.ts';
-import { answerParts, notificationFor } from '../parking/answer-parts.ts';
 import { withPages } from '../parking/page-required.ts';
 import type { ParkingLot } from '../parking/parking-lot.ts';
+import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { ClientExchange, type Reply } from '../session/client-exchange.ts';
 import { ExchangeList } from '../session/exchange-list.ts';
 import { MAX_IN_FLIGHT, settle } from '../session/session-intake.ts';
-import type { SharedWire } from '../stdio/shared-channel.ts';
+import type { SharedWire } from '../session/shared-channel.ts';
 
 export interface StatelessWireDeps {
   readonly core: Core;

@@ -7,9 +7,9 @@ import type { Fingerprints } from '../endpoints/fingerprints.ts';
 import { initializeAnswer } from '../endpoints/hello-answer.ts';
 import { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
+import { readInitialize } from '../session/initialize.ts';
 import { type SessionIntake, settle } from '../session/session-intake.ts';
-import { readInitialize } from '../stateful/initialize.ts';
-import type { SharedChannel } from './shared-channel.ts';
+import type { SharedChannel } from '../session/shared-channel.ts';
 
 export interface SingleWireDeps {
   readonly core: Core;

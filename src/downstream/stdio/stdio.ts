@@ -13,11 +13,11 @@ import type { ClientExchange } from '../session/client-exchange.ts';
 import type { ClientSession } from '../session/client-session.ts';
 import type { SessionIntake } from '../session/session-intake.ts';
 import type { SessionTable } from '../session/session-table.ts';
+import { SharedChannel, type SharedWire } from '../session/shared-channel.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { StatelessWire } from '../stateless/stateless-wire.ts';
 import { LineReader } from './line-reader.ts';
-import { SharedChannel, type SharedWire } from './shared-channel.ts';
 import { SingleWire } from './single-wire.ts';
 
 /** The two ends of a client that started us. */

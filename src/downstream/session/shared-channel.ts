@@ -2,11 +2,11 @@ import type { Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { oneLine } from '../../protocol/splice.ts';
-import { answerParts, notificationFor } from '../parking/answer-parts.ts';
-import type { ClientExchange, Reply } from '../session/client-exchange.ts';
-import type { ClientSession, SessionChannel } from '../session/client-session.ts';
-import { type AskDeps, abandonAsks, askClient, callOffAsk } from '../stateful/asking.ts';
-import type { AskOwner } from '../stateful/pending-asks.ts';
+import { answerParts, notificationFor } from './answer-parts.ts';
+import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
+import type { ClientExchange, Reply } from './client-exchange.ts';
+import type { ClientSession, SessionChannel } from './client-session.ts';
+import type { AskOwner } from './pending-asks.ts';
 
 /** One ordered wire to a client that carries everything: the SSE stream of 2024-11-05, or a pipe. */
 export interface SharedWire {

@@ -5,8 +5,8 @@ import { declares } from '../../protocol/askable.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { cancellation } from '../../protocol/compose.ts';
 import { splice, withId } from '../../protocol/splice.ts';
-import type { ClientExchange } from '../session/client-exchange.ts';
-import type { ClientSession } from '../session/client-session.ts';
+import type { ClientExchange } from './client-exchange.ts';
+import type { ClientSession } from './client-session.ts';
 import type { AskOwner } from './pending-asks.ts';
 
 /** What asking takes. */

@@ -3,7 +3,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
-import type { StatelessReplyDeps } from '../stateless/stateless-reply.ts';
+import type { StatelessReplyDeps } from './stateless-reply.ts';
 
 /**
  * The way back to a stateless client that came to another node of the cluster, which puts what it is given into the

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { request, result } from '../../protocol/compose.ts';
-import type { ClientSession } from '../session/client-session.ts';
 import { askClient } from './asking.ts';
+import type { ClientSession } from './client-session.ts';
 import { PendingAsks } from './pending-asks.ts';
 
 test('a question that nobody waits for any more is called off at its client, under the id it was put by', async () => {

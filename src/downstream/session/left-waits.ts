@@ -1,5 +1,5 @@
-import type { ClientExchange } from '../session/client-exchange.ts';
-import type { ExchangeList } from '../session/exchange-list.ts';
+import type { ClientExchange } from './client-exchange.ts';
+import type { ExchangeList } from './exchange-list.ts';
 
 /** As long as the event log keeps what a client may come back to. */
 const RETURN_MS = 5 * 60_000;

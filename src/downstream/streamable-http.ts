@@ -1,14 +1,14 @@
-import type { RequestContext } from '../../http/listener/request-context.ts';
-import type { Endpoint } from '../../model/exchange.ts';
-import type { Principal } from '../../model/principal.ts';
-import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../../protocol/classify.ts';
-import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import type { Logger } from '../../telemetry/logger.ts';
-import type { Gate } from '../identity/gate.ts';
-import type { StatefulFront } from '../stateful/stateful-front.ts';
-import type { StatelessFront } from '../stateless/stateless-front.ts';
-import { guard } from './guard.ts';
-import { sendError, sendMessage } from './send.ts';
+import type { RequestContext } from '../http/listener/request-context.ts';
+import type { Endpoint } from '../model/exchange.ts';
+import type { Principal } from '../model/principal.ts';
+import { classify, classifyBodyless, isRejection, type Rejection, rejectScan } from '../protocol/classify.ts';
+import { isBatch, isScanFailure, scanMessage } from '../protocol/scan.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { guard } from './endpoints/guard.ts';
+import { sendError, sendMessage } from './endpoints/send.ts';
+import type { Gate } from './identity/gate.ts';
+import type { StatefulFront } from './stateful/stateful-front.ts';
+import type { StatelessFront } from './stateless/stateless-front.ts';
 
 export interface StreamableHttpDeps {
   readonly gate: Gate;
