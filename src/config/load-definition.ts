@@ -1,12 +1,12 @@
 import type { Server } from '../model/server.ts';
+import { clientOf } from './client.ts';
 import { answerInputs } from './document/inputs.ts';
+import { maskByPattern, maskSecrets } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
-import { Source } from './document/source.ts';
-import { clientOf } from './files/client.ts';
-import { maskByPattern, maskSecrets } from './problem/mask-secrets.ts';
 import { type ConfigProblem, Problems } from './problem/problem.ts';
 import { secretForms } from './problem/secret-words.ts';
+import { Source } from './problem/source.ts';
 import { readingContext } from './reading-context.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';
 import { readServer } from './server/read-server.ts';

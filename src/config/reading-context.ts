@@ -1,8 +1,8 @@
 import { homedir } from 'node:os';
+import type { Client } from './client.ts';
 import { Expander } from './document/expand.ts';
-import type { Source } from './document/source.ts';
-import type { Client } from './files/client.ts';
 import type { Problems } from './problem/problem.ts';
+import type { Source } from './problem/source.ts';
 import type { ServerContext } from './server/read-server.ts';
 
 /** What the definitions of one document are read with. */

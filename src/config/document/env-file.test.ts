@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Problems } from '../problem/problem.ts';
+import { Source } from '../problem/source.ts';
 import { readEnvFile } from './env-file.ts';
-import { Source } from './source.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'tl-env-'));
 after(() => rmSync(folder, { recursive: true }));

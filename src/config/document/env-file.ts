@@ -1,6 +1,6 @@
 import type { Problems } from '../problem/problem.ts';
+import { Source, type Span } from '../problem/source.ts';
 import { isReadFailure, readBytes } from './read-source.ts';
-import { Source, type Span } from './source.ts';
 
 /** Of a line without white space at its ends. Every part of it can match in one way only: linear on any line. */
 const LINE = /^(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)$/s;

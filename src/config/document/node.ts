@@ -1,4 +1,4 @@
-import type { Span } from './source.ts';
+import type { Span } from '../problem/source.ts';
 
 /** A configuration document with the place of everything in it: what the three syntaxes have in common. */
 export type Node = ObjectNode | ArrayNode | ScalarNode;

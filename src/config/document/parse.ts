@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import type { Problems } from '../problem/problem.ts';
+import type { Source } from '../problem/source.ts';
 import type { ObjectNode } from './node.ts';
-import type { Source } from './source.ts';
 
 export type Format = 'json' | 'yaml' | 'toml';
 

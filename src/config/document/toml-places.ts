@@ -1,4 +1,4 @@
-import type { Span } from './source.ts';
+import type { Span } from '../problem/source.ts';
 
 export interface Place {
   key: Span;

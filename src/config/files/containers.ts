@@ -1,10 +1,10 @@
 import { basename, sep } from 'node:path';
+import { CLIENT_KEYS, type Client, clientOf } from '../client.ts';
 import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
-import type { Source, Span } from '../document/source.ts';
+import { NOT_YET } from '../document/shape.ts';
 import type { Problems } from '../problem/problem.ts';
-import { NOT_YET } from '../problem/shape.ts';
+import type { Source, Span } from '../problem/source.ts';
 import { configJsonSchema } from '../schema-json.ts';
-import { CLIENT_KEYS, type Client, clientOf } from './client.ts';
 
 /** One server as it stands in the file, not yet read. */
 export interface Definition {

@@ -1,11 +1,11 @@
 import { dirname, resolve } from 'node:path';
+import { folderOf } from '../client.ts';
 import { Expander } from '../document/expand.ts';
 import { child, isString, objectAt } from '../document/node.ts';
 import { parseSource } from '../document/parse.ts';
 import { readSource } from '../document/read-source.ts';
-import { Source } from '../document/source.ts';
 import { Problems } from '../problem/problem.ts';
-import { folderOf } from './client.ts';
+import { Source } from '../problem/source.ts';
 
 /**
  * The data folder that a configuration file names; null where it names none, or cannot be read. Asks nobody anything and

@@ -1,6 +1,6 @@
 import { isAbsolute, relative } from 'node:path';
-import type { Source, Span } from '../document/source.ts';
 import { PROBLEMS, type ProblemCode } from './problem-catalogue.ts';
+import type { Source, Span } from './source.ts';
 
 /** Something wrong in a configuration, ready to be shown: what, where, why and what to do. Holds no secret. */
 export interface ConfigProblem {

@@ -1,8 +1,8 @@
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Node, type ObjectNode, type ScalarNode } from '../document/node.ts';
-import type { Source } from '../document/source.ts';
 import type { Problems } from '../problem/problem.ts';
 import { namesSecret } from '../problem/secret-words.ts';
+import type { Source } from '../problem/source.ts';
 
 /** Reading one server (or another map of keys): typed access whose failures were or are reported. */
 export class FieldReader {

@@ -1,13 +1,13 @@
 import type { DriftPolicy } from '../../model/drift.ts';
 import type { Server, ToolFilter } from '../../model/server.ts';
+import { CLIENT_KEYS, type Client } from '../client.ts';
 import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
-import type { Source } from '../document/source.ts';
-import { CLIENT_KEYS, type Client } from '../files/client.ts';
+import { checkShape } from '../document/shape.ts';
 import type { Definition } from '../files/containers.ts';
 import type { Problems } from '../problem/problem.ts';
-import { checkShape } from '../problem/shape.ts';
+import type { Source } from '../problem/source.ts';
 import { serverJsonSchema } from '../schema-json.ts';
 import { connectionDigest } from './connection-digest.ts';
 import { FieldReader } from './field-reader.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { foldedName, SERVER_NAME_PATTERN } from '../../model/names.ts';
-import type { Source, Span } from '../document/source.ts';
 import type { Definition } from '../files/containers.ts';
 import type { Problems } from '../problem/problem.ts';
+import type { Source, Span } from '../problem/source.ts';
 
 /** Where a name was taken, over all files. */
 export interface TakenName {

@@ -1,6 +1,6 @@
 import type { HttpSpec } from '../../model/server.ts';
+import type { Client } from '../client.ts';
 import { isString } from '../document/node.ts';
-import type { Client } from '../files/client.ts';
 import { suggest } from '../problem/suggest.ts';
 import type { FieldReader } from './field-reader.ts';
 import { URL_KEYS } from './read-http.ts';

@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/cluster-settings.ts';
 import { Secret } from '../../model/secret.ts';
 import { child, isString, type ObjectNode, plain } from '../document/node.ts';
-import { Source, type Span } from '../document/source.ts';
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
+import { Source, type Span } from '../problem/source.ts';
 import type { Setting } from './settings.ts';
 
 /** Where the secret is looked for when the file does not say it: never on a command line, which everybody can read. */

@@ -5,8 +5,8 @@ import { isLoopbackHost } from '../../model/host-address.ts';
 import { DEFAULTS } from '../defaults.ts';
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Member, type Node, type ObjectNode, plain } from '../document/node.ts';
-import { Source, type Span } from '../document/source.ts';
 import { type Problems, problemAt } from '../problem/problem.ts';
+import { Source, type Span } from '../problem/source.ts';
 import { isAddressBlock, isHost, isHostPattern, isOrigin } from './network.ts';
 
 /** What the command line or environment says, stronger than any file. */

@@ -1,6 +1,6 @@
-import { isString, type Node } from '../document/node.ts';
-import type { Source, Span } from '../document/source.ts';
-import { isSecretHeader, namesSecret } from './secret-words.ts';
+import { isSecretHeader, namesSecret } from '../problem/secret-words.ts';
+import type { Source, Span } from '../problem/source.ts';
+import { isString, type Node } from './node.ts';
 
 const ASSIGNED = /(?<![\w.-])([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
 /** A flag is looked for where a word begins, and every part is bounded: linear on any text. */

@@ -1,8 +1,8 @@
-import type { Node, ObjectNode, ScalarNode } from '../document/node.ts';
-import type { Source } from '../document/source.ts';
+import type { Problems } from '../problem/problem.ts';
+import type { Source } from '../problem/source.ts';
+import { didYouMean } from '../problem/suggest.ts';
 import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
-import type { Problems } from './problem.ts';
-import { didYouMean } from './suggest.ts';
+import type { Node, ObjectNode, ScalarNode } from './node.ts';
 
 export interface ShapeContext {
   readonly source: Source;

@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseJson } from '../document/parse-json.ts';
-import { Source } from '../document/source.ts';
+import { Problems } from '../problem/problem.ts';
+import { Source } from '../problem/source.ts';
 import { configSchema } from '../schema/schema.ts';
 import { schemaText } from '../schema/schema-files.ts';
 import { configJsonSchema, type JsonSchema } from '../schema-json.ts';
-import { Problems } from './problem.ts';
+import { parseJson } from './parse-json.ts';
 import { checkShape } from './shape.ts';
 
 const KEYS = [
