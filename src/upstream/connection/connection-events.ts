@@ -9,7 +9,6 @@ import { asGatewayError } from '../health/failures.ts';
 import type { ListUpkeep } from '../lists/list-upkeep.ts';
 import type { ClientConnections } from '../pool/client-connections.ts';
 import type { LostConnections } from '../pool/lost-connections.ts';
-import type { Wanted } from '../pool/pool-slot.ts';
 import { keysOfSession, labelOf } from '../pool/session-key.ts';
 import type { Swept } from '../pool/session-pool.ts';
 import { sessionOf } from '../pool/tenancy.ts';
@@ -20,6 +19,7 @@ import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { EraUnspoken } from './era-unspoken.ts';
+import type { Wanted } from './wanted.ts';
 
 /** Keys of connections that ended and were not wanted again; beyond that they are forgotten. */
 const MAX_ENDED = 65_536;

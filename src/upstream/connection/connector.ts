@@ -5,7 +5,6 @@ import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { ID_BLOCK, type SessionPlace } from '../../model/shared-sessions.ts';
 import { request } from '../../protocol/compose.ts';
-import type { Wanted } from '../pool/pool-slot.ts';
 import { digestOfKey, labelOf } from '../pool/session-key.ts';
 import { withEpoch } from '../process/epoch-variable.ts';
 import { Attempt } from '../supervision/attempt.ts';
@@ -18,6 +17,7 @@ import { Handshake } from './handshake.ts';
 import type { OpenTransportOptions } from './open-transport.ts';
 import { SessionJoiner } from './session-joiner.ts';
 import type { SpokenEras } from './spoken-eras.ts';
+import type { Wanted } from './wanted.ts';
 
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';

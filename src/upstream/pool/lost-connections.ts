@@ -1,7 +1,7 @@
 import type { Connection } from '../connection/connection.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
+import type { Wanted } from '../connection/wanted.ts';
 import { asGatewayError } from '../health/failures.ts';
-import type { Wanted } from './pool-slot.ts';
 import type { SessionPool } from './session-pool.ts';
 import { sessionOf } from './tenancy.ts';
 

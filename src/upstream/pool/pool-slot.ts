@@ -1,17 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { Wanted } from '../connection/wanted.ts';
 import type { Attempt } from '../supervision/attempt.ts';
-import type { Tenancy } from './tenancy.ts';
-
-/** A connection that somebody needs: whose it will be, under which key, and what is presented on it. */
-export interface Wanted {
-  /** null where it is to be found out. */
-  readonly era: Era | null;
-  readonly key: string;
-  readonly tenancy: Tenancy;
-  readonly profile: ClientProfile;
-}
 
 /** The place of such a connection in the pool, from when it begins to be opened. */
 export interface Slot extends Wanted {

@@ -4,7 +4,7 @@ import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
-import type { Wanted } from './pool-slot.ts';
+import type { Wanted } from '../connection/wanted.ts';
 import { ReplicaSet, type ReplicaSetDeps } from './replica-set.ts';
 import { replicaKey } from './session-key.ts';
 

@@ -1,8 +1,9 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Connection } from '../connection/connection.ts';
+import type { Wanted } from '../connection/wanted.ts';
 import type { Attempt } from '../supervision/attempt.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import type { Slot, Wanted } from './pool-slot.ts';
+import type { Slot } from './pool-slot.ts';
 import type { Yielding } from './process-quota.ts';
 import { ProcessRoom, type ProcessRoomDeps } from './process-room.ts';
 
