@@ -13,13 +13,13 @@ import { outgoing, restoredAnswer, type ToolLookup } from '../calls/outgoing-req
 import { type Carrier, OwnRequest } from '../calls/pending.ts';
 import { PendingRequests } from '../calls/pending-requests.ts';
 import { RequestIds } from '../calls/request-ids.ts';
-import { HeldLosses } from '../pool/held-losses.ts';
-import { isOneClient, SPARE, type Tenancy } from '../pool/tenancy.ts';
 import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '../transport/transport.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
+import { HeldLosses } from './held-losses.ts';
 import type { JoinedSession } from './joined-session.ts';
 import { ServerMessages } from './server-messages.ts';
+import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import { ToldLevel, takesLevel } from './told-level.ts';
 
 const LISTEN = 'subscriptions/listen';

@@ -13,13 +13,13 @@ import { request, result } from '../../protocol/compose.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { helloFromInitialize, initializeRequest } from '../../protocol/stateful/initialize.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
-import { asGatewayError } from '../health/failures.ts';
-import type { Attempt } from '../supervision/attempt.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { Transport } from '../transport/transport.ts';
+import type { Attempt } from './attempt.ts';
 import { closedError } from './closed-error.ts';
 import type { Connection } from './connection.ts';
 import { EraUnspoken } from './era-unspoken.ts';
+import { asGatewayError } from './failures.ts';
 
 /** Errors by which a server shows that it knows 2026-07-28 (versioning §Backward Compatibility). */
 const MODERN_ERRORS: ReadonlySet<number> = new Set([

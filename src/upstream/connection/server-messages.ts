@@ -10,12 +10,12 @@ import { subscriptionId } from '../../protocol/meta.ts';
 import { listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import { Attribution } from '../calls/attribution.ts';
 import { ownId } from '../calls/identifiers.ts';
 import type { Pending } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
-import { isExclusive, isOneClient, type Tenancy } from '../pool/tenancy.ts';
+import { Attribution } from './attribution.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
+import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 
 /**
  * Requests of one server that may wait for an answer at once on one connection, which many stateless clients may share;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Connection } from '../connection/connection.ts';
+import { asGatewayError } from '../connection/failures.ts';
 import type { CloseReason } from '../transport/transport.ts';
-import { asGatewayError } from './failures.ts';
 import { ping } from './health-probe.ts';
 import { FAILURES_TILL_UNHEALTHY, type ServerHealth } from './server-health.ts';
 

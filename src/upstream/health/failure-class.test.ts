@@ -7,11 +7,11 @@ import { HttpFailure, type HttpFailureKind } from '../../http/client/http-failur
 import { undiciFailure } from '../../http/client/undici-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { closedError } from '../connection/closed-error.ts';
+import { asGatewayError } from '../connection/failures.ts';
 import { resolveCommand, spawnFailure } from '../process/command.ts';
 import { Supervisor } from '../supervision/supervisor.ts';
 import { failureError, refusalError } from '../transport/http-refusal.ts';
 import { type FailureClass, failureClass } from './failure-class.ts';
-import { asGatewayError } from './failures.ts';
 
 /** Says everything that a classification by text would go wrong on. */
 const TEXT = 'timeout: certificate x509 tls handshake, connection refused, EOF, status 500, context canceled';

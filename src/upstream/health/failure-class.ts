@@ -1,7 +1,7 @@
 import { HttpFailure } from '../../http/client/http-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { Misconfigured } from '../process/misconfigured.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import { Misconfigured } from './misconfigured.ts';
 
 /**
  * What kind of failure of a server it was (S3.8). `transient`: it may be over with the next attempt, and so it counts.

@@ -3,8 +3,8 @@ import type { GatewayError } from '../../model/gateway-error.ts';
 import { request } from '../../protocol/compose.ts';
 import { discoverRequest } from '../../protocol/stateless/discover.ts';
 import type { Connection } from '../connection/connection.ts';
+import { asGatewayError } from '../connection/failures.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-import { asGatewayError } from './failures.ts';
 import type { ServerHealth } from './server-health.ts';
 
 export interface HealthProbeDeps {

@@ -1,10 +1,10 @@
+import { type Backoff, backoffMs } from '../../model/backoff.ts';
 import type { Clock } from '../../model/clock.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { OwnRequest } from '../calls/pending.ts';
 import type { Connection } from '../connection/connection.ts';
-import { type Backoff, backoffMs } from '../supervision/backoff.ts';
 
 /** What of a server's capabilities makes its `list_changed` worth listening for, and how the filter names it. */
 const LISTS = [

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import type { Connection } from '../connection/connection.ts';
-import { sessionOf } from '../pool/tenancy.ts';
+import { sessionOf } from '../connection/tenancy.ts';
 import { ChangeGatherer } from './change-gatherer.ts';
 import { ChangeListener } from './change-listener.ts';
 import type { ServerCatalogs } from './server-catalogs.ts';

@@ -5,18 +5,18 @@ import { isolationOf } from '../../model/isolation.ts';
 import type { Era } from '../../model/message.ts';
 import type { Isolation, Server } from '../../model/server.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Connector } from '../connection/connector.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
+import { keysOfSession, sessionKey } from '../connection/session-key.ts';
 import type { SpokenEras } from '../connection/spoken-eras.ts';
+import { isReplica, SHARED, tenancyOf } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import type { Attempt } from '../supervision/attempt.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { Replicas, type ReplicasDeps } from './replicas.ts';
-import { keysOfSession, sessionKey } from './session-key.ts';
 import { SessionPool, type Swept } from './session-pool.ts';
-import { isReplica, SHARED, tenancyOf } from './tenancy.ts';
 import { WaitingSessions } from './waiting-sessions.ts';
 
 export interface ClientConnectionsDeps {

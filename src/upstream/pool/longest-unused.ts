@@ -1,5 +1,5 @@
+import { isExclusive } from '../connection/tenancy.ts';
 import type { Slot } from './pool-slot.ts';
-import { isExclusive } from './tenancy.ts';
 
 /**
  * Which connection of one session or principal should make room for another: of the principal that has most of those

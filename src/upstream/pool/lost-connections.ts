@@ -1,9 +1,9 @@
 import type { Connection } from '../connection/connection.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
+import { asGatewayError } from '../connection/failures.ts';
+import { sessionOf } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import { asGatewayError } from '../health/failures.ts';
 import type { SessionPool } from './session-pool.ts';
-import { sessionOf } from './tenancy.ts';
 
 /** Connections that a crash took, to be brought back by the next start of the server. */
 export class LostConnections {

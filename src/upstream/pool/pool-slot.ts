@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import type { Attempt } from '../supervision/attempt.ts';
 
 /** The place of such a connection in the pool, from when it begins to be opened. */
 export interface Slot extends Wanted {

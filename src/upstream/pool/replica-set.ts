@@ -7,12 +7,12 @@ import type { Random } from '../../model/random.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
+import { replicaKey } from '../connection/session-key.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import { RollingRestart } from '../supervision/rolling-restart.ts';
 import { type RecoveryStep, Supervisor } from '../supervision/supervisor.ts';
 import { Affinity, holderOf } from './affinity.ts';
 import { isFailing, Replica } from './replica.ts';
-import { replicaKey } from './session-key.ts';
+import { RollingRestart } from './rolling-restart.ts';
 import type { SessionPool } from './session-pool.ts';
 
 /** What stands for itself, so that it may go anywhere; all else may be meant to be found again. */

@@ -4,9 +4,9 @@ import type { Era } from '../../model/message.ts';
 import type { StateLoss } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { ReplicaStatus } from '../../model/server-state.ts';
+import { replicaKey } from '../connection/session-key.ts';
 import type { Wanted } from '../connection/wanted.ts';
 import { ReplicaSet, type ReplicaSetDeps } from './replica-set.ts';
-import { replicaKey } from './session-key.ts';
 
 export type ReplicasDeps = Omit<ReplicaSetDeps, 'server' | 'era'>;
 

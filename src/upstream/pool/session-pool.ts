@@ -3,17 +3,17 @@ import type { Clock } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
+import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
+import { labelOf } from '../connection/session-key.ts';
+import { isExclusive, isReplica, SPARE, type Tenancy } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import { connectionStatus } from '../status/connection-status.ts';
-import { Attempt } from '../supervision/attempt.ts';
 import type { CloseReason } from '../transport/transport.ts';
+import { connectionStatus } from './connection-status.ts';
 import { longestUnused } from './longest-unused.ts';
 import { mayFit, type Slot } from './pool-slot.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
-import { labelOf } from './session-key.ts';
 import { SlotLife } from './slot-life.ts';
-import { isExclusive, isReplica, SPARE, type Tenancy } from './tenancy.ts';
 
 /** A spare whose server has waited so long for an answer would give up soon after it got its client: not handed out. */
 const STALE_HOLD_MS = 20_000;

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Wanted } from '../connection/wanted.ts';
-import type { Attempt } from '../supervision/attempt.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { Slot } from './pool-slot.ts';
 import type { Yielding } from './process-quota.ts';

@@ -2,7 +2,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { delimiter, isAbsolute, resolve } from 'node:path';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { StdioSpec } from '../../model/server.ts';
-import { Misconfigured } from '../health/misconfigured.ts';
+import { Misconfigured } from './misconfigured.ts';
 
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 

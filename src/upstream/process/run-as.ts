@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { RunAs } from '../../model/server.ts';
-import { Misconfigured } from '../health/misconfigured.ts';
 import { resolveCommand } from './command.ts';
+import { Misconfigured } from './misconfigured.ts';
 
 /** A user as the system knows it. */
 export interface SystemUser {

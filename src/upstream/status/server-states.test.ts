@@ -5,7 +5,7 @@ import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { ServerState } from '../../model/server-state.ts';
-import type { Attempt } from '../supervision/attempt.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import { isUp, mayFollow } from '../supervision/lifecycle.ts';
 import { StateMachine, type Transition } from '../supervision/state-machine.ts';
 import { Supervisor, type SupervisorDeps } from '../supervision/supervisor.ts';

@@ -1,4 +1,4 @@
-import { type Backoff, backoffMs } from './backoff.ts';
+import { type Backoff, backoffMs } from '../../model/backoff.ts';
 
 const SECOND = 1_000;
 

@@ -1,4 +1,4 @@
-import { backoffMs } from '../supervision/backoff.ts';
+import { backoffMs } from '../../model/backoff.ts';
 
 /**
  * Time constants of the HTTP wires. None of them bounds how long a call may take: that is the call's deadline alone.

@@ -1,5 +1,5 @@
-import type { Replica } from '../pool/replica.ts';
-import type { RecoveryStep } from './supervisor.ts';
+import type { RecoveryStep } from '../supervision/supervisor.ts';
+import type { Replica } from './replica.ts';
 
 export interface RollingRestartDeps {
   readonly server: string;

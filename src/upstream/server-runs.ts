@@ -1,16 +1,16 @@
-import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Era } from '../../model/message.ts';
-import type { Connection } from '../connection/connection.ts';
-import { ownEra } from '../connection/spoken-eras.ts';
-import { asGatewayError } from '../health/failures.ts';
-import type { ListUpkeep } from '../lists/list-upkeep.ts';
-import type { ServerCatalogs } from '../lists/server-catalogs.ts';
-import type { ClientConnections } from '../pool/client-connections.ts';
-import type { LostConnections } from '../pool/lost-connections.ts';
-import type { ServerObserver } from '../status/server-observer.ts';
-import type { CloseReason } from '../transport/transport.ts';
-import type { Attempt } from './attempt.ts';
-import type { Supervisor } from './supervisor.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Era } from '../model/message.ts';
+import type { Attempt } from './connection/attempt.ts';
+import type { Connection } from './connection/connection.ts';
+import { asGatewayError } from './connection/failures.ts';
+import { ownEra } from './connection/spoken-eras.ts';
+import type { ListUpkeep } from './lists/list-upkeep.ts';
+import type { ServerCatalogs } from './lists/server-catalogs.ts';
+import type { ClientConnections } from './pool/client-connections.ts';
+import type { LostConnections } from './pool/lost-connections.ts';
+import type { ServerObserver } from './status/server-observer.ts';
+import type { Supervisor } from './supervision/supervisor.ts';
+import type { CloseReason } from './transport/transport.ts';
 
 export interface ServerRunsDeps {
   readonly server: string;

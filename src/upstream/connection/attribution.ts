@@ -3,9 +3,9 @@ import type { Message } from '../../model/message.ts';
 import { listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import { isExclusive, isOneClient, type Tenancy } from '../pool/tenancy.ts';
-import type { Pending } from './pending.ts';
-import { isAboutTask, waitingForTask } from './waiting-for-task.ts';
+import type { Pending } from '../calls/pending.ts';
+import { isAboutTask, waitingForTask } from '../calls/waiting-for-task.ts';
+import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 
 /**
  * How long a call that was taken back may still run at a server that does not show that it took notice, and ask. As

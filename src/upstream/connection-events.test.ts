@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { settled } from '../../../test/support/fake-clock.ts';
-import { statefulScript, statelessScript } from '../../../test/support/scripted-server.ts';
-import { clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
-import type { UpstreamEvents } from '../../model/ports.ts';
-import { Logger } from '../../telemetry/logger.ts';
-import type { Connection } from './connection.ts';
+import { settled } from '../../test/support/fake-clock.ts';
+import { statefulScript, statelessScript } from '../../test/support/scripted-server.ts';
+import { clientOf, serverOf, toolCall, UpstreamBench } from '../../test/support/upstream-bench.ts';
+import type { UpstreamEvents } from '../model/ports.ts';
+import { Logger } from '../telemetry/logger.ts';
+import type { Connection } from './connection/connection.ts';
 import { ConnectionEvents, type ConnectionEventsParts } from './connection-events.ts';
 
 /** What the gateway is told of connections, so that it can set up anew what was set up on them. */
