@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { result } from '../../protocol/compose.ts';
-import { PendingAsks } from '../session/pending-asks.ts';
+import { PendingAsks } from './pending-asks.ts';
 
 const ASK_MS = 15 * 60_000;
 
