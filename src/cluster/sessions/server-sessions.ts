@@ -13,7 +13,7 @@ import {
   type SessionPlace,
   type SessionTurn,
   type SharedUpstreamSessions,
-} from '../../model/shared-sessions.ts';
+} from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Claims } from '../ownership/claims.ts';

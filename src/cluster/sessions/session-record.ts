@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { StateRecord } from '../../bus/shared-state.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import type { SessionPlace } from '../../model/shared-sessions.ts';
+import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 
 /** What is written of an upstream session. */
 export interface WrittenSession {

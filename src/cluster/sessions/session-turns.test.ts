@@ -7,7 +7,7 @@ import type { SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { systemRandom } from '../../model/random.ts';
-import type { SessionPlace } from '../../model/shared-sessions.ts';
+import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { ServerSessions } from './server-sessions.ts';

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-sessions.ts';
+import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { OwnStream } from '../streams/own-stream.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import type { SessionMember } from '../../model/shared-sessions.ts';
+import type { SessionMember } from '../../model/shared-upstream-sessions.ts';
 import { listenAlone, type OwnStream } from './own-stream.ts';
 
 test('who listens alone goes on where the one before ended, and is told where something may have been missed', async () => {

@@ -1,4 +1,4 @@
-import type { SessionMember } from '../../model/shared-sessions.ts';
+import type { SessionMember } from '../../model/shared-upstream-sessions.ts';
 
 /** A session of a server's that no other node can use. */
 export interface OwnStream {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
-import type { SessionPlace } from '../../model/shared-sessions.ts';
+import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { unpackFrame } from '../calls/frame.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';

@@ -1,4 +1,4 @@
-import { ID_BLOCK } from '../../model/shared-sessions.ts';
+import { ID_BLOCK } from '../../model/shared-upstream-sessions.ts';
 
 /**
  * The ids of a connection's requests, one after the other. Whoever goes on with the same session of the server's begins at

@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
-import { ID_BLOCK, type SessionPlace } from '../../model/shared-sessions.ts';
+import { ID_BLOCK, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/epoch-variable.ts';
 import { OwnedTransport } from '../transport/owned-transport.ts';

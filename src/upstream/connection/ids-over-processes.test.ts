@@ -10,7 +10,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { systemRandom } from '../../model/random.ts';
-import { ID_BLOCK } from '../../model/shared-sessions.ts';
+import { ID_BLOCK } from '../../model/shared-upstream-sessions.ts';
 import type { TransportReceiver } from '../transport/transport.ts';
 import { Connection } from './connection.ts';
 

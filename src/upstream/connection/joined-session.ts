@@ -1,4 +1,4 @@
-import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/shared-sessions.ts';
+import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { CloseReason, Transport } from '../transport/transport.ts';
 
 /** What is needed of the connection. */

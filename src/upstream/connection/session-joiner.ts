@@ -1,6 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-sessions.ts';
+import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { Connection } from './connection.ts';
 import { JoinedSession } from './joined-session.ts';
 
