@@ -158,10 +158,10 @@ export class ClusterUpstreams implements Upstreams {
     return catalogs.known(server, client);
   }
 
-  connectionKey(server: string, client: ClientProfile): string | null {
+  sessionKey(server: string, client: ClientProfile): string | null {
     const place = this.#place(server);
     const peer = place === undefined ? null : this.#peerOf(place, client);
-    if (place === undefined || (peer === null && place.here)) return this.#deps.local.connectionKey(server, client);
+    if (place === undefined || (peer === null && place.here)) return this.#deps.local.sessionKey(server, client);
     const { catalogs } = this.#deps;
     const shared = this.#affinity(place, client) === null ? catalogs.sharedKey(server, client) : null;
     return catalogs.key(server, client) ?? shared;
@@ -265,7 +265,7 @@ export class ClusterUpstreams implements Upstreams {
       return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
     }
     if (!concernsAll(request)) return local.call(server, request, exchange);
-    const key = local.connectionKey(server, exchange.client);
+    const key = local.sessionKey(server, exchange.client);
     const pass = (): Promise<Outcome> => local.call(server, request, exchange);
     return this.#watches.run(server, key, exchange.client, by, request, pass);
   }

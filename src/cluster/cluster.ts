@@ -181,7 +181,7 @@ export class Cluster {
       bus,
       logger,
       local: (server, client, waitMs, amongOthers) => local().catalog(server, client, waitMs, amongOthers),
-      localKey: (server, client) => local().connectionKey(server, client),
+      localKey: (server, client) => local().sessionKey(server, client),
       used: (server, client, by) => this.#users.used(server, client, by),
       shown: (server, client) => this.#router.knownCatalog(server, client),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
@@ -221,7 +221,7 @@ export class Cluster {
       nodeEpoch: () => this.#nodeEpoch,
       run: (...call) => this.#router.serve(...call),
       connection: (server, client) => ({
-        key: local().connectionKey(server, client),
+        key: local().sessionKey(server, client),
         own: local().ownsConnection(server, client),
       }),
       used: (server, client, by) => this.#users.used(server, client, by),

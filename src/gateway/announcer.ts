@@ -172,7 +172,7 @@ export class Announcer {
     if (to === null || !mayUse(to.client.principal, server)) return NONE;
     if (to.endpoint.kind === 'server' && to.endpoint.server !== server) return NONE;
     const { upstreams } = this.#deps;
-    const key = upstreams.connectionKey(server, to.client);
+    const key = upstreams.sessionKey(server, to.client);
     const catalog = key !== null && keys.has(key) ? upstreams.knownCatalog(server, to.client) : null;
     return catalog === null ? NONE : declaredMethods(catalog);
   }

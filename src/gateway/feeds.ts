@@ -12,7 +12,7 @@ export class Feeds {
   /** Lets it hear of the server until the returned function is called. */
   join(server: string, subscriber: Subscriber): () => void {
     const { client } = subscriber;
-    const connection = this.#deps.upstreams.connectionKey(server, client) ?? '';
+    const connection = this.#deps.upstreams.sessionKey(server, client) ?? '';
     const key = `${server}\0${client.principal.id}\0${connection}`;
     let feed = this.#feeds.get(key);
     if (feed === undefined) {

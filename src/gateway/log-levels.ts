@@ -67,7 +67,7 @@ export class LogLevels {
   }
 
   #isOwn(server: string, client: ClientProfile): boolean {
-    return client.sessionId !== null && this.#upstreams.connectionKey(server, client) === client.sessionId;
+    return client.sessionId !== null && this.#upstreams.sessionKey(server, client) === client.sessionId;
   }
 }
 

@@ -38,8 +38,8 @@ export class PassingUpstreams implements Upstreams {
     return this.upstreams.catalog(server, client, waitMs, amongOthers);
   }
 
-  connectionKey(server: string, client: ClientProfile): string | null {
-    return this.upstreams.connectionKey(server, client);
+  sessionKey(server: string, client: ClientProfile): string | null {
+    return this.upstreams.sessionKey(server, client);
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {

@@ -129,7 +129,7 @@ test('who comes while the first one’s request is under way is not refused with
 test('check:A13 who is served by another replica since its own ended watches over that one, and is told of an update', async () => {
   const { bench, asked, subscribe } = shared();
   const homes: Record<string, string> = { s: 'replica 1', t: 'replica 2' };
-  bench.upstreams.connectionKey = (_server, { sessionId }) => homes[sessionId ?? '']!;
+  bench.upstreams.sessionKey = (_server, { sessionId }) => homes[sessionId ?? '']!;
   for (const session of ['s', 't']) await subscribe(session, 'o://1');
   assert.equal(asked().length, 2);
   homes['s'] = 'replica 2';

@@ -229,7 +229,7 @@ export class ResourceWatches {
   }
 
   #keyOf(server: string, client: ClientProfile): string {
-    return this.#upstreams.connectionKey(server, client) ?? '';
+    return this.#upstreams.sessionKey(server, client) ?? '';
   }
 
   /** Where the watcher is in; not by its present key alone, which is another one when the server has become another. */

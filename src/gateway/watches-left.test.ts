@@ -30,10 +30,10 @@ function started(offer: Offer | null) {
 test('a session that ends while its server is away takes its watches along', async () => {
   const { bench, subscribing, methods, lost } = started(OLD);
   await subscribing('s1').outcome;
-  const { connectionKey } = bench.upstreams;
-  bench.upstreams.connectionKey = () => null as never;
+  const { sessionKey } = bench.upstreams;
+  bench.upstreams.sessionKey = () => null as never;
   bench.gateway.sessionEnded('s1');
-  bench.upstreams.connectionKey = connectionKey;
+  bench.upstreams.sessionKey = sessionKey;
   await lost();
   assert.deepEqual(methods(), ['resources/subscribe'], 'nobody wants it any more');
   await subscribing('s2').outcome;

@@ -36,7 +36,7 @@ export interface Upstreams {
    * Which of the server's connections serves this client: its session key, to be compared and nothing else. Clients
    * with the same key share a connection. null while it is not known in which era the server serves the client.
    */
-  connectionKey(server: string, client: ClientProfile): string | null;
+  sessionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
   /**
@@ -62,7 +62,7 @@ export type StateLoss = 'idle' | 'room' | 'errors' | 'removed' | 'restarted';
 export interface UpstreamEvents {
   /**
    * A notification that belongs to no call in flight. `sessionId` is the one client session the connection belongs to,
-   * null for connections that are not one session's; `key` is the connection's (`Upstreams.connectionKey`).
+   * null for connections that are not one session's; `key` is the connection's (`Upstreams.sessionKey`).
    */
   notification(server: string, sessionId: string | null, message: Message, key: string): void;
   /**

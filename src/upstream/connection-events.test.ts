@@ -58,7 +58,7 @@ test('check:B8 the connection that all clients of a stateless server share has o
   await called(bench, clientOf(null));
   await called(bench, clientOf(null, '{"roots":{}}'));
   assert.deepEqual(bench.events.connections, ['opened stateless shared']);
-  assert.equal(bench.set.connectionKey('a', clientOf(null)), 'stateless shared');
+  assert.equal(bench.set.sessionKey('a', clientOf(null)), 'stateless shared');
   script.last.end();
   await bench.clock.advance(5_000);
   await settled();

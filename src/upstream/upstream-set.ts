@@ -142,8 +142,8 @@ export class UpstreamSet implements Upstreams {
     return upstream.catalog(client, waitMs, amongOthers);
   }
 
-  connectionKey(server: string, client: ClientProfile): string | null {
-    return this.#upstreams.get(server)?.connectionKey(client) ?? null;
+  sessionKey(server: string, client: ClientProfile): string | null {
+    return this.#upstreams.get(server)?.sessionKey(client) ?? null;
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {

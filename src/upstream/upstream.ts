@@ -95,7 +95,7 @@ export class Upstream {
     return this.#parts.catalogs.kinds();
   }
 
-  connectionKey(client: ClientProfile): string | null {
+  sessionKey(client: ClientProfile): string | null {
     return this.#parts.connections.keyOf(client);
   }
 

@@ -165,7 +165,7 @@ export class PlayedUpstreams implements LocalUpstreams {
     return this.catalogs.get(server) ?? null;
   }
 
-  connectionKey(_server: string, client: ClientProfile): string | null {
+  sessionKey(_server: string, client: ClientProfile): string | null {
     return client.sessionId;
   }
 

@@ -127,7 +127,7 @@ export class FakeUpstreams implements Upstreams {
     });
   }
 
-  connectionKey(server: string, { sessionId }: ClientProfile): string {
+  sessionKey(server: string, { sessionId }: ClientProfile): string {
     return this.owned.has(server) && sessionId !== null ? sessionId : 'shared';
   }
 

@@ -28,7 +28,7 @@ class Bench extends ClusterBench {
 
   async node(id: string, servers = [web]): Promise<PlayedNode> {
     const node = await this.join(id, servers);
-    node.local.connectionKey = () => 'shared';
+    node.local.sessionKey = () => 'shared';
     node.local.handle = (call) => void (this.slow ? this.waiting.push(call) : this.take(call));
     return node;
   }

@@ -160,7 +160,7 @@ test('what the server asks elsewhere, naming the task, is a question of the task
 
 test('what a server asks on one caller’s connection is no question of another’s task, whatever id it names', async () => {
   const old = await Old.started();
-  old.bench.upstreams.connectionKey = (_server, { principal }) => principal.id;
+  old.bench.upstreams.sessionKey = (_server, { principal }) => principal.id;
   const asking = request('elicitation/create', '1', ELICIT, 'stateful');
   const refused = await old.bench.gateway.request('old', null, asking, agent('bob').id);
   assert.equal(refused.kind, 'error');

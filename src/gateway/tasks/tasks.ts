@@ -234,7 +234,7 @@ export class Tasks {
 
   #isOn(record: TaskRecord, key: string): boolean {
     if (record.sessionId !== null) return true;
-    return this.#deps.upstreams.connectionKey(record.server, starterOf(record, ownerOf(record))) === key;
+    return this.#deps.upstreams.sessionKey(record.server, starterOf(record, ownerOf(record))) === key;
   }
 }
 
