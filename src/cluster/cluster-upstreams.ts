@@ -7,7 +7,7 @@ import { callerKey, isolationOf } from '../model/isolation.ts';
 import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { pause } from '../model/pause.ts';
-import type { Upstreams } from '../model/ports.ts';
+import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
@@ -43,6 +43,7 @@ export interface ClusterUpstreamsDeps extends OwnersDeps {
   readonly lists: ListsElsewhere;
   readonly messages: SideMessages;
   readonly directory: () => Directory;
+  readonly events: UpstreamEvents;
 }
 
 /**
@@ -62,7 +63,7 @@ export class ClusterUpstreams implements Upstreams {
     this.#deps = deps;
     this.#remote = new RemoteCalls(deps.bus);
     this.#owners = new Owners(deps);
-    this.#watches = new SharedWatches({ bus: deps.bus, clock: deps.clock, directory: deps.directory });
+    this.#watches = new SharedWatches(deps);
   }
 
   /** Calls that went to other nodes, since the start. */

@@ -210,9 +210,7 @@ export class Cluster {
       draining: () => this.#draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
-      stateLost: (server, { sessionId }) => {
-        if (sessionId !== null) relayed.stateLost(server, sessionId, 'restarted');
-      },
+      events: relayed,
     });
     this.upstreams = this.#router;
     this.#served = new ServedCalls({

@@ -205,3 +205,31 @@ test('check:C9 a resource that clients at several nodes watch in one session of 
     assert.deepEqual(session!.givenUp, [resource.uri]);
     for (const stream of streams) stream.drop();
   }));
+
+test('check:C9 fault:F31 a node that stood still, while another gave up what both watch, subscribes anew when it goes on', (t) =>
+  cluster(async (nodes) => {
+    const web = await server(t);
+    const [a, b] = (await three(nodes, web, { isolation: 'shared' })) as [NodeProcess, NodeProcess];
+    const [here, there] = await Promise.all([a, b].map((node) => WireClient.open(node.serverUrl('web'))));
+    const stream = await there!.listen();
+    const messages = heard(stream);
+    const resource = { uri: 'memory://one' };
+    for (const client of [here!, there!]) await client.result('resources/subscribe', resource);
+    const [session] = [...web.sessions.values()].filter(({ subscribed }) => subscribed.length > 0);
+    const count = session!.subscribed.length;
+    b.kill('SIGSTOP');
+    await until(async () => {
+      const { nodes: known } = await a.control<{ nodes: unknown[] }>('/api/v1/nodes');
+      return known.length === 2;
+    }, 'b to be taken for gone');
+    await here!.result('resources/unsubscribe', resource);
+    assert.deepEqual(session!.givenUp, [resource.uri]);
+    b.kill('SIGCONT');
+    await until(() => session!.subscribed.length > count, 'it to be subscribed to anew');
+    const before = messages.length;
+    await until(async () => {
+      await here!.result('tools/call', { name: 'touch', arguments: resource });
+      return messages.slice(before).some(({ method }) => method === 'notifications/resources/updated');
+    }, 'an update');
+    stream.drop();
+  }));

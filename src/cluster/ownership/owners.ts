@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
 import type { Place } from '../nodes/directory.ts';
 import type { Claim, Claims, Owner } from './claims.ts';
 import { SINGLETON } from './placement.ts';
@@ -12,8 +13,7 @@ export interface OwnersDeps {
   readonly claimed: (claim: Claim) => Promise<boolean>;
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
-  /** The client's state at a server ended with the node that had it. */
-  readonly stateLost: (server: string, client: ClientProfile) => void;
+  readonly events: Pick<UpstreamEvents, 'stateLost'>;
 }
 
 /**
@@ -55,7 +55,7 @@ export class Owners {
 
   /** null: the files have dropped the server while the store was asked. */
   async #claim(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
-    const { claims, claimed, stateLost } = this.#deps;
+    const { claims, claimed, events } = this.#deps;
     const { name } = place.server;
     const whose = key === SINGLETON ? null : client;
     const owner = await claims.claim(name, key, whose);
@@ -63,7 +63,8 @@ export class Owners {
     if (!(await claimed(owner.claim))) return null;
     if (whose !== null && !owner.claim.fresh && !owner.claim.told) {
       owner.claim.told = true;
-      stateLost(name, client);
+      // It ended with the node that had it.
+      if (client.sessionId !== null) events.stateLost(name, client.sessionId, 'restarted');
     }
     return owner;
   }

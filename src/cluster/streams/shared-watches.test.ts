@@ -15,6 +15,8 @@ import { answer } from '../../model/outcome.ts';
 import { request, result } from '../../protocol/compose.ts';
 
 const web = serverNamed('web', { transport: remoteSpec, isolation: 'shared' });
+/** A process of its own on each node. */
+const local = serverNamed('local', { isolation: 'shared' });
 const URI = 'counter://value';
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
@@ -38,16 +40,21 @@ class Bench extends ClusterBench {
     end(answer(result('1', '{}', 'stateful')));
   }
 
-  ask({ cluster, id }: PlayedNode, method: string): Promise<Outcome> {
+  ask({ cluster, id }: PlayedNode, method: string, server = web.name): Promise<Outcome> {
     const message = request(method, '7', JSON.stringify({ uri: URI }), 'stateful');
     const exchange: Exchange = Object.assign(new TestExchange(), { request: message, client: clientOf(id) });
-    return cluster.upstreams.call('web', message, exchange);
+    return cluster.upstreams.call(server, message, exchange);
   }
 
-  async asks(node: PlayedNode, method: string): Promise<void> {
-    const outcome = await this.until(this.ask(node, method));
+  async asks(node: PlayedNode, method: string, server = web.name): Promise<void> {
+    const outcome = await this.until(this.ask(node, method, server));
     assert.ok(outcome.kind === 'answer' && outcome.message.kind === 'result');
   }
+}
+
+/** What the node was told to subscribe to anew, since it was looked at last. */
+function renewed({ events }: PlayedNode): string[] {
+  return events.heard.splice(0).filter((line) => line.startsWith('connectionChanged'));
 }
 
 async function bench(run: (nodes: Bench) => Promise<void>): Promise<void> {
@@ -84,6 +91,27 @@ test('check:C9 a node that died watches nothing, one that does not answer may', 
     c.cut();
     await nodes.asks(a, UNSUBSCRIBE);
     assert.deepEqual(nodes.asked, [SUBSCRIBE]);
+  }));
+
+test('check:C9 a node that was taken for gone subscribes anew to what it watches, when it is back', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b', [web, local])];
+    for (const node of [a, b]) await nodes.asks(node, SUBSCRIBE);
+    await nodes.asks(b, SUBSCRIBE, local.name);
+    b.cut();
+    await nodes.pass(2_000);
+    await nodes.asks(a, UNSUBSCRIBE);
+    assert.equal(nodes.asked.at(-1), UNSUBSCRIBE);
+    assert.deepEqual(renewed(b), []);
+    b.restore();
+    await nodes.pass(100);
+    assert.deepEqual(renewed(b), ['connectionChanged web shared ended']);
+    assert.deepEqual(renewed(a), []);
+    nodes.clock.skip(1_200);
+    await nodes.pass(1_000);
+    assert.deepEqual(renewed(b), ['connectionChanged web shared ended']);
+    await nodes.pass(5_000);
+    assert.deepEqual(renewed(b), []);
   }));
 
 test('check:C9 who subscribes at one node while another gives up is subscribed when both are done', () =>

@@ -3,9 +3,11 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
+import type { UpstreamEvents } from '../../model/ports.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { text } from '../../protocol/fields.ts';
+import { Absences } from '../lease/absences.ts';
 import type { Directory } from '../nodes/directory.ts';
 import { Recent } from '../recent.ts';
 import { Withdrawals } from './withdrawals.ts';
@@ -14,6 +16,7 @@ import { Withdrawals } from './withdrawals.ts';
 const MAX_RESOURCES = 65_536;
 const SUBSCRIBE = 'resources/subscribe';
 const UNSUBSCRIBE = 'resources/unsubscribe';
+const SEPARATOR = '\0';
 
 /** Whether this asks for something that the others on the connection have a part in. */
 export function concernsAll({ method }: Message): boolean {
@@ -24,24 +27,26 @@ export interface SharedWatchesDeps {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly directory: () => Directory;
+  readonly events: Pick<UpstreamEvents, 'connectionChanged'>;
 }
 
 /**
  * Each node subscribes once to what its clients watch. Where the connection to the server is one for all nodes, or its session
- * is, it is given up when the last of them gives it up. Who watches by way of this node is known here alone.
+ * is, it is given up when the last of them gives it up. Who watches by way of this node is known here alone. A node that was
+ * taken for gone was not asked: what it watches, it subscribes to anew.
  */
 export class SharedWatches {
-  readonly #deps: SharedWatchesDeps;
+  readonly #directory: () => Directory;
+  readonly #events: SharedWatchesDeps['events'];
   readonly #nodes = new Recent<Set<string>>(MAX_RESOURCES);
   readonly #withdrawals: Withdrawals;
+  readonly #absences: Absences;
 
-  constructor(deps: SharedWatchesDeps) {
-    this.#deps = deps;
-    this.#withdrawals = new Withdrawals({
-      bus: deps.bus,
-      clock: deps.clock,
-      leave: (resource, node) => this.#leave(resource, node),
-    });
+  constructor({ bus, clock, directory, events }: SharedWatchesDeps) {
+    this.#directory = directory;
+    this.#events = events;
+    this.#withdrawals = new Withdrawals({ bus, clock, leave: (resource, node) => this.#leave(resource, node) });
+    this.#absences = new Absences({ bus, clock, back: () => this.#renew() });
   }
 
   /** `key`: of the connection; `node`: for whose clients. */
@@ -56,7 +61,7 @@ export class SharedWatches {
     const uri = bodyField(request, 'uri');
     // A session's own connection is nobody else's affair.
     if (uri === null || key === sessionId) return pass();
-    const resource = [server, key ?? '', text(request.bytes, uri)].join('\0');
+    const resource = [server, key ?? '', text(request.bytes, uri)].join(SEPARATOR);
     if (request.method === UNSUBSCRIBE) {
       const passed = await this.#giveUp(server, resource, node, pass);
       return passed ?? answer(result('0', '{}', 'stateful'));
@@ -81,6 +86,7 @@ export class SharedWatches {
   }
 
   close(): void {
+    this.#absences.close();
     this.#withdrawals.close();
   }
 
@@ -97,8 +103,20 @@ export class SharedWatches {
 
   /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
   #others(server: string): readonly string[] {
-    const place = this.#deps.directory().places.get(server);
+    const place = this.#directory().places.get(server);
     return place === undefined || place.process ? [] : place.elsewhere.map(({ node }) => node.peer);
+  }
+
+  /** Of sessions that others may use: what they gave up while this node was away it may have watched. */
+  #renew(): void {
+    const connections = new Map<string, readonly [server: string, key: string]>();
+    for (const [resource] of this.#nodes.entries()) {
+      const [server, key] = resource.split(SEPARATOR) as [string, string];
+      // Who the others are this node may not know yet.
+      if (this.#directory().places.get(server)?.process === false)
+        connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
+    }
+    for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
   }
 
   /** Whether somebody else watches it by way of this node. */
