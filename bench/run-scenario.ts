@@ -34,6 +34,8 @@ export interface Row {
   readonly p99Ms: number;
   readonly rssMiB: number;
   readonly kibPerSession: number;
+  /** Of that, what is in use after a collection; 0 where none was made. */
+  readonly heldPerSession: number;
   /** Share of one core that the load generator used. */
   readonly clientShare: number;
 }
@@ -134,6 +136,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
     besidePids: running.besidePids?.() ?? [],
     openSessions: 0,
     streams: false,
+    collects: false,
     ...scenario.job,
   };
 }
@@ -146,6 +149,7 @@ async function generate(job: Job): Promise<Finding> {
 function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: Scenario): Row {
   const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(findings.map(value)));
   const sessions = (scenario.job.openSessions ?? 0) * doors;
+  const perSession = (kib: (finding: Finding) => number) => (sessions === 0 ? 0 : of(kib) / sessions);
   return {
     target: target.name,
     sameEra,
@@ -156,7 +160,8 @@ function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: S
     p50Ms: of((finding) => finding.p50Ms),
     p99Ms: of((finding) => finding.p99Ms),
     rssMiB: of((finding) => finding.rssKiB) / 1024,
-    kibPerSession: sessions === 0 ? 0 : of((finding) => finding.rssOpenKiB - finding.rssBeforeKiB) / sessions,
+    kibPerSession: perSession((finding) => finding.rssOpenKiB - finding.rssBeforeKiB),
+    heldPerSession: perSession((finding) => finding.heldOpenKiB - finding.heldBeforeKiB),
     clientShare: of((finding) => finding.clientCpuUs / 1000 / finding.wallMs),
   };
 }

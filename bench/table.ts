@@ -12,6 +12,7 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
   const nginx = rows.find((row) => row.target === 'nginx' && row.problem === '');
   const direct = rows.find((row) => row.target === 'direct' && row.problem === '');
   const beside = rows.some((row) => row.besideUs > 0);
+  const held = rows.some((row) => row.heldPerSession > 0);
   const crosses = rows.some((row) => row.sameEra);
   const cells = rows.map((row) => {
     const name = row.sameEra ? `${row.target}, same era` : row.target;
@@ -29,10 +30,15 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
       row.rssMiB === 0 ? '-' : number(row.rssMiB),
       row.kibPerSession === 0 ? '-' : number(row.kibPerSession),
       `${Math.round(row.clientShare * 100)} %`,
+      ...(held ? [row.heldPerSession === 0 ? '-' : number(row.heldPerSession)] : []),
       ...(beside ? [row.besideUs === 0 ? '-' : number(row.besideUs)] : []),
     ];
   });
-  const head = [...(crosses ? HEAD.toSpliced(2, 0, 'x same era') : HEAD), ...(beside ? ['nats-server us/op'] : [])];
+  const head = [
+    ...(crosses ? HEAD.toSpliced(2, 0, 'x same era') : HEAD),
+    ...(held ? ['held KiB/session'] : []),
+    ...(beside ? ['nats-server us/op'] : []),
+  ];
   const verdicts = (scenario.limits ?? []).map((limit) => `- ${verdict(limit, rows)}`);
   const parts = [`### ${scenario.name}: ${scenario.title}`, markdown(head, cells), verdicts.join('\n')];
   return parts.filter((part) => part !== '').join('\n\n');
@@ -40,7 +46,8 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
 
 const FIGURES: Readonly<Record<Limit['figure'], string>> = {
   cpuUs: 'CPU per call',
-  kibPerSession: 'memory per session',
+  kibPerSession: 'resident memory per session',
+  heldPerSession: 'heap and buffers per session',
 };
 
 /** Whether the limit holds, in a sentence. */

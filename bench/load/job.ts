@@ -23,6 +23,8 @@ export interface Job {
   /** For `open`: sessions held open meanwhile, and whether each holds a stream. */
   readonly openSessions: number;
   readonly streams: boolean;
+  /** Garbage is collected before memory is read, and what is held then is told too. */
+  readonly collects: boolean;
 }
 
 /** What the generator found, as one line of JSON on its standard output. */
@@ -41,6 +43,9 @@ export interface Finding {
   /** Resident memory before any session was opened and with all of them open. */
   readonly rssBeforeKiB: number;
   readonly rssOpenKiB: number;
+  /** Heap and buffers after a collection, likewise; 0 where nothing was collected. */
+  readonly heldBeforeKiB: number;
+  readonly heldOpenKiB: number;
   readonly wrong: number;
   readonly firstWrong: string;
 }

@@ -8,6 +8,7 @@ import { type Door, openSessions } from './open-sessions.ts';
 import { rssKiB } from './process-usage.ts';
 import { Worker } from './workers.ts';
 
+const NO_MEMORY = { rssBeforeKiB: 0, rssOpenKiB: 0, heldBeforeKiB: 0, heldOpenKiB: 0 };
 const job = JSON.parse(process.argv[2]!) as Job;
 const finding = job.kind === 'sessions' ? await measureSessions() : await measureCalls();
 console.log(JSON.stringify(finding));
@@ -21,7 +22,7 @@ async function measureCalls(): Promise<Finding> {
     return { job: its, sockets: Array.from({ length: job.connections }, () => new Client(its).socket()), clients: [] };
   });
   const memory =
-    job.kind === 'open' ? await openSessions(job, doors) : { rssBeforeKiB: rssKiB(job.pids), rssOpenKiB: 0 };
+    job.kind === 'open' ? await openSessions(job, doors) : { ...NO_MEMORY, rssBeforeKiB: rssKiB(job.pids) };
   if (job.kind !== 'open') await Promise.all(doors.map(openFew));
   const workers = doors.flatMap((door) => workersOf(door, meter));
   for (const worker of workers) worker.run();
@@ -71,7 +72,7 @@ async function measureSessions(): Promise<Finding> {
   await delay(job.warmUpMs);
   meter.start();
   await delay(job.measureMs);
-  const result = meter.finish({ rssBeforeKiB: 0, rssOpenKiB: 0 });
+  const result = meter.finish(NO_MEMORY);
   stopped = true;
   await Promise.all(loops);
   return { ...result, wrong: meter.wrong };

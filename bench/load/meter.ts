@@ -1,4 +1,5 @@
 import type { Finding, Job } from './job.ts';
+import type { OpenedSessions } from './open-sessions.ts';
 import { cpuUs, rssKiB } from './process-usage.ts';
 
 /** Counts operations and what they cost in the measured time, which `start` begins and `finish` ends. */
@@ -39,7 +40,7 @@ export class Meter {
     }
   }
 
-  finish(memory: { readonly rssBeforeKiB: number; readonly rssOpenKiB: number }): Finding {
+  finish(memory: OpenedSessions): Finding {
     this.#running = false;
     const wallMs = performance.now() - this.#startedAt;
     const cpu = cpuUs(this.#job.pids) - this.#cpuAtStart;

@@ -1,8 +1,9 @@
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from './client.ts';
+import { heldKiB } from './held-memory.ts';
 import type { HttpSocket } from './http-socket.ts';
-import type { Job } from './job.ts';
+import type { Finding, Job } from './job.ts';
 import { rssKiB } from './process-usage.ts';
 
 /** Sessions opened and ended before the first reading, so that what is measured is sessions, not a cold heap. */
@@ -16,10 +17,8 @@ export interface Door {
   clients: Client[];
 }
 
-export interface OpenedSessions {
-  readonly rssBeforeKiB: number;
-  readonly rssOpenKiB: number;
-}
+/** Memory before any session was opened and with all of them open. */
+export type OpenedSessions = Pick<Finding, 'rssBeforeKiB' | 'rssOpenKiB' | 'heldBeforeKiB' | 'heldOpenKiB'>;
 
 /** Opens the job's sessions at each door, each with its stream if asked for, and reads the memory before and after. */
 export async function openSessions(job: Job, doors: readonly Door[]): Promise<OpenedSessions> {
@@ -27,13 +26,19 @@ export async function openSessions(job: Job, doors: readonly Door[]): Promise<Op
     for (const client of await openMany(door, WARM_UP_SESSIONS)) await client.end(door.sockets[0]!);
   }
   await delay(SETTLE_MS);
+  const heldBeforeKiB = await held(job);
   const rssBeforeKiB = rssKiB(job.pids);
   for (const door of doors) {
     door.clients = await openMany(door, job.openSessions);
     if (job.streams) for (const client of door.clients) await openStream(door.job, client);
   }
   await delay(SETTLE_MS);
-  return { rssBeforeKiB, rssOpenKiB: rssKiB(job.pids) };
+  const heldOpenKiB = await held(job);
+  return { rssBeforeKiB, rssOpenKiB: rssKiB(job.pids), heldBeforeKiB, heldOpenKiB };
+}
+
+async function held({ collects, pids }: Job): Promise<number> {
+  return collects ? heldKiB(pids) : 0;
 }
 
 /** Each makes one call, so that what it holds upstream is there too, in the memory and not in the measured time. */

@@ -7,7 +7,7 @@ import { SERVER_SCRIPTS } from '../sizes.ts';
 import { untilList } from '../until-list.ts';
 import { Child, freePort } from './child.ts';
 import type { Behind, Scene, Target } from './target.ts';
-import { type Launched, launch, serversOf, TOOL_PREFIX } from './trunkline.ts';
+import { COLLECTS, type Launched, launch, serversOf, TOOL_PREFIX } from './trunkline.ts';
 
 const SECRET = 'a secret of the benchmark, of no worth to anybody';
 const PATIENCE_MS = 30_000;
@@ -85,9 +85,8 @@ async function startPair(scene: Scene, behind: Behind, homes: Where['homes'], en
     for (const node of ['a', 'b']) {
       const own = await mkdtemp(join(folder, `${node}-`));
       const cluster = { nats: `nats://127.0.0.1:${port}`, node, secret: SECRET };
-      started.push(
-        await launch(own, homes === 'both' || node === 'b' ? servers : {}, { $schema: 'trunkline', cluster }),
-      );
+      const its = homes === 'both' || node === 'b' ? servers : {};
+      started.push(await launch(own, its, { $schema: 'trunkline', cluster }, [COLLECTS]));
     }
     for (const { facts } of started) {
       await untilReady(facts.mcpUrl);

@@ -9,6 +9,8 @@ import type { Behind, Running, Scene, Target } from './target.ts';
 
 /** What the aggregate endpoint puts in front of the tools of the one server. */
 export const TOOL_PREFIX = 'up__';
+/** For Node, so that the gateway collects garbage when it is told to. */
+export const COLLECTS = `--import=${new URL('collector.mjs', import.meta.url).href}`;
 const BIN = resolve(import.meta.dirname, '../../bin/trunkline.js');
 
 /** Trunkline as built from the checkout: on its aggregate endpoint, or on the endpoint of the one server. */
@@ -23,7 +25,7 @@ export function trunkline(endpoint: 'aggregate' | 'server'): Target {
 
 async function startTrunkline(mcpServers: object, endpoint: 'aggregate' | 'server'): Promise<Running> {
   const folder = await mkdtemp(join(tmpdir(), 'trunkline-bench-'));
-  const { child, facts } = await launch(folder, mcpServers);
+  const { child, facts } = await launch(folder, mcpServers, {}, [COLLECTS]);
   const single = endpoint === 'server';
   return {
     url: single ? facts.mcpUrl.replace(/\/mcp$/, '/servers/up/mcp') : facts.mcpUrl,
@@ -42,13 +44,18 @@ export interface Launched {
 }
 
 /** Starts the built gateway on the folder, which keeps its file and its state, and waits until it listens. */
-export async function launch(folder: string, mcpServers: object, more: object = {}): Promise<Launched> {
+export async function launch(
+  folder: string,
+  mcpServers: object,
+  more: object = {},
+  nodeOptions: readonly string[] = [],
+): Promise<Launched> {
   const file = join(folder, 'trunkline.json');
   await writeFile(file, JSON.stringify({ mcpServers, ...more }));
   const ports = ['--port', '0', '--control-port', '0', '--data-dir', join(folder, 'data')];
   const profile = process.env['BENCH_CPU_PROF'];
   const node = profile === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profile];
-  const child = new Child([process.execPath, ...node, BIN, '--json', ...ports, file], {
+  const child = new Child([process.execPath, ...node, ...nodeOptions, BIN, '--json', ...ports, file], {
     cwd: folder,
     env: { ...process.env, TRUNKLINE_BUILT: '1' },
   });
