@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { client, ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { ANONYMOUS } from '../model/principal.ts';
 import { errorAnswer, notification, result } from '../protocol/compose.ts';
 import { shapeFailure } from './failure-shape.ts';
 
@@ -95,6 +96,37 @@ test('completion of a template goes to its server', async () => {
   );
   assert.deepEqual(ended(none), { completion: { values: [], total: 0, hasMore: false } });
   assert.equal(code(await bench.run('completion/complete', '{"ref":{"type":"ref/nothing"}}')), 'INVALID_PARAMS');
+});
+
+test('a completion is refused as a read is, to who may not use the server: nothing says whether there is such a template', async () => {
+  const bench = new GatewayBench(OFFERS);
+  const stranger = client('stateful', { principal: { ...ANONYMOUS, id: 'agent:x', servers: new Set(['b']) } });
+  const refusals = new Map<string, string[]>();
+  for (const uri of [
+    'trunkline://a/db://{t}',
+    'trunkline://a/none://{t}',
+    'trunkline://none/db://{t}',
+    'db://{t}',
+    'none://{t}',
+  ]) {
+    const completing = JSON.stringify({ ref: { type: 'ref/resource', uri }, argument: { name: 't', value: 'u' } });
+    const outcomes = [
+      await bench.run('completion/complete', completing, { client: stranger }),
+      await bench.run('resources/read', JSON.stringify({ uri }), { client: stranger }),
+    ];
+    // What nobody lists may be asked of the servers that the caller may use, and is.
+    refusals.set(
+      uri,
+      outcomes.map((outcome) => (outcome.kind === 'answer' ? 'asked' : outcome.error.code)),
+    );
+  }
+  assert.deepEqual(refusals.get('trunkline://a/db://{t}'), ['ACCESS_DENIED', 'ACCESS_DENIED']);
+  for (const uri of ['trunkline://a/none://{t}', 'trunkline://none/db://{t}']) {
+    assert.deepEqual(refusals.get(uri), refusals.get('trunkline://a/db://{t}'));
+  }
+  assert.deepEqual(refusals.get('db://{t}'), ['RESOURCE_NOT_FOUND', 'asked']);
+  assert.deepEqual(refusals.get('none://{t}'), refusals.get('db://{t}'));
+  assert.ok(bench.upstreams.calls.every(({ server }) => server === 'b'));
 });
 
 test('check:D5 updates reach the session that subscribed, under the URI it used, and no other', async () => {

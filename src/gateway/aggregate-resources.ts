@@ -8,6 +8,7 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
+import type { Principal } from '../model/principal.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
 import { elements, field, stringValue } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
@@ -63,6 +64,8 @@ export class AggregateResources {
     const { request, client } = exchange;
     const uri = namedParam(request, 'uri', 'ref');
     if (uri instanceof GatewayError) return failure(uri);
+    const refused = refuseNamed(client.principal, unwrapUri(uri.value));
+    if (refused !== null) return failure(refused);
     let catalog = this.#deps.catalogs.of(client);
     if (catalog.resourceReference(uri.value) === null && !catalog.complete) catalog = await this.#ready(client);
     const target = catalog.resourceReference(uri.value);
@@ -76,7 +79,7 @@ export class AggregateResources {
   /** Where the URI leads; the servers that may be asked for it where nothing says. */
   async find({ client }: Exchange, uri: string): Promise<ResourceTarget | readonly string[] | GatewayError> {
     const named = unwrapUri(uri);
-    const refused = named === null ? null : refuseAccess(client.principal, named.server);
+    const refused = refuseNamed(client.principal, named);
     if (refused !== null) return refused;
     let catalog = this.#deps.catalogs.of(client);
     if (catalog.resource(uri) === null && !catalog.complete) catalog = await this.#ready(client);
@@ -121,6 +124,11 @@ export class AggregateResources {
     if (request.method === 'resources/read') return this.#read(server, request, exchange);
     return subscriptions.run({ server, uri, exposed: uri }, request, exchange);
   }
+}
+
+/** A wrapped URI names its server. */
+function refuseNamed(principal: Principal, named: { readonly server: string } | null): GatewayError | null {
+  return named === null ? null : refuseAccess(principal, named.server);
 }
 
 function absent(uri: string, catalog: Catalog): GatewayError {
