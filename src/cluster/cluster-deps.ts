@@ -15,6 +15,8 @@ export interface LocalUpstreams extends Upstreams {
   apply(servers: ReadonlyMap<string, Server>): Promise<void>;
   /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */
   relist(server: string): Promise<void>;
+  /** As `relist`, at once, for this client and where it can be over its own connection. */
+  listAnew(server: string, client: ClientProfile): Promise<void>;
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[];
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */

@@ -10,7 +10,7 @@ import { pause } from '../model/pause.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { timeoutOf } from '../protocol/call-time.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
@@ -23,7 +23,7 @@ import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import type { Claim, Claims, Owner } from './ownership/claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
 import { Owners, type OwnersDeps } from './ownership/owners.ts';
-import { claimKey, spread } from './ownership/placement.ts';
+import { claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
@@ -175,11 +175,22 @@ export class ClusterUpstreams implements Upstreams {
     return this.#deps.catalogs.owns(server, client);
   }
 
-  async caughtUp(server: string): Promise<boolean> {
+  /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
+  async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
+    const { claims, catalogs } = this.#deps;
+    const place = this.#place(server);
+    const key = place === undefined ? null : this.#claimKey(place, client);
+    if (place === undefined || key === null || key === SINGLETON) return false;
+    const owner = await claims.owner(server, key).catch(() => null);
+    if (owner?.kind !== 'theirs') return false;
+    const home = place.elsewhere.find(({ node }) => node.peer === owner.peer);
+    return home !== undefined && catalogs.ownedThere(home, client);
+  }
+
+  async caughtUp(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const place = this.#place(server);
     if (place === undefined || place.elsewhere.length === 0) return false;
-    await this.#deps.lists.caughtUp(place);
-    return true;
+    return this.#deps.lists.caughtUp(place, client, list, name);
   }
 
   status(server: string): ServerStatus | null {

@@ -182,7 +182,9 @@ export class Cluster {
       logger,
       local: (server, client, waitMs, amongOthers) => local().catalog(server, client, waitMs, amongOthers),
       localKey: (server, client) => local().sessionKey(server, client),
+      localOwns: (server, client) => local().ownsConnection(server, client),
       used: (server, client, by) => this.#users.used(server, client, by),
+      known: (server, client) => local().knownCatalog(server, client),
       shown: (server, client) => this.#router.knownCatalog(server, client),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
     });
@@ -190,7 +192,9 @@ export class Cluster {
       local,
       clock,
       hear: (peers) => this.#offers.readNow(peers),
+      homeOf: (server) => this.#router.homeOf(server),
       read: (home, client) => this.#catalogs.readNow(home, client),
+      ask: (home, client, known) => this.#catalogs.knownThere(home, client, known),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
       listed: (server) => deps.events.listedElsewhere?.(server),
     });

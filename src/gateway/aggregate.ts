@@ -21,7 +21,7 @@ import { blocked } from './policy/withheld.ts';
 import type { ServerIndex } from './server-index.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
-import { unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
+import { spelledTool, unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
 
 export interface AggregateDeps {
   readonly upstreams: Upstreams;
@@ -132,9 +132,12 @@ export class Aggregate {
   /** The client may have had the name from another node, which heard of it before this one. */
   async #callHeardElsewhere(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
     const { upstreams, catalogs } = this.#deps;
-    const { server } = unknown.data;
-    if (server === undefined || (await upstreams.caughtUp?.(server)) !== true) return failure(unknown);
-    const catalog = catalogs.of(exchange.client);
+    const { client } = exchange;
+    const own = unknown.data.server === undefined ? null : spelledTool(name, catalogs.of(client));
+    if (own === null || (await upstreams.caughtUp?.(own.server, client, 'tools', own.tool)) !== true) {
+      return failure(unknown);
+    }
+    const catalog = catalogs.of(client);
     const target = catalog.tool(name);
     const param = namedParam(exchange.request, 'name');
     if (target === null || param instanceof GatewayError) return failure(unknownTool(name, catalog));

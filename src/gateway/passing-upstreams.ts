@@ -4,7 +4,7 @@ import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 
 /**
@@ -46,8 +46,12 @@ export class PassingUpstreams implements Upstreams {
     return this.upstreams.ownsConnection(server, client);
   }
 
-  caughtUp(server: string): Promise<boolean> {
-    return this.upstreams.caughtUp?.(server) ?? Promise.resolve(false);
+  ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
+    return this.upstreams.ownsConnectionElsewhere?.(server, client) ?? Promise.resolve(false);
+  }
+
+  caughtUp(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+    return this.upstreams.caughtUp?.(server, client, list, name) ?? Promise.resolve(false);
   }
 
   status(server: string): ServerStatus | null {

@@ -39,11 +39,13 @@ export interface Upstreams {
   sessionKey(server: string, client: ClientProfile): string | null;
   /** Whether this session has a connection of its own to the server, so that a list should be asked live. */
   ownsConnection(server: string, client: ClientProfile): boolean;
+  /** The same where only another node may know: it is asked. */
+  ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
    * A client names something of the server that is not known. Where other nodes have the server, one of them may have told the
-   * client: resolves when what they have heard is known here too, or after a moment. False: there is nobody to hear it from.
+   * client: resolves when what they show such clients is known here too, or after a moment. False: it cannot be from them.
    */
-  caughtUp?(server: string): Promise<boolean>;
+  caughtUp?(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */

@@ -174,6 +174,11 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.relist() ?? Promise.resolve();
   }
 
+  /** This client has heard of the server what this node does not know: it is listed anew for such clients, where it is up. */
+  listAnew(server: string, client: ClientProfile): Promise<void> {
+    return this.#upstreams.get(server)?.listAnew(client) ?? Promise.resolve();
+  }
+
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[] {
     return [...(this.#upstreams.get(server)?.listedFor() ?? [])];

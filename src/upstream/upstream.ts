@@ -91,6 +91,11 @@ export class Upstream {
     return this.#parts.supervisor.up ? this.#parts.upkeep.heardElsewhere() : Promise.resolve();
   }
 
+  /** As `UpstreamSet.listAnew`. */
+  listAnew(client: ClientProfile): Promise<void> {
+    return this.#parts.supervisor.up ? this.#parts.shown.anew(client) : Promise.resolve();
+  }
+
   listedFor(): Iterable<ClientProfile> {
     return this.#parts.catalogs.kinds();
   }

@@ -133,6 +133,10 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.relisted.push(server);
   }
 
+  async listAnew(server: string): Promise<void> {
+    this.relisted.push(`${server} anew`);
+  }
+
   listedFor(server: string): readonly ClientProfile[] {
     return this.catalogs.has(server) ? [clientOf('somebody')] : [];
   }

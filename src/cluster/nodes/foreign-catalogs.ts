@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type ClientText, clientOf, clientText } from '../calls/client-codec.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { type Frame, packFrame, unpackFrame } from '../calls/frame.ts';
 import { Recent } from '../recent.ts';
 import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
 import type { ForeignHome } from './directory.ts';
@@ -15,11 +15,17 @@ interface CatalogRequest {
   readonly amongOthers?: boolean;
   /** The digest of what is known of it already, which need not be sent again. */
   readonly known?: string;
+  /** Nothing is to be listed for it. */
+  readonly knownOnly?: boolean;
+  /** Only how the client is served is asked for. */
+  readonly keyOnly?: boolean;
 }
 
 interface CatalogReply {
   readonly catalog: CatalogText | null;
   readonly key: string | null;
+  /** Whether that is a connection of the client's own. Said with nothing but the key. */
+  readonly own?: boolean;
   /** It is what the asking node knows, listed at this time. */
   readonly same?: number;
 }
@@ -47,7 +53,10 @@ export interface ForeignCatalogsDeps {
     waitMs: number,
     amongOthers: boolean,
   ) => Promise<ServerCatalog | null>;
+  /** What is known here of what is listed here. */
+  readonly known: (server: string, client: ClientProfile) => ServerCatalog | null;
   readonly localKey: (server: string, client: ClientProfile) => string | null;
+  readonly localOwns: (server: string, client: ClientProfile) => boolean;
   readonly used: (server: string, client: ClientProfile, by: string) => void;
   /** What such clients are shown of the server now. */
   readonly shown: (server: string, client: ClientProfile) => ServerCatalog | null;
@@ -73,10 +82,18 @@ export class ForeignCatalogs {
     this.#serving = deps.bus.serve(
       subject(deps.bus.peer),
       async (serving) => {
-        const { server, client, waitMs, amongOthers, known } = unpackFrame<CatalogRequest>(serving.payload).header;
+        const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
+        const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false } = rest;
         const profile = clientOf(client);
-        deps.used(server, profile, serving.from);
-        const catalog = await deps.local(server, profile, waitMs, amongOthers === true);
+        if (keyOnly) {
+          const [key, own] = [deps.localKey(server, profile), deps.localOwns(server, profile)];
+          serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
+          return;
+        }
+        if (!knownOnly) deps.used(server, profile, serving.from);
+        const catalog = knownOnly
+          ? deps.known(server, profile)
+          : await deps.local(server, profile, waitMs, amongOthers);
         const key = deps.localKey(server, profile);
         if (catalog !== null && catalog.digest === known) {
           serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
@@ -146,6 +163,44 @@ export class ForeignCatalogs {
     return this.#read(home, client, 0, false);
   }
 
+  /**
+   * What is known at that home of what it lists for such clients, where that is another than `known`. Nothing is listed for
+   * it, there or here. Rejects never; null where it is the same, or nothing, or could not be read.
+   */
+  async knownThere(
+    home: ForeignHome,
+    client: ClientProfile,
+    known: ServerCatalog | null,
+  ): Promise<ServerCatalog | null> {
+    const server = home.offered.definition.name;
+    const digest = known === null ? {} : { known: known.digest };
+    try {
+      const { header, pieces } = await this.#ask(home, {
+        server,
+        client: clientText(client),
+        waitMs: 0,
+        knownOnly: true,
+        ...digest,
+      });
+      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
+    } catch (error) {
+      this.#deps.logger.debug('foreign_list_failed', { server, node: home.node.id, error: String(error) });
+      return null;
+    }
+  }
+
+  /** Whether that home has a connection of this client's own. Rejects never. */
+  async ownedThere(home: ForeignHome, client: ClientProfile): Promise<boolean> {
+    const server = home.offered.definition.name;
+    try {
+      const { header } = await this.#ask(home, { server, client: clientText(client), waitMs: 0, keyOnly: true });
+      return header.own === true;
+    } catch (error) {
+      this.#deps.logger.debug('connection_not_found', { server, node: home.node.id, error: String(error) });
+      return false;
+    }
+  }
+
   /** The homes' offers are others: what has changed there is read again, and whoever is concerned is told. */
   refresh(homeOf: (server: string) => ForeignHome | null): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
@@ -178,17 +233,14 @@ export class ForeignCatalogs {
     waitMs: number,
     amongOthers: boolean,
   ): Promise<ServerCatalog | null> {
-    const { bus, logger, shown, changed } = this.#deps;
+    const { logger, shown, changed } = this.#deps;
     const { node, offered } = home;
     const server = offered.definition.name;
     const before = this.#kept.peek(catalogKey(server, client))?.catalog;
     const known = before === undefined ? {} : { known: before.digest };
     const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
-    const call = bus.call(subject(node.peer), packFrame(request), { to: node.peer, deadlineMs: waitMs + SLACK_MS });
-    const outcome = await call.outcome;
     try {
-      if (outcome.kind === 'failure') throw outcome.error;
-      const { header, pieces } = unpackFrame<CatalogReply>(outcome.payload);
+      const { header, pieces } = await this.#ask(home, request);
       this.learn(server, client, header.key, this.owns(server, client));
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
@@ -200,6 +252,14 @@ export class ForeignCatalogs {
       logger.debug('foreign_list_failed', { server, node: node.id, error: String(error) });
       return null;
     }
+  }
+
+  async #ask({ node }: ForeignHome, request: CatalogRequest): Promise<Frame<CatalogReply>> {
+    const { peer } = node;
+    const deadlineMs = request.waitMs + SLACK_MS;
+    const outcome = await this.#deps.bus.call(subject(peer), packFrame(request), { to: peer, deadlineMs }).outcome;
+    if (outcome.kind === 'failure') throw outcome.error;
+    return unpackFrame<CatalogReply>(outcome.payload);
   }
 }
 
@@ -226,7 +286,7 @@ function subject(peer: string): string {
 }
 
 /** A server may offer another thing in each era, and to each set of capabilities. */
-function catalogKey(server: string, client: ClientProfile): string {
+export function catalogKey(server: string, client: ClientProfile): string {
   return `${server}\n${wordsOf(client)}\n${client.fingerprint}`;
 }
 

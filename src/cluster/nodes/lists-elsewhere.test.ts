@@ -6,6 +6,7 @@ import {
   type PlayedNode,
   remoteSpec,
   serverNamed,
+  TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
@@ -115,24 +116,91 @@ test('check:C9 an update of a resource that belongs to no session reaches every 
     ]);
   }));
 
-test('check:G3 check:C9 who is asked for what another home has just heard of knows it at once, and waits for nobody who is silent', () =>
+test('check:G3 check:C9 a tool of an HTTP server that another home shows is looked for at the server, and nothing that nobody shows', () =>
   on(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
-    assert.equal(await a.cluster.upstreams.caughtUp!('memory'), false, 'there is nobody to hear it from');
+    const caughtUp = (name: string) => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', name);
+    assert.equal(await a.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'grown'), false, 'of whom?');
     const b = await bench.join('b', [memory]);
+    lists(b, 'old');
+    // Nobody has been told that the lists are others: that home has just listed the server for the first time.
+    lists(a, 'old', 'grown');
     let listed = (): void => {};
-    b.local.relist = () => new Promise((resolve) => (listed = resolve));
-    a.cluster.events.relisted!('memory');
+    b.local.listAnew = (server) => {
+      b.local.relisted.push(`${server} anew`);
+      return new Promise((resolve) => (listed = resolve));
+    };
     let known = false;
-    const caughtUp = b.cluster.upstreams.caughtUp!('memory').then(() => {
-      known = true;
-    });
+    const waits = caughtUp('grown').then((found) => (known = found));
     await settled();
-    assert.equal(known, false, 'it is being listed');
+    assert.deepEqual([known, b.local.relisted, a.local.relisted], [false, ['memory anew'], []], 'it is being listed');
+    lists(b, 'old', 'grown');
     listed();
-    await caughtUp;
+    assert.equal(await waits, true);
+    assert.equal(await caughtUp('grown'), true);
+    assert.equal(await caughtUp('nothing'), false);
+    assert.deepEqual(b.local.relisted, ['memory anew']);
+  }));
+
+test('what the server does not show this node, whatever others were shown, is looked for once a second', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory', { transport: remoteSpec });
+    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
+    lists(b, 'old');
+    lists(a, 'old', 'of-another');
+    const caughtUp = () => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'of-another');
+    for (let i = 0; i < 5; i++) await caughtUp();
+    assert.deepEqual(b.local.relisted, ['memory anew']);
+    await bench.pass(1_000);
+    for (let i = 0; i < 5; i++) await caughtUp();
+    assert.deepEqual(b.local.relisted, ['memory anew', 'memory anew']);
+  }));
+
+test('check:G3 check:C9 what a process of another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory');
+    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
+    for (const node of [a, b]) lists(node, 'old');
+    const caughtUp = () => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'grown');
+    lists(a, 'old', 'grown');
+    a.cluster.events.relisted!('memory');
+    assert.equal(await caughtUp(), true);
+    assert.deepEqual(shown(b), ['old', 'grown']);
+    // Listed once more, at nobody's word.
+    lists(a, 'old', 'grown', 'again');
+    assert.equal(await caughtUp(), true);
+    assert.deepEqual(shown(b), ['old', 'grown', 'again']);
 
     a.cut();
-    await bench.until(b.cluster.upstreams.caughtUp!('memory'));
+    assert.equal(await bench.until(caughtUp()), true);
+  }));
+
+test('a server that this node has no home for is read where it is before a name of it is unknown', () =>
+  on(async (bench) => {
+    const [a, b] = [await bench.join('a', [serverNamed('memory')]), await bench.join('b', [])];
+    lists(a, 'old');
+    const client = clientOf('s1');
+    await bench.until(b.cluster.upstreams.catalog('memory', client, 1_000));
+    lists(a, 'old', 'grown');
+    assert.deepEqual(shown(b), ['old']);
+    assert.equal(await b.cluster.upstreams.caughtUp!('memory', client, 'tools', 'grown'), true);
+    assert.deepEqual(shown(b), ['old', 'grown']);
+  }));
+
+test('check:C9 S0.18 a client’s lists come from the process that serves it, at a node too that has not sent it a call yet', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory');
+    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
+    const owned = ({ cluster }: PlayedNode, sessionId: string | null = 's1') =>
+      cluster.upstreams.ownsConnectionElsewhere!('memory', clientOf(sessionId));
+    assert.deepEqual([await owned(a), await owned(b)], [false, false], 'nobody has it');
+    const exchange = new TestExchange('s1');
+    await bench.until(a.cluster.upstreams.call('memory', exchange.request, exchange));
+    assert.deepEqual([await owned(a), await owned(b), await owned(b, 's2')], [false, true, false]);
+    // Its process has ended there since.
+    a.local.ownsConnection = () => false;
+    assert.equal(await owned(b), false);
+    a.cut();
+    assert.equal(await bench.until(owned(b)), false);
   }));

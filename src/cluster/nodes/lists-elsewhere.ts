@@ -1,20 +1,35 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { isolationOf } from '../../model/isolation.ts';
-import { LIST_KINDS, type ListKind } from '../../model/server-catalog.ts';
+import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import { within } from '../../model/within.ts';
+import { Afresh } from '../afresh.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
+import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
+import { catalogKey } from './foreign-catalogs.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const CATCH_UP_MS = 2_000;
+/** What is shown elsewhere and was not found here either is not looked for again for so long. */
+const FUTILE_MS = 1_000;
+const MAX_FUTILE = 1_024;
 
 export interface ListsElsewhereDeps {
-  readonly local: () => Pick<LocalUpstreams, 'relist' | 'listedFor' | 'knownCatalog'>;
+  readonly local: () => Pick<LocalUpstreams, 'relist' | 'listAnew' | 'listedFor' | 'knownCatalog'>;
   readonly clock: Clock;
   /** Reads what these nodes offer now, which `look` is shown. */
   readonly hear: (peers: readonly string[]) => Promise<void>;
   /** Reads what the home lists for this kind of client; whoever is concerned is told. */
   readonly read: (home: ForeignHome, client: ClientProfile) => Promise<unknown>;
+  /** What that home lists for this kind of client, as far as it knows, where that is not what is known here. Never rejects. */
+  readonly ask: (
+    home: ForeignHome,
+    client: ClientProfile,
+    known: ServerCatalog | null,
+  ) => Promise<ServerCatalog | null>;
+  /** The home whose lists of the server are shown here; null for this node's own. */
+  readonly homeOf: (server: string) => ForeignHome | null;
   /** Clients of this kind are shown another list from now on. */
   readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
   /** Another home has other lists of the server than before. */
@@ -36,6 +51,9 @@ export class ListsElsewhere {
   readonly #under = new Map<string, Set<Promise<unknown>>>();
   /** The node whose process of a server told last, where that was not this one. */
   readonly #newest = new Map<string, string>();
+  /** By server and kind of client: one at a time, whatever names are called. */
+  readonly #catchingUp = new Afresh<readonly ServerCatalog[]>();
+  readonly #futile = new Recent<number>(MAX_FUTILE);
 
   constructor(deps: ListsElsewhereDeps) {
     this.#deps = deps;
@@ -72,15 +90,14 @@ export class ListsElsewhere {
     }
   }
 
-  /** Resolves when what the other homes have heard is known here, at the latest after a moment. */
-  async caughtUp({ server, elsewhere }: Place): Promise<void> {
-    let disarm = (): void => {};
-    const late = new Promise<void>((resolve) => {
-      disarm = this.#deps.clock.after(CATCH_UP_MS, resolve);
-    });
-    const heard = this.#deps.hear(elsewhere.map(({ node }) => node.peer));
-    await Promise.race([heard.then(() => Promise.all(this.#under.get(server.name) ?? [])), late]);
-    disarm();
+  /**
+   * Such a client names what this node does not know of the server, and may have it from another home. Resolves when what they
+   * show is known here, at the latest after a moment. False: it is not from them.
+   */
+  caughtUp(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+    const listedHere = place.here && !place.process;
+    const looked = listedHere ? this.#listed(place, client, list, name) : this.#readAnew(place, client);
+    return within(this.#deps.clock, CATCH_UP_MS, looked, () => true);
   }
 
   /** A process of this node has told, or the one that did is gone: this node's own lists are shown. */
@@ -89,6 +106,39 @@ export class ListsElsewhere {
     for (const { fingerprint } of this.#deps.local().listedFor(server)) {
       this.#deps.changed(server, fingerprint, LIST_KINDS);
     }
+  }
+
+  /** Of a process, and of what this node does not list: what the home says whose lists are shown. */
+  async #readAnew({ server: { name }, elsewhere }: Place, client: ClientProfile): Promise<boolean> {
+    await this.#deps.hear(elsewhere.map(({ node }) => node.peer));
+    await Promise.all(this.#under.get(name) ?? []);
+    await this.#catchingUp.get(catalogKey(name, client), async () => {
+      const home = this.#deps.homeOf(name);
+      if (home !== null) await this.#deps.read(home, client);
+      return [];
+    });
+    return true;
+  }
+
+  /**
+   * Of a server that each home lists itself: whoever has shown the name knows it, whether or not anybody was told of a change.
+   * Then it is there to be found. Only then: names that nobody knows cost the server nothing.
+   */
+  async #listed(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+    const { local, clock, ask } = this.#deps;
+    const server = place.server.name;
+    const kind = catalogKey(server, client);
+    const others = await this.#catchingUp.get(kind, async () => {
+      const known = local().knownCatalog(server, client);
+      const answers = await Promise.all(place.elsewhere.map((home) => ask(home, client, known)));
+      return answers.filter((catalog) => catalog !== null);
+    });
+    if (has(local().knownCatalog(server, client), list, name)) return true;
+    if (!others.some((catalog) => has(catalog, list, name))) return false;
+    if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
+    await local().listAnew(server, client);
+    if (!has(local().knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
+    return true;
   }
 
   #told(place: Place, home: ForeignHome): void {
@@ -121,4 +171,8 @@ export class ListsElsewhere {
     const stateless = (client: ClientProfile) => local.knownCatalog(name, client)?.hello.era === 'stateless';
     return isolationOf(server, local.listedFor(name).some(stateless) ? 'stateless' : null) === 'shared';
   }
+}
+
+function has(catalog: ServerCatalog | null, list: ListKind, name: string): boolean {
+  return catalog?.lists[list].items.some(({ key }) => key === name) ?? false;
 }

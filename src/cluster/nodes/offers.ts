@@ -1,6 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { Afresh } from '../afresh.ts';
 import { packFrame, unpackFrame } from '../calls/frame.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
@@ -26,17 +27,11 @@ interface Known {
   readonly servers: readonly OfferedServer[];
 }
 
-interface Reading {
-  readonly done: Promise<void>;
-  /** The one after it, for all who asked since it began. */
-  next: Promise<void> | null;
-}
-
 /** What the other nodes have to offer: read from them whenever their heartbeats name a version that is not known. */
 export class Offers {
   readonly #deps: OffersDeps;
   readonly #known = new Map<string, Known>();
-  readonly #readings = new Map<string, Reading>();
+  readonly #readings = new Afresh<void>();
   readonly #serving: { close(): void };
   #disarm: (() => void) | null = null;
   #closed = false;
@@ -61,36 +56,23 @@ export class Offers {
     }
     for (const node of this.#deps.nodes.others()) {
       if (this.#readings.has(node.peer) || this.#known.get(node.peer)?.version === node.offer) continue;
-      void this.#begin(node);
+      void this.#readings.begin(node.peer, () => this.#read(node));
     }
   }
 
   /** Reads what these nodes offer now, whatever their heartbeats have said. */
   async readNow(peers: readonly string[]): Promise<void> {
-    await Promise.all(peers.map((peer) => this.#afresh(peer)));
+    const read = async (peer: string): Promise<void> => {
+      const node = this.#closed ? null : this.#deps.nodes.get(peer);
+      if (node !== null) await this.#read(node);
+    };
+    await Promise.all(peers.map((peer) => this.#readings.get(peer, () => read(peer))));
   }
 
   close(): void {
     this.#closed = true;
     this.#disarm?.();
     this.#serving.close();
-  }
-
-  /** What is being read may have been written before now: whoever asks meanwhile shares the reading after it. */
-  #afresh(peer: string): Promise<void> {
-    const reading = this.#readings.get(peer);
-    if (reading === undefined) return this.#begin(this.#deps.nodes.get(peer));
-    reading.next ??= reading.done.then(() => {
-      return this.#readings.get(peer)?.done ?? this.#begin(this.#deps.nodes.get(peer));
-    });
-    return reading.next;
-  }
-
-  #begin(node: NodeView | null): Promise<void> {
-    if (node === null || this.#closed) return Promise.resolve();
-    const done = this.#read(node).finally(() => this.#readings.delete(node.peer));
-    this.#readings.set(node.peer, { done, next: null });
-    return done;
   }
 
   async #read({ peer, id }: NodeView): Promise<void> {

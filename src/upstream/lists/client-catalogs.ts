@@ -74,6 +74,17 @@ export class ClientCatalogs {
     return this.#deps.catalogs.refresh(this.#listedAs(client), this.#era(client));
   }
 
+  /** Lists over the client's own connection, which may be shown what others are not: all of it after now. Never rejects. */
+  async anew(client: ClientProfile): Promise<void> {
+    const { logger, connections, catalogs } = this.#deps;
+    try {
+      const connection = await connections.acquire(client);
+      await catalogs.anew(this.#listedAs(client), connection);
+    } catch (error) {
+      logger.debug('list_failed', { error: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
   /**
    * A list of many servers is no call to any of them (F01): a start that is due or under way is waited for, and none is
    * made for it. Whatever comes of that start, this client's list is taken then.

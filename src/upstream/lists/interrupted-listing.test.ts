@@ -61,3 +61,39 @@ test('a list that is cut off by the end of its server’s run begins no other ru
   assert.equal(await listing, null);
   assert.equal(script.links.length, 1);
 });
+
+test('check:G3 what another node heard while a first list is being taken is looked at once more', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), 'tools/list': () => SILENCE });
+  await bench.run([serverOf('a'), script]);
+  const client = clientOf('one');
+  const listing = bench.set.catalog('a', client, 60_000);
+  await settled();
+  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  void bench.set.relist('a');
+  await bench.clock.advance(0);
+  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [{ name: 'old' }] });
+  await listing;
+  await settled();
+  assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
+});
+
+test('check:G3 a list that a client wants anew is taken over its own connection, after what is being listed', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  script.handlers['tools/list'] = (_params, link) => ({ tools: [{ name: `of-${link.number}` }] });
+  await bench.run([serverOf('a'), script]);
+  const [one, two] = [clientOf('one'), clientOf('two')];
+  for (const client of [one, two]) answerText(await bench.call('a', toolCall(client)));
+  await bench.set.catalog('a', one, 1_000);
+  assert.deepEqual(names(bench.set.knownCatalog('a', two)), ['of-1']);
+  await bench.set.listAnew('a', two);
+  assert.deepEqual(names(bench.set.knownCatalog('a', two)), ['of-2']);
+  await Promise.all(['a', 'a', 'a', 'nobody'].map((server) => bench.set.listAnew(server, one)));
+  assert.deepEqual(names(bench.set.knownCatalog('a', one)), ['of-1']);
+  assert.deepEqual(
+    script.links.map((link) => link.count('tools/list')),
+    // Of those who want it at once, all but the first share the next.
+    [3, 1],
+  );
+});

@@ -142,9 +142,18 @@ export class ServerCatalogs {
     await Promise.all(listed.map((shelf) => this.#relist(shelf, connection)));
   }
 
-  /** Lists again for every kind of client that was listed in this run, each over a connection that fits. */
+  /** Lists for this kind of client over this connection, and not what was asked for before now. */
+  async anew(profile: ClientProfile, connection: Connection): Promise<void> {
+    const shelf = this.#shelf(profile, connection.era);
+    if (shelf.listing !== null) await shelf.listing;
+    await (shelf.listing ?? this.#relist(shelf, connection));
+  }
+
+  /** Lists again for every kind of client that was listed in this run, or is about to be, over a connection that fits. */
   async refreshListed(era: Era): Promise<void> {
-    const listed = [...this.#shelves[era].values()].filter(({ listedIn }) => listedIn === this.#run);
+    const listed = [...this.#shelves[era].values()].filter(
+      ({ listedIn, listing }) => listedIn === this.#run || listing !== null,
+    );
     await Promise.all(
       listed.map(async (shelf) => {
         if (shelf.listing === null) return this.#relist(shelf, null);
