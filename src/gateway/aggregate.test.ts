@@ -306,19 +306,33 @@ test('a stateless server’s structured result is wrapped for stateful clients a
   );
 });
 
-test('check:C9 a tool that the client has from another node is called once this one has heard of it; an unknown one is refused', async () => {
-  const bench = new GatewayBench({ files: { tools: [tool('read')] } });
+test('check:C9 what the client has from another node is called once this one knows it; an unknown name is refused', async () => {
+  const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const asked: string[] = [];
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.caughtUp = async (server) => {
-    asked.push(server);
-    bench.relist('files', { tools: [tool('read'), tool('grown')] }, ['tools']);
+  upstreams.caughtUp = async (server, _client, list, name) => {
+    asked.push(`${server} ${list} ${name}`);
+    if (name === 'nobodys') return false;
+    const offer = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };
+    bench.relist('files', offer, ['tools', 'prompts']);
     return true;
   };
   await bench.run('tools/call', '{"name":"files__grown"}');
   assert.equal(bench.upstreams.calls.at(-1)?.request.body.toString(), '{"name":"grown"}');
-  const unknown = failed(await bench.run('tools/call', '{"name":"files__nothing"}'));
-  assert.match(unknown.message, /^Unknown tool: files__nothing/);
+  bench.relist('files', { tools: [tool('read')], prompts: [tool('greet')] }, ['tools', 'prompts']);
+  await bench.run('prompts/get', '{"name":"files__asked"}');
+  assert.equal(bench.upstreams.calls.at(-1)?.request.body.toString(), '{"name":"asked"}');
+  for (const name of ['nothing', 'nobodys']) {
+    const unknown = failed(await bench.run('tools/call', `{"name":"files__${name}"}`));
+    assert.match(unknown.message, new RegExp(`^Unknown tool: files__${name}`));
+  }
+  assert.match(failed(await bench.run('prompts/get', '{"name":"files__nothing"}')).message, /^Unknown prompt/);
   await bench.run('tools/call', '{"name":"nobody__nothing"}');
-  assert.deepEqual(asked, ['files', 'files'], 'nobody is asked about a server that there is not');
+  await bench.run('prompts/get', '{"name":"nobody__nothing"}');
+  const all = ['tools grown', 'prompts asked', 'tools nothing', 'tools nobodys', 'prompts nothing'];
+  assert.deepEqual(
+    asked,
+    all.map((one) => `files ${one}`),
+    'nobody is asked about a server that there is not',
+  );
 });

@@ -129,19 +129,23 @@ export class Aggregate {
     return this.#callHeardElsewhere(exchange, name, unknownTool(name, catalog));
   }
 
-  /** The client may have had the name from another node, which heard of it before this one. */
   async #callHeardElsewhere(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
-    const { upstreams, catalogs } = this.#deps;
-    const { client } = exchange;
-    const own = unknown.data.server === undefined ? null : spelledTool(name, catalogs.of(client));
-    if (own === null || (await upstreams.caughtUp?.(own.server, client, 'tools', own.tool)) !== true) {
-      return failure(unknown);
-    }
-    const catalog = catalogs.of(client);
+    if (unknown.data.server === undefined) return failure(unknown);
+    const catalog = await this.#heardElsewhere(exchange.client, 'tools', name);
+    if (catalog === null) return failure(unknown);
     const target = catalog.tool(name);
     const param = namedParam(exchange.request, 'name');
     if (target === null || param instanceof GatewayError) return failure(unknownTool(name, catalog));
     return this.#callTarget(exchange, catalog, target, param);
+  }
+
+  /** The client may have had the name from another node, which heard of it before this one. null: nobody has it. */
+  async #heardElsewhere(client: ClientProfile, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
+    const { upstreams, catalogs } = this.#deps;
+    const before = catalogs.of(client);
+    const own = spelledTool(name, before);
+    if (own === null || !before.members.some(({ server }) => server === own.server)) return null;
+    return (await upstreams.caughtUp?.(own.server, client, list, own.tool)) === true ? catalogs.of(client) : null;
   }
 
   #send(
@@ -175,6 +179,8 @@ export class Aggregate {
     if (target !== null) return use(target);
     const withheld = withheldPrompt(name, catalog);
     if (withheld !== null) return failure(withheld);
+    const heard = (await this.#heardElsewhere(client, 'prompts', name))?.prompt(name) ?? null;
+    if (heard !== null) return use(heard);
     const choices = catalog.choices('prompts', name);
     const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
     return failure(new GatewayError('INVALID_PARAMS', `Unknown prompt: ${name}${hint}`));
