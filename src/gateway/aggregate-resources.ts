@@ -98,9 +98,9 @@ export class AggregateResources {
     let worst: Outcome | null = null;
     let rank = -1;
     const { upstreams } = this.#deps;
-    const up = servers.filter((server) => !isDown(upstreams, server));
+    const others = servers.filter((server) => !isDown(upstreams, server));
     // Those that are down are asked last, so that they do not keep the others from answering.
-    for (const server of [...up, ...servers.filter((server) => !up.includes(server))]) {
+    for (const server of [...others, ...servers.filter((server) => !others.includes(server))]) {
       const outcome = await this.#askOne(server, uri, exchange);
       if (outcome.kind === 'answer' && outcome.message.kind === 'result') return outcome;
       if (exchange.cancelled !== null) return outcome;

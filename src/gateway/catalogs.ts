@@ -10,7 +10,7 @@ import type { Server } from '../model/server.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { listIsStale } from '../protocol/list-freshness.ts';
 import { seesLikeAll } from './policy/cache-scope.ts';
-import { isUp } from './server-index.ts';
+import { isStarted } from './server-index.ts';
 
 export interface CatalogsDeps {
   readonly upstreams: Upstreams;
@@ -131,7 +131,7 @@ export class Catalogs {
     const wall = clock.wall();
     const relisting: Promise<unknown>[] = [];
     for (const { server, catalog: known } of catalog.members) {
-      if (known === null || !listIsStale(known, kind, wall) || !isUp(upstreams, server)) continue;
+      if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server)) continue;
       // Without a time of its own a list is brought up to date behind the answer.
       const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
       const relisted = upstreams.catalog(server, client, patience);

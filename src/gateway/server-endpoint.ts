@@ -23,7 +23,7 @@ import { type NamedParam, namedParam } from './params.ts';
 import { keptPrivate, seesLikeAll } from './policy/cache-scope.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
 import { blocked, hidesTemplate, refuseUnapproved } from './policy/withheld.ts';
-import { isDown, isUp, noServer, type ServerIndex } from './server-index.ts';
+import { isDown, isStarted, noServer, type ServerIndex } from './server-index.ts';
 import { filterTools, knownPage, withoutMisdeclared } from './server-pages.ts';
 import type { Subscriptions } from './subscriptions.ts';
 import { mayBeTask, mayMissTask, missedTask, offersTasks, withTaskSupport } from './tasks/offers-tasks.ts';
@@ -99,7 +99,7 @@ export class ServerEndpoint {
     if (server === null) return noServer(name);
     const patience = isDown(upstreams, name) ? waitMs : Math.max(waitMs, server.timeoutMs);
     let catalog = upstreams.knownCatalog(name, client);
-    const old = catalog !== null && helloIsStale(catalog, clock.wall()) && isUp(upstreams, name);
+    const old = catalog !== null && helloIsStale(catalog, clock.wall()) && isStarted(upstreams, name);
     if (catalog === null || old) catalog = (await upstreams.catalog(name, client, patience)) ?? catalog;
     return catalog === null ? servers.unavailable(name) : viewOf(catalog, clock.wall(), client.principal);
   }
@@ -250,7 +250,7 @@ export class ServerEndpoint {
   /** The client may have read a newer declaration than ours: its headers are held against the present one before (H6). */
   async #callDoubted(exchange: Exchange, server: string, known: ServerCatalog, fault: GatewayError): Promise<Outcome> {
     const { upstreams, clock, servers } = this.#deps;
-    if (!listIsStale(known, 'tools', clock.wall()) || !isUp(upstreams, server)) return failure(fault);
+    if (!listIsStale(known, 'tools', clock.wall()) || !isStarted(upstreams, server)) return failure(fault);
     const now = await upstreams.catalog(server, exchange.client, servers.get(server)?.timeoutMs ?? 0);
     if (now === null || listIsStale(now, 'tools', clock.wall())) return failure(fault);
     // The present declaration may be one that nobody approved.

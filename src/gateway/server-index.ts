@@ -1,7 +1,7 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import type { ServerState } from '../model/server-state.ts';
+import { type ServerState, STARTED } from '../model/server-state.ts';
 
 /** Desired servers by name, read anew whenever the set was replaced. */
 export class ServerIndex {
@@ -55,8 +55,7 @@ export function isDown(upstreams: Upstreams, server: string): boolean {
   return status !== null && DOWN.has(status.state);
 }
 
-/** Whether the server runs, so that asking it starts nothing. */
-export function isUp(upstreams: Upstreams, server: string): boolean {
-  const state = upstreams.status(server)?.state;
-  return state === 'running' || state === 'connected' || state === 'degraded';
+export function isStarted(upstreams: Upstreams, server: string): boolean {
+  const status = upstreams.status(server);
+  return status !== null && STARTED.has(status.state);
 }

@@ -13,6 +13,9 @@ export type ServerState =
   | 'auth_required'
   | 'suspended';
 
+/** Up, or about to be brought back up: nothing is started by asking such a server. */
+export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
+
 export type Health = 'unknown' | 'healthy' | 'unhealthy';
 
 /** One step of a server from a state to another. */

@@ -1,10 +1,9 @@
-import type { ServerStatus } from '../../model/server-state.ts';
+import { type ServerStatus, STARTED } from '../../model/server-state.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
 
 /** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
-const UP: ReadonlySet<string> = new Set(['running', 'connected', 'degraded']);
 
 /** A home that a client's calls go to, with the epoch of its claim where that is known. */
 export interface KnownHome {
@@ -52,12 +51,14 @@ export class Homes {
 
 /** The home that a server's lists are read from. Of a singleton only the node where it runs has a status. */
 export function homeToRead({ elsewhere: homes }: Place): ForeignHome | null {
-  const up = homes.find(({ node, offered }) => node.state !== 'draining' && UP.has(offered.status?.state ?? ''));
-  return up ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
+  const started = homes.find(
+    ({ node, offered }) => node.state !== 'draining' && STARTED.has(offered.status?.state ?? 'unknown'),
+  );
+  return started ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
 }
 
 /** What its homes say of it: the best of it. */
 export function statusElsewhere({ elsewhere: homes }: Place): ServerStatus | null {
   const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
-  return statuses.find(({ state }) => UP.has(state)) ?? statuses[0] ?? null;
+  return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
 }

@@ -29,6 +29,7 @@ export function isAtRest(state: ServerState): boolean {
   return state === 'unknown' || state === 'stopped' || state === 'disconnected' || state === 'suspended';
 }
 
+/** Calls go to it. */
 export function isUp(state: ServerState): boolean {
   return state === 'running' || state === 'connected';
 }
