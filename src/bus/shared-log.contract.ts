@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { describe, test } from 'node:test';
-import { KeyRing } from './key-ring.ts';
-import { SealedLog } from './sealed-log.ts';
 import type { SharedLog } from './shared-log.ts';
+import { KeyRing } from './trust/key-ring.ts';
+import { SealedLog } from './trust/sealed-log.ts';
 
 export interface LogHarness {
   readonly name: string;

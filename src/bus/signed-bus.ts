@@ -15,10 +15,10 @@ import type {
   SubscribeOptions,
   Subscriber,
 } from './bus.ts';
-import type { CallGround } from './call-ground.ts';
-import { TICK_MS } from './deadline.ts';
-import { DueQueue } from './due-queue.ts';
-import { FramePost } from './frame-post.ts';
+import type { CallGround } from './calls/call-ground.ts';
+import { TICK_MS } from './calls/deadline.ts';
+import { DueQueue } from './calls/due-queue.ts';
+import { FramePost } from './calls/frame-post.ts';
 import {
   addressed,
   FRAME,
@@ -30,15 +30,15 @@ import {
   readData,
   readEntries,
   readRequest,
-} from './frames.ts';
-import { IncomingCall, type IncomingEnds, QUIET_MS } from './incoming-call.ts';
-import type { KeyRing } from './key-ring.ts';
-import { OutgoingCall, TAKE_MS } from './outgoing-call.ts';
-import { ReplayWindow } from './replay-window.ts';
-import { MAX_SKEW_MS, Signer } from './signer.ts';
+} from './calls/frames.ts';
+import { IncomingCall, type IncomingEnds, QUIET_MS } from './calls/incoming-call.ts';
+import { OutgoingCall, TAKE_MS } from './calls/outgoing-call.ts';
+import { Unheard } from './calls/unheard.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
-import { Unheard } from './unheard.ts';
+import type { KeyRing } from './trust/key-ring.ts';
+import { ReplayWindow } from './trust/replay-window.ts';
+import { MAX_SKEW_MS, Signer } from './trust/signer.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
 
 export interface SignedBusDeps {

@@ -1,9 +1,9 @@
 import type { Bus } from '../../src/bus/bus.ts';
-import { KeyRing } from '../../src/bus/key-ring.ts';
-import { MemorySharedState } from '../../src/bus/memory-shared-state.ts';
-import { MemoryHub, type MemoryWire } from '../../src/bus/memory-wire.ts';
+import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
+import { MemoryHub, type MemoryWire } from '../../src/bus/memory/memory-wire.ts';
 import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
+import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import type { ClusterDeps, LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
 import { Sealer } from '../../src/gateway/sealer.ts';

@@ -8,8 +8,8 @@ import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { type BusBench, busContract, SECRET } from '../bus.contract.ts';
 import type { Bus } from '../bus.ts';
-import { KeyRing } from '../key-ring.ts';
 import { SignedBus } from '../signed-bus.ts';
+import { KeyRing } from '../trust/key-ring.ts';
 import { loadNats } from './load-nats.ts';
 import { NatsWire } from './nats-wire.ts';
 

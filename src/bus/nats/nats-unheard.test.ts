@@ -6,8 +6,8 @@ import { systemClock } from '../../model/clock.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Secret } from '../../model/secret.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { KeyRing } from '../key-ring.ts';
 import { SignedBus } from '../signed-bus.ts';
+import { KeyRing } from '../trust/key-ring.ts';
 import { loadNats } from './load-nats.ts';
 import { NatsWire } from './nats-wire.ts';
 

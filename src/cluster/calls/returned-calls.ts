@@ -1,5 +1,5 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
-import { failureJson, readFailure } from '../../bus/failure-json.ts';
+import { failureJson, readFailure } from '../../bus/calls/failure-json.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';

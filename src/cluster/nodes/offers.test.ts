@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { memoryBus } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { BusServing } from '../../bus/bus.ts';
-import { MemoryHub } from '../../bus/memory-wire.ts';
+import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { packFrame } from '../calls/frame.ts';
 import type { NodeView } from './node-state.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientOf, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { callerKey } from '../../model/isolation.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';

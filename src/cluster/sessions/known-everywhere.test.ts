@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { memoryBus } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { MemoryHub } from '../../bus/memory-wire.ts';
+import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { KnownEverywhere } from './known-everywhere.ts';
 import { Progress } from './progress.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
-import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { GatewayError } from '../../model/gateway-error.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { agent, client } from '../../../test/support/gateway-bench.ts';
-import { MemorySharedState } from '../../bus/memory-shared-state.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { type NewTask, NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';

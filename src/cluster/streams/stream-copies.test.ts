@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { MemorySharedLog } from '../../bus/memory-shared-log.ts';
+import { MemorySharedLog } from '../../bus/memory/memory-shared-log.ts';
 import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
 import { packFrame } from '../calls/frame.ts';
 import { LeftStreams } from './left-streams.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { DueQueue } from './due-queue.ts';
 import type { End } from './frames.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { SIGNATURE_BYTES } from '../trust/signer.ts';
 import { FRAME, plainFrame, readEntries } from './frames.ts';
 import { Outbox } from './outbox.ts';
-import { SIGNATURE_BYTES } from './signer.ts';
 
 const CALL = '00112233445566aa';
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));

@@ -1,5 +1,5 @@
+import { sharedLogContract } from '../shared-log.contract.ts';
 import { MemorySharedLog } from './memory-shared-log.ts';
-import { sharedLogContract } from './shared-log.contract.ts';
 
 sharedLogContract({
   name: 'memory',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../test/support/fake-clock.ts';
-import { hintMessage } from './frames.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { hintMessage } from '../calls/frames.ts';
 import { KeyRing } from './key-ring.ts';
 import { ReplayWindow } from './replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './signer.ts';

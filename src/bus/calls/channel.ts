@@ -1,4 +1,4 @@
-import type { Payload } from './bus.ts';
+import type { Payload } from '../bus.ts';
 import { type AckFrame, ackFrame, type DataFrame, dataFrame, PART, type Part, Pieces } from './frames.ts';
 
 /** Frames sent and not acknowledged; and chunks of which so many bytes may be. */

@@ -1,4 +1,4 @@
-import { SIGNATURE_BYTES } from './signer.ts';
+import { SIGNATURE_BYTES } from '../trust/signer.ts';
 
 /** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;

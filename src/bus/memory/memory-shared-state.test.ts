@@ -1,6 +1,6 @@
-import { FakeClock } from '../../test/support/fake-clock.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { sharedStateContract } from '../shared-state.contract.ts';
 import { MemorySharedState } from './memory-shared-state.ts';
-import { sharedStateContract } from './shared-state.contract.ts';
 
 sharedStateContract({
   name: 'memory',

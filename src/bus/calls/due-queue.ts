@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 
 /** What falls due the same time after it was added, all on one timer: most of it is taken out long before. */
 export class DueQueue<Item> {

@@ -1,7 +1,7 @@
-import type { Clock } from '../model/clock.ts';
-import { GatewayError } from '../model/gateway-error.ts';
-import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from './shared-state.ts';
-import { subjectMatches } from './subjects.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Bucket, BucketOptions, SharedState, StateRecord, StateWatcher } from '../shared-state.ts';
+import { subjectMatches } from '../subjects.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 

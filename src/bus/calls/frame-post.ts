@@ -1,9 +1,9 @@
-import type { Random } from '../model/random.ts';
+import type { Random } from '../../model/random.ts';
+import { bundleSubject, callSubject, unheardSubject } from '../subjects.ts';
+import type { Signer } from '../trust/signer.ts';
+import type { Wire } from '../wire.ts';
 import { aloneMessage, type End } from './frames.ts';
 import { Outbox } from './outbox.ts';
-import type { Signer } from './signer.ts';
-import { bundleSubject, callSubject, unheardSubject } from './subjects.ts';
-import type { Wire } from './wire.ts';
 
 /** Whoever is forgotten shows it again with the next message. */
 const MAX_READERS = 4096;

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
+import type { LogReading, SharedLog } from '../shared-log.ts';
 import type { KeyRing } from './key-ring.ts';
-import type { LogReading, SharedLog } from './shared-log.ts';
 
 /** version 1 · key id 4 · peer 8 · counter 6; then what is sealed, then the tag 16. */
 const KEY_AT = 1;

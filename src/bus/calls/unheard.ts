@@ -1,6 +1,6 @@
+import { unheardSubjects } from '../subjects.ts';
+import type { Wire, WireMessage } from '../wire.ts';
 import type { OutgoingCall } from './outgoing-call.ts';
-import { unheardSubjects } from './subjects.ts';
-import type { Wire, WireMessage } from './wire.ts';
 
 /**
  * Requests of which it is certain that nobody has heard them. The messaging system says so itself, and signs nothing; it

@@ -1,5 +1,5 @@
-import { subjectMatches } from './subjects.ts';
-import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from './wire.ts';
+import { subjectMatches } from '../subjects.ts';
+import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus } from '../wire.ts';
 
 interface MemorySubscription {
   readonly wire: MemoryWire;

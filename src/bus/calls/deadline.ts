@@ -1,4 +1,4 @@
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 
 /** How often everything that has a deadline is looked at. */
 export const TICK_MS = 1_000;

@@ -1,5 +1,5 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
-import type { Clock } from '../model/clock.ts';
+import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
 import type { ReplayWindow } from './replay-window.ts';
 

@@ -1,5 +1,5 @@
-import { CATALOGUE, type ErrorCode, type FailureOutcome } from '../model/error-catalogue.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { CATALOGUE, type ErrorCode, type FailureOutcome } from '../../model/error-catalogue.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 
 interface FailureJson {
   readonly code: string;

@@ -1,11 +1,11 @@
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { systemRandom } from '../model/random.ts';
-import { Logger } from '../telemetry/logger.ts';
-import { type BusBench, busContract, SECRET } from './bus.contract.ts';
-import type { Bus } from './bus.ts';
-import { KeyRing } from './key-ring.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { type BusBench, busContract, SECRET } from '../bus.contract.ts';
+import type { Bus } from '../bus.ts';
+import { SignedBus } from '../signed-bus.ts';
+import { KeyRing } from '../trust/key-ring.ts';
 import { MemoryHub, type MemoryWire } from './memory-wire.ts';
-import { SignedBus } from './signed-bus.ts';
 
 busContract({
   name: 'memory',

@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { BusServing, Payload } from './bus.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { BusServing, Payload } from '../bus.ts';
 import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';

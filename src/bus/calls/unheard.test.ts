@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock, settled } from '../../test/support/fake-clock.ts';
-import { systemRandom } from '../model/random.ts';
-import { Logger } from '../telemetry/logger.ts';
-import type { Bus, BusOutcome } from './bus.ts';
-import { KeyRing } from './key-ring.ts';
-import { MemoryHub, type MemoryWire } from './memory-wire.ts';
-import { SignedBus } from './signed-bus.ts';
-import { subjectMatches } from './subjects.ts';
-import type { Wire, WireMessage } from './wire.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import type { Bus, BusOutcome } from '../bus.ts';
+import { MemoryHub, type MemoryWire } from '../memory/memory-wire.ts';
+import { SignedBus } from '../signed-bus.ts';
+import { subjectMatches } from '../subjects.ts';
+import { KeyRing } from '../trust/key-ring.ts';
+import type { Wire, WireMessage } from '../wire.ts';
 
 const KEYS = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
 

@@ -1,5 +1,5 @@
-import { GatewayError } from '../model/gateway-error.ts';
-import type { LogReading, SharedLog } from './shared-log.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { LogReading, SharedLog } from '../shared-log.ts';
 
 const MAX_ENTRY_BYTES = 1024 * 1024 - 1024;
 const MAX_ENTRIES = 1_024;
