@@ -67,8 +67,10 @@ export interface SharedUpstreamSessions {
   enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn>;
   /** Whether somebody has opened it. Never rejects. */
   known(place: SessionPlace): Promise<boolean>;
-  /** A connection uses it from now on. The returned function: no more. */
-  join(place: SessionPlace, member: SessionMember): () => void;
+  /** A connection uses it from now on. */
+  join(place: SessionPlace, member: SessionMember): void;
+  /** It does no more. */
+  leave(place: SessionPlace, member: SessionMember): void;
   /**
    * It is to end: of this generation, or (null) whichever there is. Whoever gets its record tells the server; null for
    * everybody else. `withServer`: because the server is to go from this node. Never rejects.

@@ -10,6 +10,7 @@ import { forgottenUpTo } from './claim-floor.ts';
 import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
+import { HeldClaims } from './held-claims.ts';
 
 /** What this node owns. */
 export interface Claim {
@@ -62,7 +63,7 @@ const WAIT_MS = 5_000;
  */
 export class Claims {
   readonly #deps: ClaimsDeps;
-  readonly #mine = new Map<string, Claim>();
+  readonly #mine = new HeldClaims();
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
   #takenOver = 0;
@@ -95,7 +96,7 @@ export class Claims {
 
   /** The claim, if it is this node's at this instant. A look-up and a comparison. */
   mine(server: string, key: string): Claim | null {
-    const claim = this.#mine.get(`${server} ${key}`);
+    const claim = this.#mine.get(server, key);
     return claim !== undefined && this.#deps.lease().held ? claim : null;
   }
 
@@ -128,10 +129,9 @@ export class Claims {
 
   /** Not this node's any more, as soon as the store can be told. `forget`: nobody will ever want it again. */
   async release(server: string, key: string, forget: boolean): Promise<void> {
-    const name = `${server} ${key}`;
-    const claim = this.#mine.get(name);
+    const claim = this.#mine.get(server, key);
     if (claim === undefined) return;
-    this.#mine.delete(name);
+    this.#mine.delete(claim);
     await this.#releases.now(claim, forget);
   }
 
@@ -170,7 +170,7 @@ export class Claims {
     if (how === 'in time' && !other) return;
     for (const claim of this.all()) {
       if (!other && (await this.#keep(claim))) continue;
-      this.#mine.delete(`${claim.server} ${claim.key}`);
+      this.#mine.delete(claim);
       this.#deps.lost(claim);
     }
   }
@@ -240,7 +240,7 @@ export class Claims {
           since: revision,
           told: false,
         };
-        this.#mine.set(`${server} ${key}`, claim);
+        this.#mine.set(claim);
         if (before !== null && before.peer !== '') {
           this.#takenOver++;
           logger.warn('claim_taken_over', { server, from: before.node, epoch });

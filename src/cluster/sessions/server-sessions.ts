@@ -70,6 +70,8 @@ export class ServerSessions implements SharedUpstreamSessions {
   readonly #used: UsedSessions;
   /** Which of them are being opened here, by a record that says so. */
   readonly #turns = new Set<string>();
+  /** How members leave whose sessions no other node can use. */
+  readonly #listening = new Map<SessionMember, () => void>();
   #closed = false;
 
   constructor(deps: ServerSessionsDeps) {
@@ -115,15 +117,20 @@ export class ServerSessions implements SharedUpstreamSessions {
     return found === null ? this.#used.get(key) !== null : readWritten(found)?.sealed !== '';
   }
 
-  join(place: SessionPlace, member: SessionMember): () => void {
+  join(place: SessionPlace, member: SessionMember): void {
     const key = sessionKeyOf(place);
-    const leave = this.#used.join(key, place, member);
-    const own = this.#used.get(key);
-    const leaveStream = own?.unsharable === true ? listenAlone(own, member) : this.streams.join(place, key, member);
-    return () => {
-      leave();
-      leaveStream();
-    };
+    const own = this.#used.join(key, place, member);
+    if (own?.unsharable === true) this.#listening.set(member, listenAlone(own, member));
+    else this.streams.join(place, own?.key ?? key, member);
+  }
+
+  leave(place: SessionPlace, member: SessionMember): void {
+    const key = sessionKeyOf(place);
+    this.#used.leave(key, member);
+    const leaveStream = this.#listening.get(member);
+    this.#listening.delete(member);
+    if (leaveStream === undefined) this.streams.leave(key, member);
+    else leaveStream();
   }
 
   async end(

@@ -7,7 +7,7 @@ import type { SessionRecord, SessionRecords } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
 import { KnownEverywhere } from './known-everywhere.ts';
-import { SharedTexts } from './shared-texts.ts';
+import { recordOf, type SessionFacts, SessionKinds } from './session-facts.ts';
 
 /** What was written moments ago at another node may not be there yet when its client is here already. */
 const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
@@ -46,8 +46,8 @@ export class SharedSessionRecords implements SessionRecords {
   readonly #deps: SharedSessionRecordsDeps;
   readonly #records: FollowedRecords;
   readonly #everywhere: KnownEverywhere;
-  readonly #known = new Map<string, SessionRecord>();
-  readonly #texts = new SharedTexts();
+  readonly #known = new Map<string, SessionFacts>();
+  readonly #kinds = new SessionKinds();
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.NEGATIVE_INFINITY;
   #closed = false;
@@ -90,7 +90,7 @@ export class SharedSessionRecords implements SessionRecords {
       const waiting = this.#records.waiting(id);
       if (waiting !== undefined) return waiting === null ? null : recordIn(waiting);
       const known = this.#known.get(id);
-      if (known !== undefined) return known;
+      if (known !== undefined) return recordOf(id, known);
       try {
         const found = await this.#records.get(id);
         away = null;
@@ -119,7 +119,7 @@ export class SharedSessionRecords implements SessionRecords {
   }
 
   async all(): Promise<readonly SessionRecord[]> {
-    return [...this.#known.values()];
+    return Array.from(this.#known, ([id, facts]) => recordOf(id, facts));
   }
 
   /** What is not written yet has a moment to be. */
@@ -132,32 +132,17 @@ export class SharedSessionRecords implements SessionRecords {
   #heard(id: string, value: Buffer): void {
     const read = recordIn(value);
     if (read?.id !== id) return;
-    const record = this.#kept(id, read);
-    this.#known.set(id, record);
-    this.#deps.changed(record);
-  }
-
-  /** There may be very many: what is the same in others is not kept again. */
-  #kept(id: string, read: SessionRecord): SessionRecord {
-    const { principal, endpoint, revision, capabilities, info } = read;
-    const texts = this.#texts;
-    return {
-      ...read,
-      id,
-      principal: texts.of(principal),
-      endpoint: texts.of(endpoint),
-      revision: texts.of(revision),
-      capabilities: texts.of(capabilities),
-      info: info === null ? null : texts.of(info),
-    };
+    const facts = this.#kinds.factsOf(read);
+    this.#known.set(id, facts);
+    this.#deps.changed(recordOf(id, facts));
   }
 
   #lost(): void {
     let sessions = 0;
-    for (const [id, record] of this.#known) {
+    for (const [id, facts] of this.#known) {
       if (this.#records.isTold(id)) continue;
       sessions++;
-      if (this.#records.waiting(id) === undefined) this.#records.put(id, bytesOf(record));
+      if (this.#records.waiting(id) === undefined) this.#records.put(id, bytesOf(recordOf(id, facts)));
     }
     this.#deps.logger.warn('sessions_written_anew', { sessions });
   }

@@ -27,6 +27,8 @@ export interface UsedSessionsDeps {
 }
 
 export interface UsedSession extends OwnStream {
+  /** As it was put: whoever keeps it as well keeps this very text. */
+  readonly key: string;
   readonly record: UpstreamSessionRecord;
   generation: string;
   /** The other nodes know of it. */
@@ -82,6 +84,7 @@ export class UsedSessions {
     if (before !== undefined) this.#hellos.left(before.record);
     if (this.#incarnation === '') this.#incarnation = this.#deps.bucket.incarnation;
     this.#kept.set(key, {
+      key,
       record: kept,
       generation,
       published: how.published,
@@ -101,15 +104,22 @@ export class UsedSessions {
     this.#kept.delete(key);
   }
 
-  join(key: string, place: SessionPlace, member: SessionMember): () => void {
+  /** Null for what is not known here. */
+  join(key: string, place: SessionPlace, member: SessionMember): UsedSession | null {
     const kept = this.#kept.get(key);
-    if (kept !== undefined) Object.assign(kept, { place, member, idsAfter: member.lastId });
-    return () => {
-      const present = this.#kept.get(key);
-      // What nobody else knows of is kept, for the next connection.
-      if (present?.member === member && present.published) this.forget(key);
-      else if (present?.member === member) present.member = null;
-    };
+    if (kept === undefined) return null;
+    kept.place = place;
+    kept.member = member;
+    kept.idsAfter = member.lastId;
+    return kept;
+  }
+
+  leave(key: string, member: SessionMember): void {
+    const kept = this.#kept.get(key);
+    if (kept?.member !== member) return;
+    // What nobody else knows of is kept, for the next connection.
+    if (kept.published) this.forget(key);
+    else kept.member = null;
   }
 
   /** Of a session that was opened without the store. */

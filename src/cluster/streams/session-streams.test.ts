@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
-import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { unpackFrame } from '../calls/frame.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';
@@ -54,7 +54,7 @@ class Bench {
   }
 
   join(key: string, listens = false): () => void {
-    return this.streams.join(PLACE, key, {
+    const member: SessionMember = {
       lastId: 0,
       listens,
       numberAfter: () => {},
@@ -65,7 +65,9 @@ class Bench {
         return this.lastEventId;
       },
       replaced: () => {},
-    });
+    };
+    this.streams.join(PLACE, key, member);
+    return () => this.streams.leave(key, member);
   }
 }
 

@@ -68,12 +68,12 @@ export class SessionStreams {
     this.#stop = deps.clock.after(LEVEL_MS, () => this.#level());
   }
 
-  /** The member may be told to listen from now on. The returned function: not any more. */
-  readonly join = ({ server }: SessionPlace, key: string, member: SessionMember): (() => void) => {
+  /** The member may be told to listen from now on. */
+  join({ server }: SessionPlace, key: string, member: SessionMember): void {
     const before = this.#entries.get(key);
     const entry: Entry = {
       server,
-      key: `${PREFIX}${key}`,
+      key,
       member,
       listening: false,
       early: member.listens,
@@ -87,8 +87,23 @@ export class SessionStreams {
     this.#entries.set(key, entry);
     if (entry.early && !this.#deps.able()) this.#silence(entry, false);
     void this.#try(entry);
-    return () => this.#left(key, entry);
-  };
+  }
+
+  /** Not any more. */
+  leave(key: string, member: SessionMember): void {
+    const entry = this.#entries.get(key);
+    if (entry?.member !== member) return;
+    entry.disarm?.();
+    this.#entries.delete(key);
+    if (!entry.listening && !entry.trying) return;
+    const after = entry.listening ? entry.member.silence() : null;
+    entry.listening = false;
+    // In the next turn a connection of this node may have taken its place.
+    queueMicrotask(() => {
+      if (this.#closed || this.#entries.has(key)) return;
+      void this.#release(entry).then(() => this.#tell([{ key, after }]));
+    });
+  }
 
   /** Somebody else has it by now, or may have. False where the claim is of another kind. */
   lost({ key }: Claim): boolean {
@@ -121,7 +136,7 @@ export class SessionStreams {
       if (!entry.listening) continue;
       this.#silence(entry, false);
       left.push({ key, after: entry.after });
-      released.push(this.#deps.claims.release(entry.server, entry.key, true));
+      released.push(this.#release(entry));
     }
     void Promise.all(released).then(() => this.#tell(left));
   }
@@ -134,21 +149,6 @@ export class SessionStreams {
     this.#entries.clear();
   }
 
-  #left(key: string, entry: Entry): void {
-    if (this.#entries.get(key) !== entry) return;
-    entry.disarm?.();
-    this.#entries.delete(key);
-    if (!entry.listening && !entry.trying) return;
-    const after = entry.listening ? entry.member.silence() : null;
-    entry.listening = false;
-    // In the next turn a connection of this node may have taken its place.
-    queueMicrotask(() => {
-      if (this.#closed || this.#entries.has(key)) return;
-      const released = this.#deps.claims.release(entry.server, entry.key, true);
-      void released.then(() => this.#tell([{ key, after }]));
-    });
-  }
-
   async #try(entry: Entry): Promise<void> {
     const { claims, able, logger, clock, there } = this.#deps;
     if (entry.trying || entry.listening || !able() || !this.#present(entry)) return;
@@ -156,7 +156,7 @@ export class SessionStreams {
     entry.disarm?.();
     entry.disarm = null;
     try {
-      const owner = await claims.claim(entry.server, entry.key);
+      const owner = await claims.claim(entry.server, PREFIX + entry.key);
       if (owner.kind === 'theirs') {
         entry.owner = owner.peer;
         // Whoever listens now hears what follows on that.
@@ -166,7 +166,7 @@ export class SessionStreams {
         entry.member.silence();
         if (!there(owner.peer)) entry.disarm = clock.after(LOOK_MS, () => void this.#try(entry));
       } else if (!this.#present(entry)) {
-        if (!this.#entries.has(entry.key.slice(PREFIX.length))) void claims.release(entry.server, entry.key, true);
+        if (!this.#entries.has(entry.key)) void this.#release(entry);
       } else if (able()) {
         entry.owner = null;
         entry.listening = true;
@@ -175,8 +175,8 @@ export class SessionStreams {
         entry.after = null;
       } else {
         // This node has begun to leave meanwhile.
-        await claims.release(entry.server, entry.key, true);
-        this.#tell([{ key: entry.key.slice(PREFIX.length), after: entry.after }]);
+        await this.#release(entry);
+        this.#tell([{ key: entry.key, after: entry.after }]);
       }
     } catch (error) {
       logger.debug('stream_not_claimed', { server: entry.server, error: String(error) });
@@ -226,6 +226,11 @@ export class SessionStreams {
   }
 
   #present(entry: Entry): boolean {
-    return !this.#closed && this.#entries.get(entry.key.slice(PREFIX.length)) === entry;
+    return !this.#closed && this.#entries.get(entry.key) === entry;
+  }
+
+  /** Nobody will ever want the claim again unless he joins anew. */
+  #release({ server, key }: Entry): Promise<void> {
+    return this.#deps.claims.release(server, PREFIX + key, true);
   }
 }

@@ -18,6 +18,7 @@ import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
 import { HeldLosses } from './held-losses.ts';
 import type { JoinedSession } from './joined-session.ts';
+import type { LastHello } from './last-hello.ts';
 import { ServerMessages } from './server-messages.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import { ToldLevel, takesLevel } from './told-level.ts';
@@ -43,6 +44,8 @@ export interface ConnectionDeps {
   readonly silent?: boolean;
   /** Its requests will need the next block of ids as well (`ID_BLOCK`). */
   readonly idsSpent?: (connection: Connection) => void;
+  /** What the server's connections say it is, so that they keep it together. */
+  readonly hellos?: LastHello;
 }
 
 /**
@@ -65,7 +68,7 @@ export class Connection implements Carrier, TransportReceiver {
   /** The server's session id (HTTP, stateful era); null where it gave none. */
   mcpSessionId: string | null = null;
   /** That session is used by all nodes; null while it is this connection's alone. */
-  joined: JoinedSession | null = null;
+  joined: JoinedSession<Connection> | null = null;
   /** Why it ended by itself; null while it lives or was closed by us. */
   ended: ClosedReason | null = null;
   readonly #deps: ConnectionDeps;
@@ -151,7 +154,7 @@ export class Connection implements Carrier, TransportReceiver {
 
   #speaks(hello: Hello, resumeSessionId?: string): void {
     const { era, revision } = hello;
-    this.hello = hello;
+    this.hello = this.#deps.hellos?.of(hello) ?? hello;
     this.#era = era;
     const facts = { era, revision, silent: this.#deps.silent };
     this.transport.negotiated(resumeSessionId === undefined ? facts : { ...facts, resumeSessionId });

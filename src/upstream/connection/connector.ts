@@ -13,6 +13,7 @@ import { Attempt } from './attempt.ts';
 import { Connection } from './connection.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
 import { Handshake } from './handshake.ts';
+import { LastHello } from './last-hello.ts';
 import type { OpenTransportOptions } from './open-transport.ts';
 import { SessionJoiner } from './session-joiner.ts';
 import { digestOfKey, labelOf } from './session-key.ts';
@@ -53,6 +54,7 @@ export class Connector {
   readonly #deps: ConnectorDeps;
   /** null on a lone node. */
   readonly #joiner: SessionJoiner | null;
+  readonly #hellos = new LastHello();
   #fallback: Transport['kind'] | null = null;
   /** How long the last handshake of the stateless era took. */
   #tookMs = 0;
@@ -276,6 +278,7 @@ export class Connector {
         owner,
         dropped,
         silent,
+        hellos: this.#hellos,
         idsSpent: (its) => this.#reserve(server, its),
         tool: (name) => tool(profile, name),
       });

@@ -12,14 +12,13 @@ interface Numbered {
  * A connection's part in a session that all nodes use: it listens when it is told to, and whether the session ends with it
  * is not for it to say.
  */
-export class JoinedSession implements SessionMember {
+export class JoinedSession<C extends Numbered> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;
   readonly #sessions: SharedUpstreamSessions;
-  readonly #connection: Numbered;
-  readonly #superseded: () => void;
-  readonly #leave: () => void;
+  readonly #connection: C;
+  readonly #superseded: (connection: C) => void;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
 
@@ -27,9 +26,9 @@ export class JoinedSession implements SessionMember {
     place: SessionPlace,
     generation: string,
     sessions: SharedUpstreamSessions,
-    connection: Numbered,
+    connection: C,
     listens: boolean,
-    superseded: () => void,
+    superseded: (connection: C) => void,
   ) {
     this.#place = place;
     this.generation = generation;
@@ -37,7 +36,7 @@ export class JoinedSession implements SessionMember {
     this.#connection = connection;
     this.listens = listens;
     this.#superseded = superseded;
-    this.#leave = sessions.join(place, this);
+    sessions.join(place, this);
   }
 
   get lastId(): number {
@@ -61,12 +60,12 @@ export class JoinedSession implements SessionMember {
   }
 
   replaced(): void {
-    this.#superseded();
+    this.#superseded(this.#connection);
   }
 
   /** The connection has ended, or is about to. */
   leave(): void {
-    this.#leave();
+    this.#sessions.leave(this.#place, this);
   }
 
   /** The server is to go from this node; others may have it still. */

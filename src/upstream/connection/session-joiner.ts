@@ -57,7 +57,7 @@ export class SessionJoiner {
   }
 
   /** The server does not know the connection's session any more. */
-  disowned(place: SessionPlace, { generation }: JoinedSession): void {
+  disowned(place: SessionPlace, { generation }: JoinedSession<Connection>): void {
     if (this.#gone.size >= MAX_GONE) this.#gone.clear();
     this.#gone.set(place.key, generation);
   }
@@ -120,8 +120,6 @@ export class SessionJoiner {
 
   #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
     const { sessions, superseded } = this.#deps;
-    connection.joined = new JoinedSession(place, generation, sessions, connection, listens, () =>
-      superseded(connection),
-    );
+    connection.joined = new JoinedSession(place, generation, sessions, connection, listens, superseded);
   }
 }

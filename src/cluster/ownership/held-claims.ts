@@ -1,0 +1,38 @@
+import type { Claim } from './claims.ts';
+
+/** Claims of this node, by server and key. There may be one for each of thousands of sessions: no text is kept twice. */
+export class HeldClaims {
+  readonly #servers = new Map<string, Map<string, Claim>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get(server: string, key: string): Claim | undefined {
+    return this.#servers.get(server)?.get(key);
+  }
+
+  set(claim: Claim): void {
+    let claims = this.#servers.get(claim.server);
+    if (claims === undefined) this.#servers.set(claim.server, (claims = new Map()));
+    if (!claims.has(claim.key)) this.#size++;
+    claims.set(claim.key, claim);
+  }
+
+  delete({ server, key }: Pick<Claim, 'server' | 'key'>): void {
+    const claims = this.#servers.get(server);
+    if (claims?.delete(key) !== true) return;
+    this.#size--;
+    if (claims.size === 0) this.#servers.delete(server);
+  }
+
+  clear(): void {
+    this.#servers.clear();
+    this.#size = 0;
+  }
+
+  *values(): Iterable<Claim> {
+    for (const claims of this.#servers.values()) yield* claims.values();
+  }
+}
