@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { settled } from '../../test/support/fake-clock.ts';
 import { client, ended, endpointOf, GatewayBench } from '../../test/support/gateway-bench.ts';
 import { serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
@@ -76,12 +77,14 @@ test('when the server cannot be asked, what is known is given, as stale', async 
 test('a local server that was never listed is waited for as long as a call to it would', async () => {
   const bench = new GatewayBench({ s: null });
   const list = bench.run('tools/list', null, { endpoint });
+  await settled();
   await bench.clock.advance(10_000);
   bench.upstreams.listed('s', PAGED);
   assert.equal((ended(await list) as { tools: unknown[] }).tools.length, 2);
   const down = new GatewayBench({ s: null });
   down.upstreams.states.set('s', 'failed');
   const never = down.run('tools/list', null, { endpoint });
+  await settled();
   await down.clock.advance(60_000);
   const refused = error(await never);
   assert.equal(refused.code, 'NOT_SENT');

@@ -267,7 +267,8 @@ export class ServerEndpoint {
     // Its first list has to be looked at before anybody is shown it.
     if (known === null && this.#isGuarded(server)) known = await upstreams.catalog(name, client, server.timeoutMs);
     if (known === null && this.#isGuarded(server)) return failure(servers.unavailable(name));
-    if (this.#mayAskLive(server, known, client) && !(known !== null && isDown(upstreams, name))) {
+    const live = this.#mayAskLive(server, known, client) || (await upstreams.ownsConnectionElsewhere?.(name, client));
+    if (live === true && !(known !== null && isDown(upstreams, name))) {
       const outcome = await this.#deps.cache.call(name, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
         return this.#shown(outcome, server, list, known, exchange);
