@@ -1,8 +1,8 @@
 import { suggest } from '../config/problem/suggest.ts';
+import { ControlClient } from './access/control-client.ts';
+import { findRunning } from './access/find-running.ts';
 import type { CommandInput } from './command-input.ts';
-import { ControlClient } from './control-client.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { findRunning } from './find-running.ts';
 import { type LogEntry, logLine } from './log-line.ts';
 
 export interface LogsInput extends CommandInput {

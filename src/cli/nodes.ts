@@ -1,7 +1,7 @@
+import type { ControlClient } from './access/control-client.ts';
+import { runningClient } from './access/running-client.ts';
 import type { CommandInput } from './command-input.ts';
-import type { ControlClient } from './control-client.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { runningClient } from './running-client.ts';
 
 const POLL_MS = 100;
 /** A drain takes half a minute at most, and a bit. */

@@ -1,10 +1,10 @@
 import { Command, CommanderError, Option } from 'commander';
 import type { CommandParts } from './command-parts.ts';
-import { addDriftCommands } from './drift-commands.ts';
+import { addDriftCommands } from './drift/drift-commands.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { CONFIG_OPTION, GATEWAY_OPTIONS, type GatewayFlags, JSON_OPTION, KEY_OPTION } from './flags.ts';
 import { addNodeCommands } from './node-commands.ts';
-import { addServerCommands } from './server-commands.ts';
+import { addServerCommands } from './servers/server-commands.ts';
 import type { Terminal } from './terminal.ts';
 import { addWatchingCommands } from './watching-commands.ts';
 
@@ -88,7 +88,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .command('tools', 'list tools as TypeScript-like signatures')
     .argument('[server]', 'only the tools of this server')
     .action(async (server: string | undefined, flags: GatewayFlags) => {
-      const { tools } = await import('./tools.ts');
+      const { tools } = await import('./tools/tools.ts');
       done(await tools({ ...parts.input(flags), server }));
     });
 
@@ -100,7 +100,7 @@ function buildProgram(terminal: Terminal, serverCommand: readonly string[], done
     .argument('<server.tool>', 'for example memory.read_graph')
     .argument('[key=value...]', 'arguments; key:=json takes JSON')
     .action(async (tool: string, words: string[], flags: Omit<GatewayFlags, 'json'> & { json?: boolean | string }) => {
-      const { call } = await import('./call.ts');
+      const { call } = await import('./tools/call.ts');
       const { json, ...others } = flags;
       const input = parts.input({ ...others, json: json !== undefined });
       done(await call({ ...input, tool, words, argumentsJson: typeof json === 'string' ? json : null }));

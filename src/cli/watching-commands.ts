@@ -7,7 +7,7 @@ export function addWatchingCommands({ command, input, done }: CommandParts): voi
   command('status', 'show the servers of the running gateway, or all about one')
     .argument('[server]', 'only this server, with all that is known of it; or a configuration file')
     .action(async (word: string | undefined, flags: GatewayFlags) => {
-      const { status } = await import('./status.ts');
+      const { status } = await import('./servers/status.ts');
       done(await status({ ...input(flags), word }));
     });
 

@@ -1,8 +1,8 @@
 import { styleText } from 'node:util';
-import { suggest } from '../config/problem/suggest.ts';
-import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { accessGateway } from './gateway-access.ts';
+import { suggest } from '../../config/problem/suggest.ts';
+import { accessGateway } from '../access/gateway-access.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { type ToolDefinition, toolSignature } from './tool-signature.ts';
 
 /** `trunkline tools [server]`: TypeScript-like signatures, by server, with the exposed name where it is another. */

@@ -1,13 +1,13 @@
-import { processLogger } from '../app/process-logger.ts';
-import type { StoppedGateway } from '../app/stopped-gateway.ts';
-import { openStopped } from '../app/stopped-gateway.ts';
-import { findConfig } from '../config/files/find-config.ts';
-import type { CommandInput } from './command-input.ts';
-import { ControlClient } from './control-client.ts';
-import { CommandError, EXIT } from './exit-code.ts';
-import { findRunning } from './find-running.ts';
-import { openProblemText } from './open-problem-text.ts';
-import { loadOptions } from './sources.ts';
+import { processLogger } from '../../app/process-logger.ts';
+import type { StoppedGateway } from '../../app/stopped-gateway.ts';
+import { openStopped } from '../../app/stopped-gateway.ts';
+import { findConfig } from '../../config/files/find-config.ts';
+import { ControlClient } from '../access/control-client.ts';
+import { findRunning } from '../access/find-running.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { openProblemText } from '../open-problem-text.ts';
+import { loadOptions } from '../sources.ts';
 
 /** What a server looks like after a change. */
 export interface ChangedServer {

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
-import { type RunningGateway, runningGateway } from '../app/running.ts';
-import { dataDirOf } from '../config/files/data-dir-of.ts';
-import { findConfig } from '../config/files/find-config.ts';
-import type { CommandInput } from './command-input.ts';
+import { type RunningGateway, runningGateway } from '../../app/running.ts';
+import { dataDirOf } from '../../config/files/data-dir-of.ts';
+import { findConfig } from '../../config/files/find-config.ts';
+import type { CommandInput } from '../command-input.ts';
 
 /**
  * The gateway that runs for the file that was named, or, where none was, in the data folder of the nearest one or in the

@@ -1,9 +1,9 @@
-import { RunTimeProblem } from '../app/stopped-gateway.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
+import { RunTimeProblem } from '../../app/stopped-gateway.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { isSettled, serverLine } from '../start-screen.ts';
 import { type AddOptions, type ChangedServer, type ServerChanges, serverChanges } from './server-changes.ts';
-import { isSettled, serverLine } from './start-screen.ts';
 
 /** How long `add` waits to say how the server came up; it goes on starting after that. */
 const SETTLE_MS = 60_000;

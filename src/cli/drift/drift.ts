@@ -1,10 +1,10 @@
-import { suggest } from '../config/problem/suggest.ts';
-import type { DriftReport, WaitingDefinition } from '../model/drift.ts';
-import type { CommandInput } from './command-input.ts';
-import type { ControlClient } from './control-client.ts';
+import { suggest } from '../../config/problem/suggest.ts';
+import type { DriftReport, WaitingDefinition } from '../../model/drift.ts';
+import type { ControlClient } from '../access/control-client.ts';
+import { runningClient } from '../access/running-client.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { reportText, seenCode, visible, waitingText } from './drift-text.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { runningClient } from './running-client.ts';
 
 export interface DriftInput extends CommandInput {
   readonly server: string | undefined;

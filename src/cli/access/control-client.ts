@@ -1,5 +1,5 @@
-import type { RunningGateway } from '../app/running.ts';
-import { CommandError, EXIT } from './exit-code.ts';
+import type { RunningGateway } from '../../app/running.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
 
 /** The control API of a running gateway. Answers are JSON text, as they came. */
 export class ControlClient {

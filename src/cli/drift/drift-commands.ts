@@ -1,6 +1,6 @@
 import { Option } from 'commander';
-import type { CommandParts } from './command-parts.ts';
-import { type GatewayFlags, lines } from './flags.ts';
+import type { CommandParts } from '../command-parts.ts';
+import { type GatewayFlags, lines } from '../flags.ts';
 
 /** `trunkline drift` and what belongs to it. */
 export function addDriftCommands({ command, input: inputOf, done }: CommandParts): void {

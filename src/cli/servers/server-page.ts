@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
-import { printable } from '../model/printable.ts';
-import { PHASES, type Phase, type ServerStatus } from '../model/server-state.ts';
-import { serverLine } from './start-screen.ts';
+import { printable } from '../../model/printable.ts';
+import { PHASES, type Phase, type ServerStatus } from '../../model/server-state.ts';
+import { serverLine } from '../start-screen.ts';
 
 const SHOWN_TAIL_LINES = 20;
 const PHASE_WORDS: Readonly<Record<Phase, string>> = { dns: 'DNS', tcp: 'TCP', tls: 'TLS', firstByte: 'first byte' };

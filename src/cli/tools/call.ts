@@ -1,8 +1,8 @@
-import { suggest } from '../config/problem/suggest.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { accessGateway, type GatewayAccess, type ListedTool } from './gateway-access.ts';
+import { suggest } from '../../config/problem/suggest.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { accessGateway, type GatewayAccess, type ListedTool } from '../access/gateway-access.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { argumentsFromWords, type ParameterTypes } from './tool-arguments.ts';
 
 export interface CallInput extends CommandInput {

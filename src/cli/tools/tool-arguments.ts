@@ -1,4 +1,4 @@
-import { CommandError, EXIT } from './exit-code.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
 
 /** How the schema wants a parameter written; anything else is taken as text unless it is JSON. */
 export type ParameterTypes = Readonly<Record<string, { readonly type?: unknown }>>;

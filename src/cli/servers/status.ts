@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { styleText } from 'node:util';
-import { suggest } from '../config/problem/suggest.ts';
-import type { DriftSummary } from '../model/drift.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { accessGateway } from './gateway-access.ts';
+import { suggest } from '../../config/problem/suggest.ts';
+import type { DriftSummary } from '../../model/drift.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { accessGateway } from '../access/gateway-access.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { isReady, serverLine } from '../start-screen.ts';
 import { serverPage } from './server-page.ts';
-import { isReady, serverLine } from './start-screen.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file where there is one of that name, else a server. */

@@ -1,6 +1,6 @@
-import type { CommandInput } from './command-input.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
 import { ControlClient } from './control-client.ts';
-import { CommandError, EXIT } from './exit-code.ts';
 import { findRunning } from './find-running.ts';
 
 /** The control API of the gateway that runs, for commands that can do nothing without one. */

@@ -1,15 +1,15 @@
-import type { App } from '../app/app.ts';
-import { openApp } from '../app/open-app.ts';
-import { controlPlane } from '../app/plane.ts';
-import { processLogger } from '../app/process-logger.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { CommandInput } from './command-input.ts';
+import type { App } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
+import { controlPlane } from '../../app/plane.ts';
+import { processLogger } from '../../app/process-logger.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
+import { openProblemText } from '../open-problem-text.ts';
+import { loadOptions } from '../sources.ts';
+import { isSettled } from '../start-screen.ts';
 import { ControlClient } from './control-client.ts';
-import { CommandError, EXIT } from './exit-code.ts';
 import { findRunning } from './find-running.ts';
-import { openProblemText } from './open-problem-text.ts';
-import { loadOptions } from './sources.ts';
-import { isSettled } from './start-screen.ts';
 
 export interface ListedTool {
   readonly exposedName: string;

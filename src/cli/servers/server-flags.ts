@@ -1,4 +1,4 @@
-import { CommandError, EXIT } from './exit-code.ts';
+import { CommandError, EXIT } from '../exit-code.ts';
 
 /** What `add` was told, in the flags that clients' own `mcp add` have. */
 export interface ServerFlags {
