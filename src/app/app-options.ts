@@ -3,7 +3,7 @@ import type { DesiredState } from '../model/desired-state.ts';
 import type { UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
-import type { ClusterConnection } from './cluster-connection.ts';
+import type { ClusterConnection } from './cluster/cluster-connection.ts';
 
 export interface AppOptions {
   /** Where desired state comes from; `files` resolved, or a command line. */

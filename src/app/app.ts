@@ -15,7 +15,7 @@ import { openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import type { PublicSubjects } from './public-subjects/public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
-import { followHints } from './truth-hints.ts';
+import { followHints } from './truth/truth-hints.ts';
 import { productVersion } from './version.ts';
 
 /** Load balancers look at `/readyz` about once a second; until they have, new calls still arrive. */

@@ -3,7 +3,7 @@ import type { Downstream } from '../downstream/downstream.ts';
 import { PHASES } from '../model/server-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
-import type { MemoryWatch } from './memory-watch.ts';
+import type { MemoryWatch } from './memory/memory-watch.ts';
 
 /** Registers the gauges that mirror what the rooms hold; they are read when somebody scrapes, and cost nothing before. */
 export function registerGauges(

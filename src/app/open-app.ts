@@ -6,11 +6,11 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
-import type { ClusterConnection } from './cluster-connection.ts';
-import { openCluster } from './open-cluster.ts';
+import type { ClusterConnection } from './cluster/cluster-connection.ts';
+import { openCluster } from './cluster/open-cluster.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { buildRooms } from './rooms.ts';
-import { truthProblem } from './truth-problem.ts';
+import { truthProblem } from './truth/truth-problem.ts';
 
 export type OpenResult =
   | { readonly ok: true; readonly app: App }

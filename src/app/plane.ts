@@ -2,7 +2,7 @@ import type { ControlPlane, DesiredView, SessionView } from '../control/control-
 import { serverEndpoint } from '../model/exchange.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
-import { clusterPlane } from './cluster-plane.ts';
+import { clusterPlane } from './cluster/cluster-plane.ts';
 import { driftPlane } from './drift-plane.ts';
 import { outcomeJson } from './outcome-json.ts';
 import type { Rooms } from './rooms.ts';

@@ -32,18 +32,18 @@ import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
-import type { ClusterConnection } from './cluster-connection.ts';
-import { registerClusterGauges } from './cluster-gauges.ts';
+import type { ClusterConnection } from './cluster/cluster-connection.ts';
+import { registerClusterGauges } from './cluster/cluster-gauges.ts';
+import { acrossNodes, sharedSessions } from './cluster/shared-sessions.ts';
+import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
-import { MemoryWatch } from './memory-watch.ts';
+import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
-import { openTruth } from './open-truth.ts';
 import { Operator } from './operator.ts';
 import { sealingOf } from './sealing-of.ts';
-import { acrossNodes, sharedSessions } from './shared-sessions.ts';
-import { stateEverywhere } from './state-everywhere.ts';
-import { ToldTruth } from './told-truth.ts';
 import { transports } from './transports.ts';
+import { openTruth } from './truth/open-truth.ts';
+import { ToldTruth } from './truth/told-truth.ts';
 import { productVersion } from './version.ts';
 
 /** The rooms of one gateway, built and joined; nothing listens and nothing has been started. */

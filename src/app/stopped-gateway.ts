@@ -7,8 +7,8 @@ import type { Truth } from '../store/truth/truth.ts';
 import { type Restored, restoreTruth } from '../store/truth/truth-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OpenProblem } from './open-problem.ts';
-import { openTruth } from './open-truth.ts';
-import { truthProblem } from './truth-problem.ts';
+import { openTruth } from './truth/open-truth.ts';
+import { truthProblem } from './truth/truth-problem.ts';
 
 /** Why a change was refused, for the commands. */
 export { RunTimeProblem } from '../registry/run-time-problem.ts';

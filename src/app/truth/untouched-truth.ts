@@ -1,4 +1,4 @@
-import type { Applied, ListOptions, Truth, TruthRecord, TruthSnapshot } from '../store/truth/truth.ts';
+import type { Applied, ListOptions, Truth, TruthRecord, TruthSnapshot } from '../../store/truth/truth.ts';
 
 /**
  * What was decided, for somebody who only looks: a command that starts servers for as long as it takes offers what a

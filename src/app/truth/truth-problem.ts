@@ -1,8 +1,8 @@
-import type { DesiredState } from '../model/desired-state.ts';
-import { TruthError } from '../store/truth/truth.ts';
-import { TruthUnusable } from '../store/truth/truth-file.ts';
-import type { AppOptions } from './app-options.ts';
-import type { OpenProblem } from './open-problem.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import { TruthError } from '../../store/truth/truth.ts';
+import { TruthUnusable } from '../../store/truth/truth-file.ts';
+import type { AppOptions } from '../app-options.ts';
+import type { OpenProblem } from '../open-problem.ts';
 import { truthPath } from './truth-path.ts';
 
 /** Pins are there too: without them nothing may be trusted anew, so that no node starts without its store. */

@@ -1,5 +1,5 @@
-import type { Bus } from '../bus/bus.ts';
-import type { Applied, ListOptions, Truth, TruthRecord, TruthSnapshot, TruthWrite } from '../store/truth/truth.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { Applied, ListOptions, Truth, TruthRecord, TruthSnapshot, TruthWrite } from '../../store/truth/truth.ts';
 
 /** Whoever has written to the truth says so here, with the revision. */
 export const TRUTH_WRITTEN = 'trunkline.truth';

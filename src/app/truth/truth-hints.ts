@@ -1,5 +1,5 @@
-import { watchEvents } from './public-subjects/watch-events.ts';
-import type { Rooms } from './rooms.ts';
+import { watchEvents } from '../public-subjects/watch-events.ts';
+import type { Rooms } from '../rooms.ts';
 import { TRUTH_WRITTEN } from './told-truth.ts';
 
 /**

@@ -1,7 +1,7 @@
-import type { Bus } from '../bus/bus.ts';
-import type { SharedLog } from '../bus/shared-log.ts';
-import type { SharedState } from '../bus/shared-state.ts';
-import type { Wire } from '../bus/wire.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { SharedLog } from '../../bus/shared-log.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
+import type { Wire } from '../../bus/wire.ts';
 
 /** What joins this gateway to a cluster: how its nodes talk, what they share, and what all of them know. */
 export interface ClusterConnection {

@@ -1,6 +1,6 @@
-import { collectGarbage } from '../model/garbage.ts';
-import { type MemoryLevel, memoryLevel } from '../model/memory-level.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { collectGarbage } from '../../model/garbage.ts';
+import { type MemoryLevel, memoryLevel } from '../../model/memory-level.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import { groupShareReader, heapShare } from './memory-limit.ts';
 
 export interface MemoryWatchOptions {

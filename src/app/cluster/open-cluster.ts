@@ -1,16 +1,16 @@
 import { hostname } from 'node:os';
-import { loadNats } from '../bus/nats/load-nats.ts';
-import { NatsSharedLog } from '../bus/nats/nats-shared-log.ts';
-import { NatsSharedState } from '../bus/nats/nats-shared-state.ts';
-import { NatsWire } from '../bus/nats/nats-wire.ts';
-import { SignedBus } from '../bus/signed-bus.ts';
-import { KeyRing } from '../bus/trust/key-ring.ts';
-import { SealedLog } from '../bus/trust/sealed-log.ts';
-import type { WireChange } from '../bus/wire.ts';
-import { systemClock } from '../model/clock.ts';
-import type { ClusterSettings } from '../model/cluster-settings.ts';
-import { systemRandom } from '../model/random.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { loadNats } from '../../bus/nats/load-nats.ts';
+import { NatsSharedLog } from '../../bus/nats/nats-shared-log.ts';
+import { NatsSharedState } from '../../bus/nats/nats-shared-state.ts';
+import { NatsWire } from '../../bus/nats/nats-wire.ts';
+import { SignedBus } from '../../bus/signed-bus.ts';
+import { KeyRing } from '../../bus/trust/key-ring.ts';
+import { SealedLog } from '../../bus/trust/sealed-log.ts';
+import type { WireChange } from '../../bus/wire.ts';
+import { systemClock } from '../../model/clock.ts';
+import type { ClusterSettings } from '../../model/cluster-settings.ts';
+import { systemRandom } from '../../model/random.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 
 /**

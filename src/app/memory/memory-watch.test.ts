@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Logger } from '../telemetry/logger.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { groupShareReader, oldLimitBytes } from './memory-limit.ts';
 import { MemoryWatch } from './memory-watch.ts';
 

@@ -1,6 +1,6 @@
-import type { DesiredState } from '../model/desired-state.ts';
-import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
-import type { AppOptions } from './app-options.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import { DataFolder, defaultDataDir } from '../../store/data-folder.ts';
+import type { AppOptions } from '../app-options.ts';
 
 /**
  * Where that is kept which was decided at run time: in the data folder, also for the gateways that clients spawn for

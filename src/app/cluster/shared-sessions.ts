@@ -1,9 +1,9 @@
-import type { Cluster } from '../cluster/cluster.ts';
-import { SharedSessionRecords } from '../cluster/sessions/shared-session-records.ts';
-import type { Downstream, DownstreamDeps } from '../downstream/downstream.ts';
-import type { Gateway } from '../gateway/gateway.ts';
-import type { Clock } from '../model/clock.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import { SharedSessionRecords } from '../../cluster/sessions/shared-session-records.ts';
+import type { Downstream, DownstreamDeps } from '../../downstream/downstream.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 
 export interface SharedSessionsDeps {

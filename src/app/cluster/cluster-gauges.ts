@@ -1,5 +1,5 @@
-import type { Cluster } from '../cluster/cluster.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import type { Cluster } from '../../cluster/cluster.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
 import type { ClusterConnection } from './cluster-connection.ts';
 
 /** Registers what /metrics shows of the cluster and its bus; on a lone gateway they have no series. */

@@ -1,6 +1,6 @@
-import type { DesiredState } from '../model/desired-state.ts';
-import type { Upstreams } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import type { Upstreams } from '../../model/ports.ts';
+import type { Server } from '../../model/server.ts';
 
 /** The desired state, with the servers of all nodes in place of those of this one. The same object while nothing changed. */
 export function stateEverywhere(own: () => DesiredState, everywhere: Upstreams): () => DesiredState {

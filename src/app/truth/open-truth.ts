@@ -1,10 +1,10 @@
-import type { Clock } from '../model/clock.ts';
-import type { DesiredState } from '../model/desired-state.ts';
-import { PostgresTruth } from '../store/truth/postgres/postgres-truth.ts';
-import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
-import type { Truth } from '../store/truth/truth.ts';
-import type { Logger } from '../telemetry/logger.ts';
-import type { AppOptions } from './app-options.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { DesiredState } from '../../model/desired-state.ts';
+import { PostgresTruth } from '../../store/truth/postgres/postgres-truth.ts';
+import { SqliteTruth } from '../../store/truth/sqlite-truth.ts';
+import type { Truth } from '../../store/truth/truth.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { AppOptions } from '../app-options.ts';
 import { truthPath } from './truth-path.ts';
 import { UntouchedTruth } from './untouched-truth.ts';
 
