@@ -5,8 +5,9 @@ const HEAD = `# What works between which revisions
 
 Every client works with every server, whatever revision either speaks; where a revision lacks what a feature needs, the
 table says what is met instead (– where a server of the revision has no such thing). Each cell is a test, over HTTP and over stdio towards the server, on the server's own
-endpoint and on \`/mcp\` with two servers behind (\`test/e2e/matrix\`), with clients and servers made with the official SDKs. This
-page is generated from the table that the tests go by: \`npm run generate\`.
+endpoint and on \`/mcp\` with two servers behind (\`test/e2e/matrix\`), with clients and servers made with the official SDKs; and
+all of them once more in a cluster, each request of a client at the next of three nodes (\`test/cluster/matrix\`). This page is
+generated from the table that the tests go by: \`npm run generate\`.
 `;
 
 /** `docs/compatibility.md`, from the table that the tests go by. */
