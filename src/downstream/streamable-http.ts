@@ -29,20 +29,16 @@ export class StreamableHttp {
   }
 
   post(context: RequestContext, server: string | null): void {
-    const { gate } = this.#deps;
-    const principal = gate.principal(context);
-    if (principal === null) return;
-    const endpoint = gate.endpoint(server, principal, context);
-    if (endpoint === null) return;
+    const admitted = this.#deps.gate.admit(context, server);
+    if (admitted === null) return;
+    const { principal, endpoint } = admitted;
     context.readJson((body) => this.#take(context, body, endpoint, principal));
   }
 
   get(context: RequestContext, server: string | null): void {
-    const { gate } = this.#deps;
-    const principal = gate.principal(context);
-    if (principal === null) return;
-    const endpoint = gate.endpoint(server, principal, context);
-    if (endpoint === null) return;
+    const admitted = this.#deps.gate.admit(context, server);
+    if (admitted === null) return;
+    const { principal, endpoint } = admitted;
     const { headers } = context;
     const inbound = classifyBodyless(headers);
     if ('reject' in inbound) {
@@ -62,11 +58,9 @@ export class StreamableHttp {
   }
 
   delete(context: RequestContext, server: string | null): void {
-    const { gate } = this.#deps;
-    const principal = gate.principal(context);
-    if (principal === null) return;
-    const endpoint = gate.endpoint(server, principal, context);
-    if (endpoint === null) return;
+    const admitted = this.#deps.gate.admit(context, server);
+    if (admitted === null) return;
+    const { principal, endpoint } = admitted;
     const inbound = classifyBodyless(context.headers);
     if ('reject' in inbound) {
       reject(context, inbound);

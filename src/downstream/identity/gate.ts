@@ -5,6 +5,12 @@ import type { Principal } from '../../model/principal.ts';
 import type { Endpoints } from '../endpoints/endpoints.ts';
 import { sendError } from '../endpoints/send.ts';
 
+/** A caller that is known, at an endpoint that it may use. */
+export interface Admitted {
+  readonly principal: Principal;
+  readonly endpoint: Endpoint;
+}
+
 /** Who asks, and for what: decided from the head of a request, before a byte of its body is read. */
 export class Gate {
   readonly #authenticator: Authenticator;
@@ -15,8 +21,14 @@ export class Gate {
     this.#endpoints = endpoints;
   }
 
-  /** The caller; null when the request has been answered with 401. */
-  principal(context: RequestContext): Principal | null {
+  /** `server` is null for the aggregate. null when the request has been answered with 401 or 404. */
+  admit(context: RequestContext, server: string | null): Admitted | null {
+    const principal = this.#principal(context);
+    const endpoint = principal === null ? null : this.#endpoint(server, principal, context);
+    return principal === null || endpoint === null ? null : { principal, endpoint };
+  }
+
+  #principal(context: RequestContext): Principal | null {
     const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
       sendError(context, 401, -32600, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
@@ -24,8 +36,7 @@ export class Gate {
     return principal;
   }
 
-  /** The endpoint of a server, or the aggregate for null; null when the request has been answered with 404. */
-  endpoint(server: string | null, principal: Principal, context: RequestContext): Endpoint | null {
+  #endpoint(server: string | null, principal: Principal, context: RequestContext): Endpoint | null {
     if (server === null) return AGGREGATE;
     const endpoint = this.#endpoints.server(server, principal);
     if (endpoint === null) sendError(context, 404, -32600, 'Not found: no server of this name for this caller');

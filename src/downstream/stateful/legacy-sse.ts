@@ -43,10 +43,9 @@ export class LegacySse {
   /** GET: the stream. `server` is null for the aggregate. */
   open(context: RequestContext, server: string | null): void {
     const { gate, sessions } = this.#deps;
-    const principal = gate.principal(context);
-    if (principal === null) return;
-    const endpoint = gate.endpoint(server, principal, context);
-    if (endpoint === null) return;
+    const admitted = gate.admit(context, server);
+    if (admitted === null) return;
+    const { principal, endpoint } = admitted;
     if (this.#deps.draining()) {
       sendError(context, 503, -32600, 'The gateway is stopping', '', RETRY_SOON);
       return;
@@ -79,11 +78,9 @@ export class LegacySse {
 
   /** POST: a message of the client. Its answer, if any, goes onto the stream. */
   post(context: RequestContext, server: string | null): void {
-    const { gate } = this.#deps;
-    const principal = gate.principal(context);
-    if (principal === null) return;
-    const endpoint = gate.endpoint(server, principal, context);
-    if (endpoint === null) return;
+    const admitted = this.#deps.gate.admit(context, server);
+    if (admitted === null) return;
+    const { principal, endpoint } = admitted;
     const query = new URLSearchParams(context.query);
     const sessionId = query.get('sessionId') ?? '';
     if (sessionId === '') {
