@@ -10,7 +10,7 @@ import { forgottenUpTo } from './claim-floor.ts';
 import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
-import { HeldClaims } from './held-claims.ts';
+import { HeldClaim, HeldClaims } from './held-claims.ts';
 
 /** What this node owns. */
 export interface Claim {
@@ -228,22 +228,12 @@ export class Claims {
         // The store begins again: it was made anew, and our lease has not told us yet.
         if (revision <= highest) throw fenced(server);
         this.#highest = Math.max(this.#highest, revision);
-        const epoch = this.#epoch(revision);
-        const claim: Claim = {
-          server,
-          key,
-          epoch,
-          fresh: entry === null,
-          forgotten,
-          client,
-          revision,
-          since: revision,
-          told: false,
-        };
+        const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
+        const claim = new HeldClaim(what, this.incarnation);
         this.#mine.set(claim);
         if (before !== null && before.peer !== '') {
           this.#takenOver++;
-          logger.warn('claim_taken_over', { server, from: before.node, epoch });
+          logger.warn('claim_taken_over', { server, from: before.node, epoch: claim.epoch });
         }
         return { kind: 'mine', claim };
       }

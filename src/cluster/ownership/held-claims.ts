@@ -1,4 +1,33 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Claim } from './claims.ts';
+
+/** What this node owns since it wrote so. */
+export class HeldClaim implements Claim {
+  readonly server: string;
+  readonly key: string;
+  readonly fresh: boolean;
+  readonly forgotten: number;
+  readonly client: ClientProfile | null;
+  readonly since: number;
+  revision: number;
+  told = false;
+  readonly #incarnation: string;
+
+  constructor(what: Pick<Claim, 'server' | 'key' | 'fresh' | 'forgotten' | 'client' | 'since'>, incarnation: string) {
+    this.server = what.server;
+    this.key = what.key;
+    this.fresh = what.fresh;
+    this.forgotten = what.forgotten;
+    this.client = what.client;
+    this.since = what.since;
+    this.revision = what.since;
+    this.#incarnation = incarnation;
+  }
+
+  get epoch(): string {
+    return `${this.#incarnation}.${this.since}`;
+  }
+}
 
 /** Claims of this node, by server and key. There may be one for each of thousands of sessions: no text is kept twice. */
 export class HeldClaims {

@@ -38,9 +38,10 @@ export class FollowedRecords {
   readonly #deps: FollowedRecordsDeps;
   readonly #bucket: LazyBucket;
   readonly #writes: WritesBehind;
-  /** In which telling of everything each was last heard of. */
-  readonly #tellings = new Map<string, number>();
-  #telling = 0;
+  /** Heard of since everything was told last. */
+  #told = new Set<string>();
+  /** Heard of before that, and not since. */
+  readonly #untold = new Set<string>();
   /** Heard of while something of this node's own was being written. */
   readonly #late = new Map<string, StateRecord>();
   readonly #progress = new Progress();
@@ -61,7 +62,7 @@ export class FollowedRecords {
       clock,
       logger,
       maxWaiting,
-      known: (key) => this.#tellings.has(key),
+      known: (key) => this.#told.has(key) || this.#untold.has(key),
       wrote: (key, written) => this.#wrote(key, written),
       ...merging,
     });
@@ -95,7 +96,7 @@ export class FollowedRecords {
 
   /** Heard of since everything was told last. */
   isTold(key: string): boolean {
-    return this.#tellings.get(key) === this.#telling;
+    return this.#told.has(key);
   }
 
   async close(): Promise<void> {
@@ -107,7 +108,8 @@ export class FollowedRecords {
 
   #heard(record: StateRecord): void {
     const { key, value, revision } = record;
-    this.#tellings.set(key, this.#telling);
+    this.#told.add(key);
+    this.#untold.delete(key);
     if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
     else this.#deps.heard(key, value);
     this.#progress.heard(revision);
@@ -115,7 +117,8 @@ export class FollowedRecords {
 
   #gone(key: string): void {
     this.#late.delete(key);
-    if (this.#tellings.delete(key)) this.#deps.gone(key);
+    const untold = this.#untold.delete(key);
+    if (this.#told.delete(key) || untold) this.#deps.gone(key);
   }
 
   #wrote(key: string, { revision, value, merged }: Written): void {
@@ -131,17 +134,15 @@ export class FollowedRecords {
    * Everything was told, for the first time or again: what was not is not there any more, unless the store has lost
    * everything.
    */
-  #told(incarnation: string): void {
+  #toldAll(incarnation: string): void {
     const again = this.#incarnation !== null;
     const lost = again && this.#incarnation !== incarnation;
     this.#incarnation = incarnation;
     this.#deps.told?.(again);
     if (lost) this.#deps.lost();
-    for (const [key, telling] of [...this.#tellings]) {
-      if (telling === this.#telling) continue;
-      if (lost) this.#tellings.delete(key);
-      else this.#gone(key);
-    }
+    const untold = [...this.#untold];
+    if (lost) this.#untold.clear();
+    else for (const key of untold) this.#gone(key);
   }
 
   async #follow(): Promise<void> {
@@ -154,12 +155,13 @@ export class FollowedRecords {
           this.#progress.heard(revision);
         },
         onBegin: () => {
-          this.#telling++;
+          for (const key of this.#told) this.#untold.add(key);
+          this.#told = new Set();
           // Revisions of another making tell nothing.
           this.#late.clear();
           this.#progress.beginAnew();
         },
-        onReady: (incarnation) => this.#told(incarnation),
+        onReady: (incarnation) => this.#toldAll(incarnation),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;

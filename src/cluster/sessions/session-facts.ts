@@ -7,7 +7,8 @@ export type SessionKind = Omit<SessionRecord, 'id' | 'createdAt' | 'lastSeenAt'>
 export interface SessionFacts {
   readonly kind: SessionKind;
   readonly createdAt: number;
-  readonly lastSeenAt: number;
+  /** From then on: small numbers take no memory of their own. */
+  readonly seenAfterMs: number;
 }
 
 const MAX_KINDS = 1_024;
@@ -21,7 +22,7 @@ export class SessionKinds {
   factsOf(record: SessionRecord): SessionFacts {
     // With what nodes of later versions may say besides.
     const { id: _, createdAt, lastSeenAt, ...kind } = record;
-    return { kind: this.#shared(kind), createdAt, lastSeenAt };
+    return { kind: this.#shared(kind), createdAt, seenAfterMs: lastSeenAt - createdAt };
   }
 
   /** An equal one. */
@@ -35,6 +36,6 @@ export class SessionKinds {
   }
 }
 
-export function recordOf(id: string, { kind, createdAt, lastSeenAt }: SessionFacts): SessionRecord {
-  return { id, ...kind, createdAt, lastSeenAt };
+export function recordOf(id: string, { kind, createdAt, seenAfterMs }: SessionFacts): SessionRecord {
+  return { id, ...kind, createdAt, lastSeenAt: createdAt + seenAfterMs };
 }

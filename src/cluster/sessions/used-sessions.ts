@@ -46,7 +46,7 @@ export interface PutHow {
 interface Kept extends UsedSession {
   place: SessionPlace | null;
   member: SessionMember | null;
-  /** Monotonic. */
+  /** Monotonic, in whole milliseconds. */
   writtenAt: number;
   /** Where the member's present block of ids begins. */
   idsAfter: number;
@@ -91,7 +91,7 @@ export class UsedSessions {
       unsharable: how.unsharable ?? false,
       place: before?.place ?? null,
       member: null,
-      writtenAt: this.#deps.clock.now(),
+      writtenAt: Math.round(this.#deps.clock.now()),
       idsAfter: 0,
       blocks: how.blocks,
     });
@@ -201,7 +201,7 @@ export class UsedSessions {
       kept.member?.renamed(kept.generation);
     }
     kept.published = true;
-    kept.writtenAt = clock.now();
+    kept.writtenAt = Math.round(clock.now());
     kept.blocks = blocks;
     return true;
   }

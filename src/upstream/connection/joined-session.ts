@@ -8,6 +8,12 @@ interface Numbered {
   numberAfter(id: number): void;
 }
 
+export interface JoinedSessionDeps<C> {
+  readonly sessions: SharedUpstreamSessions;
+  /** The nodes were apart, and another one's session has this one's place: it is of no use any more. */
+  readonly superseded: (connection: C) => void;
+}
+
 /**
  * A connection's part in a session that all nodes use: it listens when it is told to, and whether the session ends with it
  * is not for it to say.
@@ -16,27 +22,18 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;
-  readonly #sessions: SharedUpstreamSessions;
+  readonly #deps: JoinedSessionDeps<C>;
   readonly #connection: C;
-  readonly #superseded: (connection: C) => void;
   #withServer = false;
   #ending: Promise<CloseReason> | null = null;
 
-  constructor(
-    place: SessionPlace,
-    generation: string,
-    sessions: SharedUpstreamSessions,
-    connection: C,
-    listens: boolean,
-    superseded: (connection: C) => void,
-  ) {
+  constructor(place: SessionPlace, generation: string, deps: JoinedSessionDeps<C>, connection: C, listens: boolean) {
     this.#place = place;
     this.generation = generation;
-    this.#sessions = sessions;
+    this.#deps = deps;
     this.#connection = connection;
     this.listens = listens;
-    this.#superseded = superseded;
-    sessions.join(place, this);
+    deps.sessions.join(place, this);
   }
 
   get lastId(): number {
@@ -60,12 +57,12 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
   }
 
   replaced(): void {
-    this.#superseded(this.#connection);
+    this.#deps.superseded(this.#connection);
   }
 
   /** The connection has ended, or is about to. */
   leave(): void {
-    this.#sessions.leave(this.#place, this);
+    this.#deps.sessions.leave(this.#place, this);
   }
 
   /** The server is to go from this node; others may have it still. */
@@ -80,7 +77,7 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
   }
 
   async #end(): Promise<CloseReason> {
-    const record = await this.#sessions.end(this.#place, this.generation, this.#withServer);
+    const record = await this.#deps.sessions.end(this.#place, this.generation, this.#withServer);
     return record === null ? 'shutdown' : 'remove';
   }
 }

@@ -1,19 +1,15 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { SessionPlace, SessionTurn, SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
+import type { SessionPlace, SessionTurn } from '../../model/shared-upstream-sessions.ts';
 import type { Connection } from './connection.ts';
-import { JoinedSession } from './joined-session.ts';
+import { JoinedSession, type JoinedSessionDeps } from './joined-session.ts';
 
 /** Sessions that the server disowns one after the other. */
 const ATTEMPTS = 4;
 /** Disowned, and not opened anew since. What is forgotten of them is found out again. */
 const MAX_GONE = 10_000;
 
-export interface SessionJoinerDeps {
-  readonly sessions: SharedUpstreamSessions;
-  /** The nodes were apart, and another one's session has this one's place: it is of no use any more. */
-  readonly superseded: (connection: Connection) => void;
-}
+export type SessionJoinerDeps = JoinedSessionDeps<Connection>;
 
 /** How connections are made, whoever's they are. Both reject with GatewayError, nothing left behind. */
 export interface Opening {
@@ -119,7 +115,6 @@ export class SessionJoiner {
   }
 
   #join(place: SessionPlace, generation: string, connection: Connection, listens: boolean): void {
-    const { sessions, superseded } = this.#deps;
-    connection.joined = new JoinedSession(place, generation, sessions, connection, listens, superseded);
+    connection.joined = new JoinedSession(place, generation, this.#deps, connection, listens);
   }
 }

@@ -125,7 +125,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   }
 
   listen(after: string | null, gap: boolean): void {
-    this.#from = { after, gap };
+    this.#from = after === null && !gap ? FROM_NOW : { after, gap };
     if (this.#state === 'open') this.#listen();
   }
 
