@@ -12,7 +12,7 @@ import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { timeoutOf } from '../protocol/call-time.ts';
+import { deadlineOf } from './calls/deadline.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
@@ -177,14 +177,11 @@ export class ClusterUpstreams implements Upstreams {
 
   /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
-    const { claims, catalogs } = this.#deps;
     const place = this.#place(server);
     const key = place === undefined ? null : this.#claimKey(place, client);
     if (place === undefined || key === null || key === SINGLETON) return false;
-    const owner = await claims.owner(server, key).catch(() => null);
-    if (owner?.kind !== 'theirs') return false;
-    const home = place.elsewhere.find(({ node }) => node.peer === owner.peer);
-    return home !== undefined && catalogs.ownedThere(home, client);
+    const home = await this.#owners.elsewhere(place, key);
+    return home !== null && this.#deps.catalogs.ownedThere(home, client);
   }
 
   async caughtUp(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
@@ -393,13 +390,6 @@ export class ClusterUpstreams implements Upstreams {
     const served = place.elsewhere.find(({ node }) => node.peer === peer);
     return served ?? this.homeOf(place.server.name);
   }
-}
-
-/** As its home keeps it. 0 for what has none, or one that only its home knows: streams, and what waits for a task. */
-function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
-  const { method } = request;
-  if (method === 'subscriptions/listen' || method === 'tasks/result' || exchange.waitsForTask === true) return 0;
-  return place === undefined ? 0 : timeoutOf(place.server, request);
 }
 
 function elsewhere(reason: string): Served {

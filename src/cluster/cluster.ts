@@ -180,11 +180,8 @@ export class Cluster {
     this.#catalogs = new ForeignCatalogs({
       bus,
       logger,
-      local: (server, client, waitMs, amongOthers) => local().catalog(server, client, waitMs, amongOthers),
-      localKey: (server, client) => local().sessionKey(server, client),
-      localOwns: (server, client) => local().ownsConnection(server, client),
+      local,
       used: (server, client, by) => this.#users.used(server, client, by),
-      known: (server, client) => local().knownCatalog(server, client),
       shown: (server, client) => this.#router.knownCatalog(server, client),
       changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
     });

@@ -1,5 +1,6 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Upstreams } from '../../model/ports.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type ClientText, clientOf, clientText } from '../calls/client-codec.ts';
@@ -46,17 +47,7 @@ const MAX_READS = 1_000;
 export interface ForeignCatalogsDeps {
   readonly bus: Bus;
   readonly logger: Logger;
-  /** What is listed here. */
-  readonly local: (
-    server: string,
-    client: ClientProfile,
-    waitMs: number,
-    amongOthers: boolean,
-  ) => Promise<ServerCatalog | null>;
-  /** What is known here of what is listed here. */
-  readonly known: (server: string, client: ClientProfile) => ServerCatalog | null;
-  readonly localKey: (server: string, client: ClientProfile) => string | null;
-  readonly localOwns: (server: string, client: ClientProfile) => boolean;
+  readonly local: () => Pick<Upstreams, 'catalog' | 'knownCatalog' | 'sessionKey' | 'ownsConnection'>;
   readonly used: (server: string, client: ClientProfile, by: string) => void;
   /** What such clients are shown of the server now. */
   readonly shown: (server: string, client: ClientProfile) => ServerCatalog | null;
@@ -85,16 +76,17 @@ export class ForeignCatalogs {
         const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
         const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false } = rest;
         const profile = clientOf(client);
+        const local = deps.local();
         if (keyOnly) {
-          const [key, own] = [deps.localKey(server, profile), deps.localOwns(server, profile)];
+          const [key, own] = [local.sessionKey(server, profile), local.ownsConnection(server, profile)];
           serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
           return;
         }
         if (!knownOnly) deps.used(server, profile, serving.from);
         const catalog = knownOnly
-          ? deps.known(server, profile)
-          : await deps.local(server, profile, waitMs, amongOthers);
-        const key = deps.localKey(server, profile);
+          ? local.knownCatalog(server, profile)
+          : await local.catalog(server, profile, waitMs, amongOthers);
+        const key = local.sessionKey(server, profile);
         if (catalog !== null && catalog.digest === known) {
           serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
           return;

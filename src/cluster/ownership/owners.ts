@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
-import type { Place } from '../nodes/directory.ts';
+import type { ForeignHome, Place } from '../nodes/directory.ts';
 import type { Claim, Claims, Owner } from './claims.ts';
 import { SINGLETON } from './placement.ts';
 
@@ -43,6 +43,12 @@ export class Owners {
     const { claims, draining } = this.#deps;
     if (place.here && !(draining() && place.elsewhere.length > 0)) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
+  }
+
+  /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
+  async elsewhere({ server, elsewhere }: Place, key: string): Promise<ForeignHome | null> {
+    const owner = await this.#deps.claims.owner(server.name, key).catch(() => null);
+    return elsewhere.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
   /** Makes it this node's, unless it is another's. Rejects with GatewayError. */

@@ -1,0 +1,14 @@
+import type { Exchange } from '../../model/exchange.ts';
+import type { Message } from '../../model/message.ts';
+import { timeoutOf } from '../../protocol/call-time.ts';
+import type { Place } from '../nodes/directory.ts';
+
+/**
+ * How long a call to the server may take, as its home keeps it. 0 for what has none, or one that only its home knows:
+ * streams, and what waits for a task.
+ */
+export function deadlineOf(place: Place | undefined, request: Message, exchange: Exchange): number {
+  const { method } = request;
+  if (method === 'subscriptions/listen' || method === 'tasks/result' || exchange.waitsForTask === true) return 0;
+  return place === undefined ? 0 : timeoutOf(place.server, request);
+}
