@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Servers, until } from '../../test/faults/fault-bench.ts';
 import { EchoCaller, EchoRemote, echoPipe } from './echo-servers.ts';
-import { BadRemote, definitions, neighbours, Provoker } from './neighbours.ts';
+import { BadRemote, type Neighbour, neighbours, Provoker } from './neighbours.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
 
@@ -15,9 +16,19 @@ const SHORT_WINDOW_MS = 500;
 const CALM_MS = 1_300;
 const CALLERS = 4;
 const PAUSE_MS = 4;
+const WARM_UP_MS = 1_000;
+const PROVOKED_MS = 200;
+const TRIED_MS = 2_000;
+const SETTINGS = { log: { level: 'error' } };
 
 /** What the good servers' callers measured, by server. */
 type Times = Record<string, number[]>;
+
+/** Without the neighbour, and right after it with it. */
+interface Pair {
+  readonly alone: Times;
+  readonly beside: Times;
+}
 
 /** How often and for how long each pair is looked at, and how long the bad one is left alone after it. */
 export interface Windows {
@@ -26,70 +37,38 @@ export interface Windows {
   readonly calmMs: number;
 }
 
-/** Each good server beside each bad one, at a load that leaves the machine room. */
+/**
+ * Each good server beside each bad one, at a load that leaves the machine room. The bad one and its callers have the lowest
+ * priority there is: what they take of the processors, the system shares out, or a container's limit; what they take of
+ * the gateway is looked at here.
+ */
 export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Windows): Promise<Outcome> {
-  const { windows, windowMs, calmMs } = options;
   const gateway = new ProbedGateway();
   const remotes = { stateful: await EchoRemote.start('stateful'), stateless: await EchoRemote.start('stateless') };
   const bad = await BadRemote.start();
   try {
-    const all = neighbours(gateway.bench, bad);
     const good = {
       good_pipe: echoPipe(),
       good_old: { type: 'http', url: remotes.stateful.url },
       good_modern: { type: 'http', url: remotes.stateless.url },
     };
-    await gateway.launch({ ...good, ...definitions(all) }, { log: { level: 'error' } });
-    await gateway.bench.gateway.ready(...Object.keys(good));
-    const callers = Object.keys(good).flatMap((server) =>
-      Array.from({ length: CALLERS }, () => ({ server, caller: new EchoCaller(gateway.url, server) })),
-    );
-    const during = async (times: Times): Promise<void> => {
-      const end = performance.now() + windowMs;
-      await Promise.all(
-        callers.map(async ({ server, caller }) => {
-          while (performance.now() < end) {
-            (times[server] ??= []).push(await caller.call('hello'));
-            await sleep(PAUSE_MS);
-          }
-        }),
-      );
-    };
-    await during({});
-    await gateway.probe();
+    await gateway.start(good, SETTINGS);
+    const callers = new Callers(gateway.url, Object.keys(good));
+    const kinds = neighbours(gateway.bench, bad);
+    await callers.during(WARM_UP_MS);
     const figures = [];
-    for (const neighbour of all) {
-      const pairs: { readonly alone: Times; readonly beside: Times }[] = [];
-      const provoker = await Provoker.start(gateway.url, neighbour);
-      for (let window = 0; window < windows; window++) {
-        const [alone, beside]: [Times, Times] = [{}, {}];
-        await during(alone);
-        provoker.go();
-        await sleep(200);
-        await during(beside);
-        pairs.push({ alone, beside });
-        provoker.stop();
-        await sleep(calmMs);
-      }
-      provoker.kill();
+    for (const neighbour of kinds) {
+      const street = new Street(gateway, good, neighbour);
+      const pairs = await lookAt(street, callers, options);
       const ratios: string[] = [];
       for (const server of Object.keys(good)) {
         const each = pairs.map(({ alone, beside }) => percentile(beside[server]!, 99) / percentile(alone[server]!, 99));
         const ratio = percentile(each, 50);
-        const worse = percentile(
-          pairs.flatMap(({ beside }) => beside[server]!),
-          99,
-        );
+        const besides = pairs.flatMap(({ beside }) => beside[server]!);
+        const name = `${server} beside ${neighbour.kind}: p99`;
         ratios.push(`${server} ${ratio.toFixed(2)} × (${each.map((one) => one.toFixed(1)).join(' ')})`);
-        figures.push(
-          figure(
-            `${server} beside ${neighbour.kind}: p99 over its own alone, median of ${windows} pairs`,
-            ratio,
-            '×',
-            2,
-          ),
-        );
-        figures.push(figure(`${server} beside ${neighbour.kind}: p99`, worse, 'ms'));
+        figures.push(figure(`${name} over its own alone, median of ${pairs.length} pairs`, ratio, '×', 2));
+        figures.push(figure(name, percentile(besides, 99), 'ms'));
       }
       const { turnCpuMaxMs } = await gateway.probe();
       figures.push(
@@ -97,22 +76,127 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
       );
       say(`${neighbour.kind}: ${ratios.join(', ')}; longest turn ${turnCpuMaxMs.toFixed(1)} ms of a processor`);
     }
-    const wrong = callers.reduce((sum, { caller }) => sum + caller.wrongs + caller.refusals, 0);
-    const calls = callers.reduce((sum, { caller }) => sum + caller.calls, 0);
-    for (const { caller } of callers) caller.close();
+    callers.close();
     return {
       figures: [
-        figure('kinds of bad neighbours', all.length, ''),
-        figure('calls of good servers', calls, ''),
-        figure('of those, wrong, failed or refused', wrong, '', 0),
+        figure('kinds of bad neighbours', kinds.length, ''),
+        figure('calls of good servers', callers.calls, ''),
+        figure('of those, wrong, failed or refused', callers.failures, '', 0),
         ...figures,
       ],
-      broken: callers.flatMap(({ server, caller }) => caller.wrong.map((text) => `${server}: ${text}`)).slice(0, 10),
+      broken: callers.wrong.slice(0, 10),
     };
   } finally {
     for (const remote of Object.values(remotes)) remote.kill();
     await gateway.bench.dispose();
-    bad.close();
+    bad.kill();
+  }
+}
+
+async function lookAt(street: Street, callers: Callers, { windows, windowMs, calmMs }: Windows): Promise<Pair[]> {
+  const pairs: Pair[] = [];
+  try {
+    for (let window = 0; window < windows; window++) {
+      const alone = await callers.during(windowMs);
+      await street.moveIn();
+      const beside = await callers.during(windowMs);
+      pairs.push({ alone, beside });
+      await street.moveOut();
+      await sleep(calmMs);
+    }
+  } finally {
+    street.calmDown();
+  }
+  return pairs;
+}
+
+/** The good servers with and without one bad neighbour, by the gateway's file. */
+class Street {
+  readonly #gateway: ProbedGateway;
+  readonly #good: Servers;
+  readonly #neighbour: Neighbour;
+  #provoker: Provoker | null = null;
+
+  constructor(gateway: ProbedGateway, good: Servers, neighbour: Neighbour) {
+    this.#gateway = gateway;
+    this.#good = good;
+    this.#neighbour = neighbour;
+  }
+
+  get #name(): string {
+    return `bad_${this.#neighbour.kind}`;
+  }
+
+  /** Until it does its worst. */
+  async moveIn(): Promise<void> {
+    const { bench, url } = this.#gateway;
+    this.#provoker = await Provoker.start(url, this.#neighbour);
+    bench.gateway.rewrite({ ...SETTINGS, mcpServers: { ...this.#good, [this.#name]: this.#neighbour.definition } });
+    await until(`${this.#name} is there`, async () => (await this.#state()) !== 'absent');
+    // One that is silent is still being tried then.
+    const end = performance.now() + TRIED_MS;
+    while ((await this.#state()) === 'starting' && performance.now() < end) await sleep(50);
+    this.#provoker.go();
+    await sleep(PROVOKED_MS);
+  }
+
+  async moveOut(): Promise<void> {
+    this.calmDown();
+    this.#gateway.bench.gateway.rewrite({ ...SETTINGS, mcpServers: this.#good });
+    await until(`${this.#name} is gone`, async () => (await this.#state()) === 'absent');
+  }
+
+  calmDown(): void {
+    this.#provoker?.kill();
+    this.#provoker = null;
+  }
+
+  async #state(): Promise<string> {
+    const { servers } = await this.#gateway.bench.gateway.control<{ servers: { name: string; state: string }[] }>(
+      '/api/v1/servers',
+    );
+    return servers.find(({ name }) => name === this.#name)?.state ?? 'absent';
+  }
+}
+
+/** A few for each good server, each with one call at a time. */
+class Callers {
+  readonly #all: readonly { readonly server: string; readonly caller: EchoCaller }[];
+
+  constructor(url: URL, servers: readonly string[]) {
+    this.#all = servers.flatMap((server) =>
+      Array.from({ length: CALLERS }, () => ({ server, caller: new EchoCaller(url, server) })),
+    );
+  }
+
+  async during(windowMs: number): Promise<Times> {
+    const times: Times = {};
+    const end = performance.now() + windowMs;
+    await Promise.all(
+      this.#all.map(async ({ server, caller }) => {
+        while (performance.now() < end) {
+          (times[server] ??= []).push(await caller.call('hello'));
+          await sleep(PAUSE_MS);
+        }
+      }),
+    );
+    return times;
+  }
+
+  get calls(): number {
+    return this.#all.reduce((sum, { caller }) => sum + caller.calls, 0);
+  }
+
+  get failures(): number {
+    return this.#all.reduce((sum, { caller }) => sum + caller.wrongs + caller.refusals, 0);
+  }
+
+  get wrong(): string[] {
+    return this.#all.flatMap(({ server, caller }) => caller.wrong.map((text) => `${server}: ${text}`));
+  }
+
+  close(): void {
+    for (const { caller } of this.#all) caller.close();
   }
 }
 

@@ -1,9 +1,8 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import type { FaultBench, Servers } from '../../test/faults/fault-bench.ts';
+import type { FaultBench } from '../../test/faults/fault-bench.ts';
+import { atLowestPriority } from './lowest-priority.ts';
 import type { Provocation } from './provoker.ts';
 
 const TIMEOUT_MS = 1_000;
@@ -19,14 +18,9 @@ export interface Neighbour {
 
 /** Each way in which a server on a pipe, or behind a URL, can be bad. */
 export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
-  const pipe = (
-    kind: string,
-    tool: string,
-    args: Record<string, unknown> = {},
-    more: Record<string, unknown> = {},
-  ): Neighbour => ({
+  const pipe = (kind: string, tool: string, args: Record<string, unknown> = {}): Neighbour => ({
     kind,
-    definition: bench.stdio(`bad_${kind}`, 'stateful', { isolation: 'shared', timeoutMs: TIMEOUT_MS, ...more }),
+    definition: lowered(bench.stdio(`bad_${kind}`, 'stateful', { isolation: 'shared', timeoutMs: TIMEOUT_MS })),
     tool,
     args,
   });
@@ -54,6 +48,11 @@ export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
   ];
 }
 
+function lowered(definition: Record<string, unknown>): Record<string, unknown> {
+  const { command, args } = definition as { command: string; args: string[] };
+  return { ...definition, ...atLowestPriority(command, args) };
+}
+
 const BAD_ANSWERS = [
   'silent',
   'dripping',
@@ -65,69 +64,29 @@ const BAD_ANSWERS = [
   'resetting',
 ];
 
-/** One HTTP server that is bad in every way, by its path. */
+/** The server of `bad-remote.ts`. */
 export class BadRemote {
-  readonly #server: Server;
+  readonly #child: ChildProcess;
+  readonly #port: string;
 
   static async start(): Promise<BadRemote> {
-    const server = createServer((request, response) => {
-      request.resume();
-      answer(request, response);
-    });
-    await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-    return new BadRemote(server);
+    const { command, args } = atLowestPriority(process.execPath, [join(import.meta.dirname, 'bad-remote.ts')]);
+    const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
+    const [port] = await once(child.stdout, 'data');
+    return new BadRemote(child, String(port).trim());
   }
 
-  private constructor(server: Server) {
-    this.#server = server;
+  private constructor(child: ChildProcess, port: string) {
+    this.#child = child;
+    this.#port = port;
   }
 
   url(kind: string): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/${kind}`;
+    return `http://127.0.0.1:${this.#port}/${kind}`;
   }
 
-  close(): void {
-    this.#server.closeAllConnections();
-    this.#server.close();
-  }
-}
-
-function answer(request: IncomingMessage, response: ServerResponse): void {
-  const json = { 'content-type': 'application/json' };
-  const event = { 'content-type': 'text/event-stream' };
-  switch (request.url?.slice(1)) {
-    case 'silent':
-      return;
-    case 'dripping': {
-      response.writeHead(200, json);
-      const drip = setInterval(() => response.write(' '), 50);
-      response.on('close', () => clearInterval(drip));
-      return;
-    }
-    case 'failing':
-      response.writeHead(500, json).end('{}');
-      return;
-    case 'redirecting':
-      response.writeHead(307, { location: '/redirecting' }).end();
-      return;
-    case 'forbidding':
-      response.writeHead(401, { 'www-authenticate': 'Bearer' }).end();
-      return;
-    case 'other_type':
-      response.writeHead(200, { 'content-type': 'text/html' }).end('<html>'.repeat(1_000));
-      return;
-    case 'endless': {
-      response.writeHead(200, event);
-      const comments = ': nothing\n\n'.repeat(1_000);
-      const write = (): void => {
-        while (!response.destroyed && response.write(comments));
-      };
-      response.on('drain', write);
-      write();
-      return;
-    }
-    default:
-      response.destroy();
+  kill(): void {
+    this.#child.kill('SIGKILL');
   }
 }
 
@@ -137,7 +96,9 @@ export class Provoker {
 
   static async start(url: URL, { kind, tool, args }: Neighbour): Promise<Provoker> {
     const provocation: Provocation = { url: url.href, tool: `bad_${kind}__${tool}`, args };
-    const child = fork(join(import.meta.dirname, 'provoker.ts'), [JSON.stringify(provocation)]);
+    const program = [join(import.meta.dirname, 'provoker.ts'), JSON.stringify(provocation)];
+    const { command, args: all } = atLowestPriority(process.execPath, program);
+    const child = spawn(command, all, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true });
     await once(child, 'message');
     return new Provoker(child);
   }
@@ -157,8 +118,4 @@ export class Provoker {
   kill(): void {
     this.#child.kill('SIGKILL');
   }
-}
-
-export function definitions(all: readonly Neighbour[]): Servers {
-  return Object.fromEntries(all.map(({ kind, definition }) => [`bad_${kind}`, definition]));
 }

@@ -11,6 +11,7 @@ import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { inPlaceOf } from '../protocol/passed-on.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { BoundUpstreams } from './bound-upstreams.ts';
@@ -240,7 +241,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (!isUnnamed(request, outcome)) return outcome;
     const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
     const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.hello.serverInfo ?? null);
-    return answer(resultToStateless(outcome.message, request.method, serverInfo));
+    const named = resultToStateless(outcome.message, request.method, serverInfo);
+    return answer(inPlaceOf(outcome.message, named, request.method));
   }
 
   #defect(exchange: Exchange, cause: unknown): Outcome {

@@ -6,7 +6,7 @@ import type { Message } from '../model/message.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { mayUse } from '../model/principal.ts';
 import { notification } from '../protocol/compose.ts';
-import { editObject, metaChange } from '../protocol/edit-object.ts';
+import { editBody, metaChange } from '../protocol/edit-object.ts';
 import { SUBSCRIPTION_ID_KEY } from '../protocol/meta-keys.ts';
 import { spliceMessage, withBody } from '../protocol/splice.ts';
 import { EarlyNotifications } from './early-notifications.ts';
@@ -122,5 +122,5 @@ function tagged(message: Message, id: string): Message {
   if (start < 0) return withBody(message, `{"_meta":{"${SUBSCRIPTION_ID_KEY}":${id}}}`, 'stateless');
   const change = metaChange(bytes, { start, end }, [[SUBSCRIPTION_ID_KEY, id]]);
   if (change === null) return spliceMessage(message, [], 'stateless');
-  return spliceMessage(message, [{ start, end, insert: editObject(bytes, { start, end }, [change]) }], 'stateless');
+  return editBody(message, [change], 'stateless');
 }

@@ -2,6 +2,7 @@ import { toolFacts } from '../catalog/tool-facts.ts';
 import type { Era, Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
 import type { Capability } from '../model/server-catalog.ts';
+import { inPlaceOf } from '../protocol/passed-on.ts';
 import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 
 /**
@@ -18,6 +19,6 @@ export function toolResult(
   const { wrapped } = toolFacts(tool);
   return outcome.then((ended) => {
     if (ended.kind !== 'answer' || ended.message.kind !== 'result') return ended;
-    return answer(resultToStateful(ended.message, 'tools/call', wrapped));
+    return answer(inPlaceOf(ended.message, resultToStateful(ended.message, 'tools/call', wrapped), 'tools/call'));
   });
 }

@@ -28,3 +28,19 @@ test('what was gathered is what came, whatever the pieces, and the edges are its
     { numRuns: 60 },
   );
 });
+
+test('goal:G12 what is taken over leaves the memory of its pieces free, but never that of a single one', () => {
+  const gatherer = new ByteGatherer();
+  const pieces = Array.from('abc', (letter) => Buffer.from(new ArrayBuffer(32 * 1024)).fill(letter));
+  for (const piece of pieces) gatherer.add(piece);
+  const whole = gatherer.takeOver();
+  assert.equal(whole.toString(), 'a'.repeat(32 * 1024) + 'b'.repeat(32 * 1024) + 'c'.repeat(32 * 1024));
+  assert.deepEqual(
+    pieces.map(({ length }) => length),
+    [0, 0, 0],
+  );
+  const single = Buffer.from(new ArrayBuffer(32 * 1024)).fill('d');
+  gatherer.add(single);
+  assert.equal(gatherer.takeOver(), single);
+  assert.equal(single.length, 32 * 1024);
+});

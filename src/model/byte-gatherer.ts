@@ -44,11 +44,12 @@ export class ByteGatherer {
 
   /** All of it in one buffer, which is the caller's to keep. The gatherer is empty then. */
   take(): Buffer {
-    this.#seal();
-    const [first = NOTHING] = this.#pieces;
-    const whole = this.#pieces.length <= 1 ? first : this.#joined();
-    this.clear();
-    return whole;
+    return this.#take(leave);
+  }
+
+  /** Likewise where the pieces are nobody else's: once it is copied, the memory of each is free at once. */
+  takeOver(): Buffer {
+    return this.#take(releaseBytes);
   }
 
   /** Copies of the first and of the last `count` bytes. */
@@ -74,11 +75,22 @@ export class ByteGatherer {
     this.#blockUsed = 0;
   }
 
+  #take(copied: (piece: Buffer) => void): Buffer {
+    this.#seal();
+    const [first = NOTHING] = this.#pieces;
+    const whole = this.#pieces.length <= 1 ? first : this.#joined(copied);
+    this.clear();
+    return whole;
+  }
+
   /** In memory that may be given back, should it turn out to be passed on to somebody and no more. */
-  #joined(): Buffer {
+  #joined(copied: (piece: Buffer) => void): Buffer {
     const whole = lend(this.#length);
     let at = 0;
-    for (const piece of this.#pieces) at += piece.copy(whole, at);
+    for (const piece of this.#pieces) {
+      at += piece.copy(whole, at);
+      copied(piece);
+    }
     return whole;
   }
 
@@ -89,3 +101,5 @@ export class ByteGatherer {
     this.#blockUsed = 0;
   }
 }
+
+function leave(): void {}

@@ -1,6 +1,7 @@
 /** New versions of JSON objects from their bytes: what is not changed stays as it was written. */
+import type { Era, Message } from '../model/message.ts';
 import { elements, field, type Range } from './fields.ts';
-import { type Edit, editMembers, splice } from './splice.ts';
+import { type Edit, editMembers, splice, spliceMessage } from './splice.ts';
 
 /** A member's new JSON value; null takes the member away. */
 export type Change = readonly [key: string, json: string | Buffer | null];
@@ -9,6 +10,12 @@ export type Change = readonly [key: string, json: string | Buffer | null];
 export function editObject(bytes: Buffer, object: Range, changes: readonly Change[]): Buffer {
   const own = bytes.subarray(object.start, object.end);
   return splice(own, editMembers(own, { start: 0, end: own.length }, changes));
+}
+
+/** The message with the changes in its body, which is an object; `era` is the vocabulary that it speaks then. */
+export function editBody(message: Message, changes: readonly Change[], era: Era = message.era): Message {
+  const { bytes, bodyStart: start, bodyEnd: end } = message;
+  return spliceMessage(message, editMembers(bytes, { start, end }, changes), era);
 }
 
 /**

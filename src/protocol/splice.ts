@@ -2,6 +2,7 @@
  * Changing bytes without rebuilding them: edits replace ranges, everything between stays as it came. Member edits
  * keep the commas right, whatever stands around the member.
  */
+import { lend } from '../model/lent-memory.ts';
 import { type Era, Message } from '../model/message.ts';
 import { entries, keyIs, type Range } from './fields.ts';
 import { scanMessage } from './scan.ts';
@@ -41,7 +42,7 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   let size = bytes.length;
   for (const { start, end, insert } of edits) size += byteLength(insert) - (end - start);
-  const out = Buffer.allocUnsafe(size);
+  const out = lend(size);
   let at = 0;
   let to = 0;
   for (const edit of inOrder(edits)) {

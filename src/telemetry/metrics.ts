@@ -60,6 +60,8 @@ export class Histogram {
   }
 }
 
+type ByValues<T> = Map<string, T | ByValues<T>>;
+
 /** A metric with label names; `of` gives the series of one combination of values, made on first use. */
 export class Metric<T extends Series | Histogram> implements Family {
   readonly name: string;
@@ -68,6 +70,8 @@ export class Metric<T extends Series | Histogram> implements Family {
   readonly #labelNames: readonly string[];
   readonly #make: () => T;
   readonly #series = new Map<string, T>();
+  /** The same by the values, one map for each label: to find a series must not cost the making of its text. */
+  readonly #byValues: ByValues<T> = new Map();
 
   constructor(name: string, help: string, type: Family['type'], labelNames: readonly string[], make: () => T) {
     this.name = name;
@@ -78,18 +82,31 @@ export class Metric<T extends Series | Histogram> implements Family {
   }
 
   of(...values: readonly string[]): T {
-    const key = this.#labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
-    let series = this.#series.get(key);
-    if (series === undefined) {
-      series = this.#make();
-      this.#series.set(key, series);
+    const last = this.#labelNames.length - 1;
+    let level = this.#byValues;
+    for (let i = 0; i < last; i++) {
+      const value = values[i] ?? '';
+      let next = level.get(value);
+      if (next === undefined) level.set(value, (next = new Map()));
+      level = next as ByValues<T>;
     }
+    const value = values[last] ?? '';
+    const known = level.get(value) as T | undefined;
+    if (known !== undefined) return known;
+    const series = this.#make();
+    level.set(value, series);
+    this.#series.set(this.#text(values), series);
     return series;
+  }
+
+  #text(values: readonly string[]): string {
+    return this.#labelNames.map((label, i) => `${label}="${escapeLabel(values[i] ?? '')}"`).join(',');
   }
 
   /** Drops all series, so that a gauge shows only what was set since. */
   clear(): void {
     this.#series.clear();
+    this.#byValues.clear();
   }
 
   *lines(): Iterable<string> {

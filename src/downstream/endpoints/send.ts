@@ -20,8 +20,7 @@ export function sendParts(context: RequestContext, status: number, parts: readon
 
 /** The same, with parts that nobody needs afterwards. */
 export function sendLastParts(context: RequestContext, status: number, parts: readonly Buffer[]): void {
-  if (parts.length === 1) context.answer(status, JSON_TYPE, parts[0]!);
-  else context.answerWithLent(status, JSON_TYPE, parts);
+  context.answerWithLent(status, JSON_TYPE, parts);
 }
 
 export function sendMessage(

@@ -5,6 +5,7 @@ import type { Era, Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
+import { inPlaceOf } from '../../protocol/passed-on.ts';
 import { withId } from '../../protocol/splice.ts';
 import { errorToStateful } from '../../protocol/stateful/error-to-stateful.ts';
 import { resultToStateful } from '../../protocol/stateful/result-to-stateful.ts';
@@ -16,7 +17,10 @@ import { notificationToStateless } from '../../protocol/stateless/to-stateless.t
 /** The answer to the request, in its client's vocabulary; its id is not the client's yet. */
 export function answerMessage(request: Message, endpoint: Endpoint, outcome: Outcome): Message {
   if (outcome.kind === 'failure') return shapeFailure(request, endpoint, outcome.error);
-  const { message } = outcome;
+  return inPlaceOf(outcome.message, translated(request, outcome.message), request.method);
+}
+
+function translated(request: Message, message: Message): Message {
   if (message.era === request.era) return message;
   if (request.era === 'stateful') {
     return message.kind === 'error'
@@ -31,14 +35,6 @@ export function answerMessage(request: Message, endpoint: Endpoint, outcome: Out
 /** The same as bytes, under the client's own id: large bodies as views, not copies. */
 export function answerParts(request: Message, endpoint: Endpoint, outcome: Outcome): Buffer[] {
   return withId(answerMessage(request, endpoint, outcome), request.id);
-}
-
-/**
- * Whether nobody needs the parts of the answer once they are sent: what a tool answers goes to the one client that called
- * it, where lists and resources may be kept, or shared by several who asked at the same time.
- */
-export function isPassedOn(request: Message, outcome: Outcome): boolean {
-  return outcome.kind === 'answer' && request.method === 'tools/call';
 }
 
 /** A notification in the client's vocabulary; null when it has no word for it, or the client does not want to hear it. */

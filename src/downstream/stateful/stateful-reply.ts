@@ -5,9 +5,10 @@ import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
+import { isPassedOn } from '../../protocol/passed-on.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
-import { answerParts, isPassedOn, notificationFor } from '../session/answer-parts.ts';
+import { answerParts, notificationFor } from '../session/answer-parts.ts';
 import { type AskDeps, abandonAsks, askClient, callOffAsk } from '../session/asking.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ClientSession, ResumableReply } from '../session/client-session.ts';
@@ -104,7 +105,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     } else if (this.#gathered !== null) {
       this.#gathered.push(Buffer.concat(parts));
       if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
-    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome));
+    } else this.#sendJson(parts, outcome.kind === 'answer' && isPassedOn(exchange.request.method));
   }
 
   /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */

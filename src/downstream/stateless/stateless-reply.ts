@@ -3,12 +3,13 @@ import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import { isPassedOn } from '../../protocol/passed-on.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
 import { withPages } from '../parking/page-required.ts';
 import type { ParkingLot } from '../parking/parking-lot.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
-import { answerMessage, isPassedOn, notificationFor } from '../session/answer-parts.ts';
+import { answerMessage, notificationFor } from '../session/answer-parts.ts';
 import type { ClientExchange, Reply } from '../session/client-exchange.ts';
 import type { ExchangeList } from '../session/exchange-list.ts';
 import { WaitingFlows } from '../session/waiting-flows.ts';
@@ -77,10 +78,10 @@ export class StatelessReply implements Reply, Ageing {
     const message = answerMessage(exchange.request, this.#endpoint, outcome);
     const parts = withId(message, exchange.request.id);
     if (this.#sink !== null) {
-      this.#sink.event(null, [oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts))]);
+      this.#sink.event(null, parts.map(oneLine));
       this.#sink.end();
     } else if (this.#context !== null) {
-      const send = isPassedOn(exchange.request, outcome) ? sendLastParts : sendParts;
+      const send = outcome.kind === 'answer' && isPassedOn(exchange.request.method) ? sendLastParts : sendParts;
       send(this.#context, httpStatus(message), parts);
     }
     this.#context = null;

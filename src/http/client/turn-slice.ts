@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 
 /** What a flood may keep everything else waiting in one turn of the event loop. */
-const SLICE_MS = 5;
+const SLICE_MS = 0.5;
 /** Where less was read in a turn the system has nothing more at once. */
 const LARGE_BYTES = 16 * 1024;
 

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failureAnswer } from '../compose.ts';
-import { type Change, editObject, elementsChange, metaChange } from '../edit-object.ts';
+import { type Change, editBody, elementsChange, metaChange } from '../edit-object.ts';
 import { elements, field, type Range, text } from '../fields.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { isCacheable } from '../methods.ts';
@@ -33,7 +33,7 @@ export function resultToStateful(result: Message, method: string, wrapsOutput = 
   if (method === 'tools/call') changes.push(...structuredContent(bytes, { start, end }, wrapsOutput));
   const tools = method === 'tools/list' ? elementsChange(bytes, { start, end }, 'tools', toolToStateful) : null;
   if (tools !== null) changes.push(tools);
-  return spliceMessage(result, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateful');
+  return editBody(result, changes, 'stateful');
 }
 
 function structuredContent(bytes: Buffer, result: Range, wrapsOutput: boolean): Change[] {

@@ -1,5 +1,5 @@
 import type { Message } from '../../model/message.ts';
-import { type Change, editObject, metaChange } from '../edit-object.ts';
+import { type Change, editBody, metaChange } from '../edit-object.ts';
 import {
   CLIENT_CAPABILITIES_KEY,
   CLIENT_INFO_KEY,
@@ -55,5 +55,5 @@ function editedBody(message: Message, metaChanges: readonly Change[], changes: r
   if (start < 0) return spliceMessage(message, [], 'stateful');
   const meta = metaChange(bytes, { start, end }, metaChanges);
   const all = meta === null ? changes : [meta, ...changes];
-  return spliceMessage(message, [{ start, end, insert: editObject(bytes, { start, end }, all) }], 'stateful');
+  return editBody(message, all, 'stateful');
 }

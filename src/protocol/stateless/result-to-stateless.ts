@@ -1,5 +1,5 @@
 import type { Message } from '../../model/message.ts';
-import { type Change, editObject, elementsChange, metaChange } from '../edit-object.ts';
+import { type Change, editBody, elementsChange, metaChange } from '../edit-object.ts';
 import { SERVER_INFO_KEY } from '../meta-keys.ts';
 import { isCacheable } from '../methods.ts';
 import { spliceMessage } from '../splice.ts';
@@ -20,5 +20,5 @@ export function resultToStateless(result: Message, method: string, serverInfoJso
   if (meta !== null) changes.push(meta);
   const tools = method === 'tools/list' ? elementsChange(bytes, { start, end }, 'tools', toolToStateless) : null;
   if (tools !== null) changes.push(tools);
-  return spliceMessage(result, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateless');
+  return editBody(result, changes, 'stateless');
 }

@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Message } from '../../model/message.ts';
-import { type Change, editObject, metaChange } from '../edit-object.ts';
+import { type Change, editBody, editObject, metaChange } from '../edit-object.ts';
 import { spliceMessage, withBody } from '../splice.ts';
 import { clientMeta } from './client-meta.ts';
 import { takesInput } from './input-required.ts';
@@ -45,7 +45,7 @@ export function toStateless(
   if (request.method === 'tools/call') changes.push(['task', null]);
   // No stateful client was ever asked for these: whatever stands there, it is no answer to a server.
   if (takesInput(request.method)) changes.push(['inputResponses', null], ['requestState', null]);
-  return spliceMessage(request, [{ start, end, insert: editObject(bytes, { start, end }, changes) }], 'stateless');
+  return editBody(request, changes, 'stateless');
 }
 
 /** The plain request is small; in a large one five searches cost more than they save. */

@@ -1,7 +1,6 @@
 import type { Message } from '../../model/message.ts';
-import { editObject, metaChange } from '../edit-object.ts';
+import { editBody, metaChange } from '../edit-object.ts';
 import { fieldAt, stringValue } from '../fields.ts';
-import { spliceMessage } from '../splice.ts';
 
 /** Ties what is said about a task of 2025-11-25 to it (utilities/tasks §Associating Task-Related Messages). */
 export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task';
@@ -22,5 +21,5 @@ export function withRelatedTask(message: Message, taskId: string | null): Messag
   const json = taskId === null ? null : JSON.stringify({ taskId });
   const meta = metaChange(bytes, { start, end }, [[RELATED_TASK_KEY, json]]);
   if (meta === null) return message;
-  return spliceMessage(message, [{ start, end, insert: editObject(bytes, { start, end }, [meta]) }]);
+  return editBody(message, [meta]);
 }

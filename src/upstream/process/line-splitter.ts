@@ -88,7 +88,7 @@ export class LineSplitter {
       this.#sink.overflowEnd(head, this.#tail);
       return;
     }
-    let line = this.#held.take();
+    let line = this.#held.takeOver();
     if (line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
     else this.#sink.blank();

@@ -4,7 +4,7 @@ import { setImmediate } from 'node:timers';
 /** A smaller chunk holds so few messages that it is taken as it comes; after it the system has nothing more at once. */
 const LARGE_BYTES = 16 * 1024;
 /** What a flood may keep everything else waiting in one turn of the event loop. */
-const SLICE_MS = 5;
+const SLICE_MS = 0.5;
 /**
  * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
  * that is taken byte by byte never ends.
