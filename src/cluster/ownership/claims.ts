@@ -10,26 +10,9 @@ import { forgottenUpTo } from './claim-floor.ts';
 import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
-import { HeldClaim, HeldClaims } from './held-claims.ts';
+import { type Claim, HeldClaim, HeldClaims } from './held-claims.ts';
 
-/** What this node owns. */
-export interface Claim {
-  readonly server: string;
-  /** As `claimKey`. */
-  readonly key: string;
-  /** As `incarnation.revision`: grows with every change of owner. */
-  readonly epoch: string;
-  /** Nobody has ever owned it before: no process of an earlier epoch can have served it. */
-  readonly fresh: boolean;
-  /** Where it is fresh: claims of this revision or a lower one may have been forgotten, that of an earlier owner too. */
-  readonly forgotten: number;
-  /** Whose it is, where it is a client's. */
-  readonly client: ClientProfile | null;
-  revision: number;
-  readonly since: number;
-  /** The client has been told that what an earlier owner kept for it is gone. */
-  told: boolean;
-}
+export type { Claim };
 
 /** Whose something is. */
 export type Owner =
