@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { dirname, relative } from 'node:path';
+import { revealed } from '../../model/secret.ts';
 import type { Server, TransportSpec } from '../../model/server.ts';
-import { transportFacts } from '../../model/transport-facts.ts';
 
 /**
  * Equal digests: two nodes mean the same server, so that either can serve its calls. Keyed, because secrets are in it and
@@ -12,7 +12,7 @@ export function definitionDigest(server: Server, key: Buffer): string {
   const { name, transport, isolation, isolationHeader, timeoutMs, retry, trusted, cache, tools, limits } = server;
   const facts = [
     name,
-    transportFacts(besideFile(transport, dirname(server.origin.file))),
+    transportFacts(transport, dirname(server.origin.file)),
     isolation,
     isolationHeader?.toLowerCase() ?? null,
     server.singleton === true,
@@ -28,8 +28,44 @@ export function definitionDigest(server: Server, key: Buffer): string {
   return createHmac('sha256', key).update(JSON.stringify(facts)).digest('hex');
 }
 
-/** Where each node keeps its files is its own affair: what is in the same place beside them is the same. */
-function besideFile(transport: TransportSpec, folder: string): TransportSpec {
-  const here = transport.type === 'stdio' && (transport.ssh ?? null) === null;
-  return here ? { ...transport, cwd: relative(folder, transport.cwd) } : transport;
+/** In a form of its own: nodes of the version before have to come to the same digests, null for no host of another included. */
+function transportFacts(transport: TransportSpec, folder: string): unknown {
+  switch (transport.type) {
+    case 'memory':
+      return ['memory', transport.key];
+    case 'stdio': {
+      const { command, args, env, inheritEnv, cwd, ssh = null, runAs = null } = transport;
+      const inherited = typeof inheritEnv === 'boolean' ? inheritEnv : [...inheritEnv].sort();
+      return [
+        'stdio',
+        command,
+        args,
+        sorted(revealed(env)),
+        inherited,
+        ssh === null ? relative(folder, cwd) : cwd,
+        ssh,
+        ...(runAs === null ? [] : [{ runAs }]),
+      ];
+    }
+    case 'docker':
+      return ['docker', transport.target, sorted(revealed(transport.env)), transport.engine];
+    default: {
+      const { type, url, sseFallback = false, headers, tls } = transport;
+      return [
+        type,
+        url,
+        sseFallback,
+        sorted(revealed(headers)),
+        tls.ca ?? null,
+        tls.cert ?? null,
+        tls.key?.reveal() ?? null,
+      ];
+    }
+  }
+}
+
+function sorted(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
+  return Object.entries(map)
+    .map(([name, value]) => [name, value] as const)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
 }
