@@ -102,7 +102,21 @@ test('a client that is faster than the record of its session is waited for', asy
   a.put(record('s1'));
   await bench.pass(1_000);
   assert.equal((await looked)?.id, 's1');
+  await bench.pass(3_000);
   const unknown = b.get('none');
+  await bench.pass(1_000);
+  assert.equal(await unknown, null);
+  await bench.close();
+});
+
+test('fault:F28 a node that has just started says of no session that it is not there: the store may have lost what others know', async () => {
+  const bench = new Bench();
+  const b = await bench.node('b');
+  const refused = assert.rejects(b.get('s1'), { outcome: 'NOT_SENT', message: /not known yet/ });
+  await bench.pass(1_000);
+  await refused;
+  await bench.pass(2_000);
+  const unknown = b.get('s1');
   await bench.pass(1_000);
   assert.equal(await unknown, null);
   await bench.close();

@@ -14,7 +14,10 @@ const LOOKS_MS: readonly number[] = [25, 50, 100, 200, 400];
 /** A store that does not answer for so long is not asked again. */
 const READS_MS = 1_500;
 const AGAIN_MS = 1_000;
-/** After an outage every node needs a moment to write what it could not. */
+/**
+ * After an outage every node needs a moment to write what it could not, or the store has lost. A node that has just started
+ * cannot know that there was one.
+ */
 const SETTLES_MS = 3_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
@@ -49,7 +52,7 @@ export class SharedSessionRecords implements SessionRecords {
   readonly #known = new Map<string, SessionFacts>();
   readonly #kinds = new SessionKinds();
   /** Until then others may not have written all that they know. */
-  #settlesAt = Number.NEGATIVE_INFINITY;
+  #settlesAt = Number.POSITIVE_INFINITY;
   #closed = false;
 
   constructor(deps: SharedSessionRecordsDeps) {
@@ -67,9 +70,7 @@ export class SharedSessionRecords implements SessionRecords {
       gone: (id) => {
         if (this.#known.delete(id)) deps.gone(id);
       },
-      told: (again) => {
-        if (again) this.#settlesAt = clock.now() + SETTLES_MS;
-      },
+      told: () => (this.#settlesAt = clock.now() + SETTLES_MS),
       lost: () => this.#lost(),
     });
     const { bus, others } = deps;
@@ -101,7 +102,10 @@ export class SharedSessionRecords implements SessionRecords {
       }
     }
     if (away === null && clock.now() >= this.#settlesAt) return null;
-    const text = 'the sessions of the cluster cannot be read at the moment';
+    const text =
+      away === null
+        ? 'the session is not known yet at this node, which has just begun, or begun again, to hear of the sessions of the cluster'
+        : 'the sessions of the cluster cannot be read at the moment';
     throw new GatewayError('NOT_SENT', text, { retryable: true, retryAfterMs: AGAIN_MS, cause: away });
   }
 
