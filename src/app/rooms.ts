@@ -189,7 +189,7 @@ export async function buildRooms(
     metrics,
     events: cluster?.events ?? told,
     ownership: cluster?.ownership,
-    sharedSessions: cluster?.sessions,
+    sharedUpstreamSessions: cluster?.upstreamSessions,
     news: serverEvents,
     inspect: (catalog) => gateway.inspect(catalog),
     knownCatalogs: new SqliteKnownCatalogs(stateFile),

@@ -1,11 +1,11 @@
 import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import { FORGETS, headOf } from './calls/frame.ts';
 import { ServedCalls } from './calls/served-calls.ts';
 import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
 import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
+import { FORGETS, headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
 import { KeepingUp } from './lease/keeping-up.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
@@ -22,12 +22,12 @@ import { type Claim, Claims } from './ownership/claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
-import { ServerSessions } from './sessions/server-sessions.ts';
-import { Users } from './sessions/users.ts';
 import { ClientsElsewhere } from './streams/clients-elsewhere.ts';
 import { RelayedEvents } from './streams/relayed-events.ts';
 import { type Side, SideMessages } from './streams/side-messages.ts';
 import { SpreadStreams } from './streams/spread-streams.ts';
+import { Users } from './streams/users.ts';
+import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const LEASES = 'trunkline_leases';
 const CLAIMS = 'trunkline_claims';
@@ -37,7 +37,7 @@ export class Cluster {
   readonly upstreams: Upstreams;
   readonly events: UpstreamEvents;
   readonly ownership: Ownership;
-  readonly sessions: ServerSessions;
+  readonly upstreamSessions: ClusterUpstreamSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
   /** The set of servers is another one, wherever they are. */
@@ -119,7 +119,7 @@ export class Cluster {
         this.clients.gone(peer);
         this.#router.gone(peer);
         this.#servers.look();
-        this.sessions.streams.gone(peer);
+        this.upstreamSessions.streams.gone(peer);
       },
     });
     this.#offers = new Offers({
@@ -226,7 +226,7 @@ export class Cluster {
       used: (server, client, by) => this.#users.used(server, client, by),
     });
     this.ownership = new ProcessOwnership(this.#claims, () => this.#nodeEpoch, bus.peer);
-    this.sessions = new ServerSessions({
+    this.upstreamSessions = new ClusterUpstreamSessions({
       ...deps,
       claims: this.#claims,
       able: () => this.#lease.held && !this.#draining,
@@ -237,7 +237,7 @@ export class Cluster {
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
-      this.sessions.reconnected();
+      this.upstreamSessions.reconnected();
     });
   }
 
@@ -282,7 +282,7 @@ export class Cluster {
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
-    this.sessions.streams.drain();
+    this.upstreamSessions.streams.drain();
     this.#nodes.tell();
   }
 
@@ -326,7 +326,7 @@ export class Cluster {
     this.#keepingUp.close();
     this.#servers.close();
     this.#claims.close();
-    this.sessions.close();
+    this.upstreamSessions.close();
     await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
     await this.#lease.close();
     await this.#served.close();
@@ -374,7 +374,7 @@ export class Cluster {
       this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
       this.#nodes.tell();
       this.#servers.look();
-      this.sessions.streams.regained();
+      this.upstreamSessions.streams.regained();
     });
   }
 
@@ -386,13 +386,13 @@ export class Cluster {
     const paused = this.#loop.stoodStill(STOP_MS);
     this.#deps.logger.error('node_fenced', { paused, owned: this.#claims.size });
     this.#owned.fence(() => true);
-    this.sessions.streams.fenced();
+    this.upstreamSessions.streams.fenced();
     if (paused) for (const claim of this.#claims.abandon()) this.#lost(claim);
     this.#nodes.tell();
   }
 
   #lost(claim: Claim): void {
-    if (this.sessions.streams.lost(claim)) return;
+    if (this.upstreamSessions.streams.lost(claim)) return;
     this.#owned.fence((one) => one === claim);
     this.#servers.lost(claim);
   }

@@ -30,7 +30,7 @@ export interface UpstreamSetDeps {
   readonly eraVerdicts: EraVerdicts;
   readonly upstreamSessions: UpstreamSessions;
   /** Those of HTTP servers, in a cluster. Absent: they are this node's own. */
-  readonly sharedSessions?: SharedUpstreamSessions | undefined;
+  readonly sharedUpstreamSessions?: SharedUpstreamSessions | undefined;
   readonly openTransport: OpenTransport;
   /** Which processes this node may serve, in a cluster. Absent: all. */
   readonly ownership?: Ownership | undefined;

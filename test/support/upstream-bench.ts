@@ -235,7 +235,7 @@ export interface BenchOptions {
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
   readonly reachable?: UpstreamSetDeps['reachable'];
   /** Those of a cluster, whose clock this is then as well. */
-  readonly sharedSessions?: UpstreamSetDeps['sharedSessions'];
+  readonly sharedUpstreamSessions?: UpstreamSetDeps['sharedUpstreamSessions'];
   readonly clock?: FakeClock;
   readonly random?: UpstreamSetDeps['random'];
 }
@@ -261,7 +261,7 @@ export class UpstreamBench {
       knownCatalogs: this.remembered.catalogs,
       eraVerdicts: this.remembered.verdicts,
       upstreamSessions: this.remembered.sessions,
-      sharedSessions: options.sharedSessions,
+      sharedUpstreamSessions: options.sharedUpstreamSessions,
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,

@@ -3,10 +3,11 @@ import { test } from 'node:test';
 import { clientOf, TestExchange } from '../../../test/support/cluster-bench.ts';
 import type { Bus, BusCall, Payload } from '../../bus/bus.ts';
 import { result } from '../../protocol/compose.ts';
+import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { TermsToTell } from './call-terms.ts';
 import { RemoteCalls } from './remote-calls.ts';
-import { packAnswer, packTell, SHORT_FORM, unpackRequest } from './short-form.ts';
+import { packAnswer, packTell, unpackRequest } from './short-form.ts';
 
 const NODE: NodeView = {
   id: 'b',

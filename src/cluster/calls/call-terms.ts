@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange } from '../../model/exchange.ts';
+import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { Recent } from '../recent.ts';
-import { type ClientText, clientOf, clientText } from './client-codec.ts';
 
 /** What is the same from one call of a client to a server to the next, as long as it goes to the same home. */
 export interface CallTerms {

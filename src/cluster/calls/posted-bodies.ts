@@ -1,6 +1,6 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
-import { packFrame, unpackFrame } from './frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 type PostHeader = Omit<StreamPost, 'body'>;
 

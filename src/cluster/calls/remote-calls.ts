@@ -3,11 +3,11 @@ import type { Exchange, Flow } from '../../model/exchange.ts';
 import { calledOff, GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
+import { type ClientText, clientText } from '../frames/client-codec.ts';
+import { headOf, type MessageHead, messageOf, packFrame, SHORT_FORM, unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { TermsToTell, type ToldTerms } from './call-terms.ts';
-import { type ClientText, clientText } from './client-codec.ts';
-import { headOf, type MessageHead, messageOf, packFrame, unpackFrame } from './frame.ts';
-import { hasShortForm, packRequest, SHORT_FORM, unpackAnswer } from './short-form.ts';
+import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
 /** An exchange as it is described to another node; its request is the piece. */
 export interface ExchangeHeader {

@@ -2,7 +2,7 @@ import type { BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Exchange, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
-import { headOf, messageOf, packFrame, unpackFrame } from './frame.ts';
+import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import type { AskHeader, ExchangeHeader } from './remote-calls.ts';
 
 /** What a served exchange is to its server, beside its request and its client. */

@@ -13,10 +13,11 @@ import { answer } from '../../model/outcome.ts';
 import { systemRandom } from '../../model/random.ts';
 import { scanMessage } from '../../protocol/scan.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import { SHORT_FORM } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
 import { RemoteCalls } from './remote-calls.ts';
 import { ServedCalls } from './served-calls.ts';
-import { packAnswer, packRequest, packTell, SHORT_FORM, unpackAnswer, unpackRequest } from './short-form.ts';
+import { packAnswer, packRequest, packTell, unpackAnswer, unpackRequest } from './short-form.ts';
 
 const EPOCH = 'incarnation.7';
 const REQUEST = scan(

@@ -1,12 +1,5 @@
 import { Message, type MessageKind } from '../../model/message.ts';
-import { malformed } from './frame.ts';
-
-/**
- * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
- * call told once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
- * and so with 0. Nodes that read it say so in their heartbeats (`FORMS`); the answer has the form of the request.
- */
-export const SHORT_FORM = 2;
+import { malformed, SHORT_FORM } from '../frames/frame.ts';
 
 /** Methods by their number in the short form: never given another meaning, new ones at the end. */
 const METHODS = ['tools/call', 'resources/read', 'prompts/get', 'completion/complete'] as const;
@@ -38,6 +31,11 @@ export interface ShortAnswer {
   readonly own: boolean;
 }
 
+/**
+ * The short form of a call between nodes, which most calls have: numbers in place of a header in JSON, and the terms of the
+ * call told once (`call-terms.ts`). The first byte tells it from the other form, which begins with the length of its header
+ * and so with 0. Nodes that read it say so in their heartbeats (`forms`); the answer has the form of the request.
+ */
 export function hasShortForm(request: Message, exchange: string): boolean {
   return request.kind === 'request' && exchange.length <= 0xff && numberOf(request.method) >= 0;
 }

@@ -6,7 +6,7 @@ import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from '../calls/frame.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 /** Somebody on the bus who says what the test has it say. */

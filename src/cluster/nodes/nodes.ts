@@ -1,8 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { OLDEST_PROTOCOL, PROTOCOL, packFrame, unpackAnyFrame } from '../calls/frame.ts';
-import { SHORT_FORM } from '../calls/short-form.ts';
+import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
 export const HEARTBEAT_MS = 500;

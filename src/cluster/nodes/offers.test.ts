@@ -5,7 +5,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { BusServing } from '../../bus/bus.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { packFrame } from '../calls/frame.ts';
+import { packFrame } from '../frames/frame.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import { Offers } from './offers.ts';

@@ -2,7 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { Afresh } from '../afresh.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from './node-state.ts';
 import type { Nodes } from './nodes.ts';
 import type { Offer, OfferedServer } from './own-offer.ts';

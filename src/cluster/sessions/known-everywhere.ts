@@ -1,7 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import { within } from '../../model/within.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { FollowedRecords } from './followed-records.ts';
 import type { Wait } from './progress.ts';
 

@@ -1,6 +1,6 @@
 import type { SharedLog } from '../../bus/shared-log.ts';
 import type { LeftEvent, LeftStream, OwedAnswer } from '../../model/stream-copies.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import { type CopiedEvents, type CopyEnds, numberOf } from './stream-copies.ts';
 
 /** As we write them, and nothing else: they become the names of logs. */

@@ -5,9 +5,9 @@ import type { ConnectionChange, StateLoss, UpstreamEvents } from '../../model/po
 import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
-import { headOf } from '../calls/frame.ts';
-import type { Users } from '../sessions/users.ts';
+import { headOf } from '../frames/frame.ts';
 import type { Side, SideMessages } from './side-messages.ts';
+import type { Users } from './users.ts';
 
 export interface RelayedEventsDeps {
   /** This node's own gateway. */

@@ -4,9 +4,9 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { ConnectionChange, StateLoss } from '../../model/ports.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { type ClientText, clientOf, clientText } from '../calls/client-codec.ts';
-import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../calls/frame.ts';
 import type { AskHeader } from '../calls/remote-calls.ts';
+import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
+import { type Frame, headOf, type MessageHead, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** What nodes tell each other beside calls. The message, where there is one, is the piece. */
 export type Side =

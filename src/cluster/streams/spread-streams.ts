@@ -1,6 +1,6 @@
 import type { Message } from '../../model/message.ts';
 import type { ClientStreams } from '../../model/ports.ts';
-import { headOf } from '../calls/frame.ts';
+import { headOf } from '../frames/frame.ts';
 import { Recent } from '../recent.ts';
 import type { Side, SideMessages } from './side-messages.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { MemorySharedLog } from '../../bus/memory/memory-shared-log.ts';
 import type { LeftStream, OwedAnswer, StreamCopy } from '../../model/stream-copies.ts';
-import { packFrame } from '../calls/frame.ts';
+import { packFrame } from '../frames/frame.ts';
 import { LeftStreams } from './left-streams.ts';
 import { CopiesOfStreams } from './stream-copies.ts';
 

@@ -1,7 +1,7 @@
 import type { SharedLog } from '../../bus/shared-log.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { CopiedStream, OwedAnswer, StreamCopies, StreamCopy } from '../../model/stream-copies.ts';
-import { packFrame } from '../calls/frame.ts';
+import { packFrame } from '../frames/frame.ts';
 
 /** What is said within this time is written down together; a node that dies takes that much with it. */
 const BATCH_MS = 10;

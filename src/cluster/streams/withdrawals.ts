@@ -1,7 +1,7 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** Who has not said by then whether it watches the resource counts as if it did. */
 const ASK_MS = 1_000;

@@ -29,7 +29,7 @@ const SLOWER = 3;
 export interface ConnectorDeps
   extends Pick<
     UpstreamSetDeps,
-    'clock' | 'random' | 'eraVerdicts' | 'upstreamSessions' | 'sharedSessions' | 'openTransport' | 'ownership'
+    'clock' | 'random' | 'eraVerdicts' | 'upstreamSessions' | 'sharedUpstreamSessions' | 'openTransport' | 'ownership'
   > {
   readonly times: UpstreamTimes;
   readonly eras: SpokenEras;
@@ -61,7 +61,7 @@ export class Connector {
 
   constructor(deps: ConnectorDeps) {
     this.#deps = deps;
-    const { sharedSessions: sessions, superseded } = deps;
+    const { sharedUpstreamSessions: sessions, superseded } = deps;
     this.#joiner = sessions === undefined ? null : new SessionJoiner({ sessions, superseded });
   }
 

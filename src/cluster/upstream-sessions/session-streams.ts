@@ -2,7 +2,7 @@ import type { Bus } from '../../bus/bus.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { packFrame, unpackFrame } from '../calls/frame.ts';
+import { packFrame, unpackFrame } from '../frames/frame.ts';
 import type { Claim, Claims } from '../ownership/claims.ts';
 
 const SUBJECT = 'trunkline.unheard';

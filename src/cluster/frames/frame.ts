@@ -12,6 +12,11 @@ export const PROTOCOL = 2;
 export const OLDEST_PROTOCOL = 1;
 /** Nodes that speak this one heed what was forgotten. */
 export const FORGETS = 2;
+/**
+ * The newest form of calls that nodes read, which is in their heartbeats too (`forms`): 1 is a frame, this the short form
+ * (`calls/short-form.ts`), of which it is the first byte.
+ */
+export const SHORT_FORM = 2;
 
 /** A header in JSON, and pieces of bytes that stay as they are. */
 export interface Frame<Header> {

@@ -115,7 +115,7 @@ class Bench {
   async node(id: string, more: object = {}): Promise<Node> {
     const node = await this.cluster.join(id, [WEB], more);
     const { clock } = this.cluster;
-    const upstreams = new UpstreamBench({ clock, sharedSessions: node.cluster.sessions });
+    const upstreams = new UpstreamBench({ clock, sharedUpstreamSessions: node.cluster.upstreamSessions });
     const { web } = this;
     const itsWeb: ScriptedServer = Object.create(web, {
       open: {

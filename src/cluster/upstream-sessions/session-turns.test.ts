@@ -10,7 +10,7 @@ import { systemRandom } from '../../model/random.ts';
 import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from '../ownership/claims.ts';
-import { ServerSessions } from './server-sessions.ts';
+import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
 
 const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
 const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
@@ -40,9 +40,9 @@ class Store implements SharedState {
   }
 }
 
-function node(peer: string, state: SharedState, clock: FakeClock): ServerSessions {
+function node(peer: string, state: SharedState, clock: FakeClock): ClusterUpstreamSessions {
   const bus = { peer, status: { state: 'connected' }, subscribe: () => ({ close: () => {} }), publish: () => {} };
-  return new ServerSessions({
+  return new ClusterUpstreamSessions({
     bus: bus as unknown as Bus,
     state,
     clock,

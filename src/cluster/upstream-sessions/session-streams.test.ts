@@ -4,7 +4,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { unpackFrame } from '../calls/frame.ts';
+import { unpackFrame } from '../frames/frame.ts';
 import type { Claims, Owner } from '../ownership/claims.ts';
 import { SessionStreams } from './session-streams.ts';
 

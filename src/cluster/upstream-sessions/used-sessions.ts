@@ -5,8 +5,8 @@ import type { Sealing } from '../../model/sealing.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import type { OwnStream } from '../streams/own-stream.ts';
 import { IdBlocks } from './id-blocks.ts';
+import type { OwnStream } from './own-stream.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 import { SharedHellos } from './shared-hellos.ts';
 

@@ -17,8 +17,7 @@ import {
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Claims } from '../ownership/claims.ts';
-import { listenAlone } from '../streams/own-stream.ts';
-import { SessionStreams } from '../streams/session-streams.ts';
+import { listenAlone } from './own-stream.ts';
 import {
   openRecord,
   readWritten,
@@ -27,6 +26,7 @@ import {
   type WrittenSession,
   writtenText,
 } from './session-record.ts';
+import { SessionStreams } from './session-streams.ts';
 import { type UsedSession, UsedSessions } from './used-sessions.ts';
 
 const SESSIONS = 'trunkline_server_sessions';
@@ -41,7 +41,7 @@ const MAX_LOOK_MS = 250;
 const ATTEMPTS = 8;
 const AGAIN_MS = 1_000;
 
-export interface ServerSessionsDeps {
+export interface ClusterUpstreamSessionsDeps {
   readonly bus: Bus;
   readonly state: SharedState;
   readonly clock: Clock;
@@ -62,10 +62,10 @@ export interface ServerSessionsDeps {
  * used by everybody who reads it, replaced on top of the generation that its server disowned, and ended by whoever
  * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not.
  */
-export class ServerSessions implements SharedUpstreamSessions {
+export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Which node listens to each. */
   readonly streams: SessionStreams;
-  readonly #deps: ServerSessionsDeps;
+  readonly #deps: ClusterUpstreamSessionsDeps;
   readonly #bucket: LazyBucket;
   readonly #used: UsedSessions;
   /** Which of them are being opened here, by a record that says so. */
@@ -74,7 +74,7 @@ export class ServerSessions implements SharedUpstreamSessions {
   readonly #listening = new Map<SessionMember, () => void>();
   #closed = false;
 
-  constructor(deps: ServerSessionsDeps) {
+  constructor(deps: ClusterUpstreamSessionsDeps) {
     this.#deps = deps;
     this.#bucket = new LazyBucket(deps.state, SESSIONS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
     const connected = (): boolean => this.#connected;
