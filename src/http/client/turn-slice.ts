@@ -1,9 +1,5 @@
 import { setImmediate } from 'node:timers';
-
-/** What a flood may keep everything else waiting in one turn of the event loop. */
-const SLICE_MS = 0.5;
-/** Where less was read in a turn the system has nothing more at once. */
-const LARGE_BYTES = 16 * 1024;
+import { FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 
 /**
  * One connection's share of a turn of the event loop. The system hands over two megabytes in one turn, which may be tens of
@@ -32,7 +28,7 @@ export class TurnSlice {
 
   /** Before what was read is looked at. */
   begin(length: number): void {
-    if (length < LARGE_BYTES || this.#since !== null) return;
+    if (length < LARGE_READ_BYTES || this.#since !== null) return;
     this.#start();
   }
 
@@ -41,7 +37,7 @@ export class TurnSlice {
     if (this.#since !== null) return;
     if (this.#sum === 0) setImmediate(() => (this.#sum = 0));
     this.#sum += length;
-    if (this.#sum >= LARGE_BYTES) this.#start();
+    if (this.#sum >= LARGE_READ_BYTES) this.#start();
   }
 
   #start(): void {
@@ -56,7 +52,7 @@ export class TurnSlice {
 
   /** After it. */
   end(): void {
-    if (this.#since === null || this.#resting || this.#now() - this.#since < SLICE_MS) return;
+    if (this.#since === null || this.#resting || this.#now() - this.#since < FLOOD_SLICE_MS) return;
     this.#resting = true;
     this.#rest();
   }

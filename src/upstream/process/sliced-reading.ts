@@ -1,10 +1,7 @@
 import type { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers';
+import { FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 
-/** A smaller chunk holds so few messages that it is taken as it comes; after it the system has nothing more at once. */
-const LARGE_BYTES = 16 * 1024;
-/** What a flood may keep everything else waiting in one turn of the event loop. */
-const SLICE_MS = 0.5;
 /**
  * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
  * that is taken byte by byte never ends.
@@ -29,7 +26,7 @@ export class SlicedReading {
   readonly #heard = (chunk: Buffer): void => {
     // Whoever else makes the stream flow, as Node does at the exit of a process, changes nothing about the order.
     this.#takeHeld();
-    if (this.#since === null && chunk.length >= LARGE_BYTES) this.#begin();
+    if (this.#since === null && chunk.length >= LARGE_READ_BYTES) this.#begin();
     this.#go(chunk, 0);
   };
   /** When the slice of this turn began; null while there is none. */
@@ -71,7 +68,7 @@ export class SlicedReading {
 
   get #isFull(): boolean {
     if (this.#ended || this.#since === null || this.#looks < LEAST_LOOKS) return false;
-    return this.#now() - this.#since >= SLICE_MS;
+    return this.#now() - this.#since >= FLOOD_SLICE_MS;
   }
 
   #begin(): void {
