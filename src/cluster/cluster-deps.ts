@@ -16,7 +16,7 @@ export interface LocalUpstreams extends Upstreams {
   /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */
   relist(server: string): Promise<void>;
   /** As `relist`, at once, for this client and where it can be over its own connection. */
-  listAnew(server: string, client: ClientProfile): Promise<void>;
+  relistFor(server: string, client: ClientProfile): Promise<void>;
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[];
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */

@@ -20,7 +20,8 @@ import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { Homes, homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
-import type { Claim, Claims, Owner } from './ownership/claims.ts';
+import type { Claims, Owner } from './ownership/claims.ts';
+import type { Claim } from './ownership/held-claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
 import { Owners, type OwnersDeps } from './ownership/owners.ts';
 import { claimKey, SINGLETON, spread } from './ownership/placement.ts';
@@ -184,10 +185,10 @@ export class ClusterUpstreams implements Upstreams {
     return home !== null && this.#deps.catalogs.ownedThere(home, client);
   }
 
-  async caughtUp(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  async foundElsewhere(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const place = this.#place(server);
     if (place === undefined || place.elsewhere.length === 0) return false;
-    return this.#deps.lists.caughtUp(place, client, list, name);
+    return this.#deps.lists.foundElsewhere(place, client, list, name);
   }
 
   status(server: string): ServerStatus | null {
@@ -255,9 +256,7 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   #claimKey(place: Place, client: ClientProfile): string | null {
-    if (!place.process) return null;
-    if (place.server.isolation === 'shared' && place.server.singleton !== true) return null;
-    return claimKey(place, client, this.knownCatalog(place.server.name, client));
+    return claimKey(place, client, this);
   }
 
   /** Whose state at another node's server the client's calls build on; null where everybody shares everything. */

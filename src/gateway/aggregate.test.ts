@@ -310,7 +310,7 @@ test('check:C9 what the client has from another node is called once this one kno
   const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
   const asked: string[] = [];
   const upstreams: Upstreams = bench.upstreams;
-  upstreams.caughtUp = async (server, _client, list, name) => {
+  upstreams.foundElsewhere = async (server, _client, list, name) => {
     asked.push(`${server} ${list} ${name}`);
     if (name === 'nobodys') return false;
     const offer = { tools: [tool('read'), tool('grown')], prompts: [tool('greet'), tool('asked')] };

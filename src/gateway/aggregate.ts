@@ -145,7 +145,7 @@ export class Aggregate {
     const before = catalogs.of(client);
     const own = spelledTool(name, before);
     if (own === null || !before.members.some(({ server }) => server === own.server)) return null;
-    return (await upstreams.caughtUp?.(own.server, client, list, own.tool)) === true ? catalogs.of(client) : null;
+    return (await upstreams.foundElsewhere?.(own.server, client, list, own.tool)) === true ? catalogs.of(client) : null;
   }
 
   #send(

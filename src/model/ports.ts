@@ -43,9 +43,10 @@ export interface Upstreams {
   ownsConnectionElsewhere?(server: string, client: ClientProfile): Promise<boolean>;
   /**
    * A client names something of the server that is not known. Where other nodes have the server, one of them may have told the
-   * client: resolves when what they show such clients is known here too, or after a moment. False: it cannot be from them.
+   * client: then it is looked for here too. Resolves when that is done, or after a moment; what it found is in the catalogue
+   * by then. False: no other node has it.
    */
-  caughtUp?(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean>;
+  foundElsewhere?(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean>;
   status(server: string): ServerStatus | null;
   statuses(): readonly ServerStatus[];
   /** Stops and starts the server with the grace period of S3.4. */

@@ -175,8 +175,8 @@ export class UpstreamSet implements Upstreams {
   }
 
   /** This client has heard of the server what this node does not know: it is listed anew for such clients, where it is up. */
-  listAnew(server: string, client: ClientProfile): Promise<void> {
-    return this.#upstreams.get(server)?.listAnew(client) ?? Promise.resolve();
+  relistFor(server: string, client: ClientProfile): Promise<void> {
+    return this.#upstreams.get(server)?.relistFor(client) ?? Promise.resolve();
   }
 
   /** The kinds of client for which something is known of the server. */

@@ -91,8 +91,8 @@ export class Upstream {
     return this.#parts.supervisor.up ? this.#parts.upkeep.heardElsewhere() : Promise.resolve();
   }
 
-  /** As `UpstreamSet.listAnew`. */
-  listAnew(client: ClientProfile): Promise<void> {
+  /** As `UpstreamSet.relistFor`. */
+  relistFor(client: ClientProfile): Promise<void> {
     return this.#parts.supervisor.up ? this.#parts.shown.anew(client) : Promise.resolve();
   }
 

@@ -133,7 +133,7 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.relisted.push(server);
   }
 
-  async listAnew(server: string): Promise<void> {
+  async relistFor(server: string): Promise<void> {
     this.relisted.push(`${server} anew`);
   }
 

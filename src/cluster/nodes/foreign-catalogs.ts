@@ -1,5 +1,6 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { callerKey } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -117,7 +118,7 @@ export class ForeignCatalogs {
   }
 
   key(server: string, client: ClientProfile): string | null {
-    return this.#keys.get(clientName(server, client))?.key ?? null;
+    return this.#keys.get(callerOf(server, client))?.key ?? null;
   }
 
   /** For a client of whom nothing else is known, where all share one connection. */
@@ -126,12 +127,12 @@ export class ForeignCatalogs {
   }
 
   owns(server: string, client: ClientProfile): boolean {
-    return this.#keys.get(clientName(server, client))?.own ?? false;
+    return this.#keys.get(callerOf(server, client))?.own ?? false;
   }
 
   /** A call has told over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
-    this.#keys.set(clientName(server, client), { key, own });
+    this.#keys.set(callerOf(server, client), { key, own });
     if (key !== null) this.#sharedKeys.set(`${server}\n${wordsOf(client)}`, key);
   }
 
@@ -286,7 +287,6 @@ function wordsOf({ sessionId }: ClientProfile): string {
   return sessionId === null ? 'stateless' : 'stateful';
 }
 
-function clientName(server: string, client: ClientProfile): string {
-  const { sessionId, principal, fingerprint, handle } = client;
-  return `${server}\n${sessionId ?? `${principal.id} ${fingerprint} ${handle ?? ''}`}`;
+function callerOf(server: string, client: ClientProfile): string {
+  return `${server}\n${callerKey(client, 'session')}`;
 }

@@ -120,26 +120,31 @@ test('check:G3 check:C9 a tool of an HTTP server that another home shows is look
   on(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
-    const caughtUp = (name: string) => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', name);
-    assert.equal(await a.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'grown'), false, 'of whom?');
+    const foundElsewhere = (name: string) =>
+      b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', name);
+    assert.equal(
+      await a.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'grown'),
+      false,
+      'of whom?',
+    );
     const b = await bench.join('b', [memory]);
     lists(b, 'old');
     // Nobody has been told that the lists are others: that home has just listed the server for the first time.
     lists(a, 'old', 'grown');
     let listed = (): void => {};
-    b.local.listAnew = (server) => {
+    b.local.relistFor = (server) => {
       b.local.relisted.push(`${server} anew`);
       return new Promise((resolve) => (listed = resolve));
     };
     let known = false;
-    const waits = caughtUp('grown').then((found) => (known = found));
+    const waits = foundElsewhere('grown').then((found) => (known = found));
     await settled();
     assert.deepEqual([known, b.local.relisted, a.local.relisted], [false, ['memory anew'], []], 'it is being listed');
     lists(b, 'old', 'grown');
     listed();
     assert.equal(await waits, true);
-    assert.equal(await caughtUp('grown'), true);
-    assert.equal(await caughtUp('nothing'), false);
+    assert.equal(await foundElsewhere('grown'), true);
+    assert.equal(await foundElsewhere('nothing'), false);
     assert.deepEqual(b.local.relisted, ['memory anew']);
   }));
 
@@ -149,11 +154,11 @@ test('what the server does not show this node, whatever others were shown, is lo
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     lists(b, 'old');
     lists(a, 'old', 'of-another');
-    const caughtUp = () => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'of-another');
-    for (let i = 0; i < 5; i++) await caughtUp();
+    const foundElsewhere = () => b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'of-another');
+    for (let i = 0; i < 5; i++) await foundElsewhere();
     assert.deepEqual(b.local.relisted, ['memory anew']);
     await bench.pass(1_000);
-    for (let i = 0; i < 5; i++) await caughtUp();
+    for (let i = 0; i < 5; i++) await foundElsewhere();
     assert.deepEqual(b.local.relisted, ['memory anew', 'memory anew']);
   }));
 
@@ -162,18 +167,18 @@ test('check:G3 check:C9 what a process of another home has just told is read the
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
-    const caughtUp = () => b.cluster.upstreams.caughtUp!('memory', clientOf('s1'), 'tools', 'grown');
+    const foundElsewhere = () => b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'grown');
     lists(a, 'old', 'grown');
     a.cluster.events.relisted!('memory');
-    assert.equal(await caughtUp(), true);
+    assert.equal(await foundElsewhere(), true);
     assert.deepEqual(shown(b), ['old', 'grown']);
     // Listed once more, at nobody's word.
     lists(a, 'old', 'grown', 'again');
-    assert.equal(await caughtUp(), true);
+    assert.equal(await foundElsewhere(), true);
     assert.deepEqual(shown(b), ['old', 'grown', 'again']);
 
     a.cut();
-    assert.equal(await bench.until(caughtUp()), true);
+    assert.equal(await bench.until(foundElsewhere()), true);
   }));
 
 test('a server that this node has no home for is read where it is before a name of it is unknown', () =>
@@ -184,7 +189,7 @@ test('a server that this node has no home for is read where it is before a name 
     await bench.until(b.cluster.upstreams.catalog('memory', client, 1_000));
     lists(a, 'old', 'grown');
     assert.deepEqual(shown(b), ['old']);
-    assert.equal(await b.cluster.upstreams.caughtUp!('memory', client, 'tools', 'grown'), true);
+    assert.equal(await b.cluster.upstreams.foundElsewhere!('memory', client, 'tools', 'grown'), true);
     assert.deepEqual(shown(b), ['old', 'grown']);
   }));
 

@@ -10,13 +10,13 @@ import type { ForeignHome, Place } from './directory.ts';
 import { catalogKey } from './foreign-catalogs.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
-const CATCH_UP_MS = 2_000;
+const FIND_MS = 2_000;
 /** What is shown elsewhere and was not found here either is not looked for again for so long. */
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
 export interface ListsElsewhereDeps {
-  readonly local: () => Pick<LocalUpstreams, 'relist' | 'listAnew' | 'listedFor' | 'knownCatalog'>;
+  readonly local: () => Pick<LocalUpstreams, 'relist' | 'relistFor' | 'listedFor' | 'knownCatalog'>;
   readonly clock: Clock;
   /** Reads what these nodes offer now, which `look` is shown. */
   readonly hear: (peers: readonly string[]) => Promise<void>;
@@ -37,9 +37,10 @@ export interface ListsElsewhereDeps {
 }
 
 /**
- * What other homes of a server have heard of its lists and this node has not. A session of an HTTP server is listened to by
- * one node: the others list the server anew when that one was told. A process per session tells the node that owns it, and
- * nobody else can list it: what was told last is what all nodes show to that kind of client, as a lone node does.
+ * What other homes of a server know of its lists and this node does not. A session of an HTTP server is listened to by one
+ * node: the others list the server anew when that one was told. A process per session tells the node that owns it, and nobody
+ * else can list it: what was told last is what all nodes show to that kind of client, as a lone node does. What nobody was
+ * told of is asked for when a client names it.
  */
 export class ListsElsewhere {
   readonly #deps: ListsElsewhereDeps;
@@ -51,8 +52,10 @@ export class ListsElsewhere {
   readonly #under = new Map<string, Set<Promise<unknown>>>();
   /** The node whose process of a server told last, where that was not this one. */
   readonly #newest = new Map<string, string>();
-  /** By server and kind of client: one at a time, whatever names are called. */
-  readonly #catchingUp = new Afresh<readonly ServerCatalog[]>();
+  /** By server and kind of client: one at a time, whatever names are called. What other homes know, where they list it too. */
+  readonly #asking = new Afresh<readonly ServerCatalog[]>();
+  /** Likewise, where one home's lists are shown: that those are here. */
+  readonly #reading = new Afresh<void>();
   readonly #futile = new Recent<number>(MAX_FUTILE);
 
   constructor(deps: ListsElsewhereDeps) {
@@ -91,13 +94,13 @@ export class ListsElsewhere {
   }
 
   /**
-   * Such a client names what this node does not know of the server, and may have it from another home. Resolves when what they
-   * show is known here, at the latest after a moment. False: it is not from them.
+   * Such a client names what this node does not know of the server, and may have it from another home. Resolves when it was
+   * looked for, at the latest after a moment. False: no other home has it.
    */
-  caughtUp(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
-    const listedHere = place.here && !place.process;
-    const looked = listedHere ? this.#listed(place, client, list, name) : this.#readAnew(place, client);
-    return within(this.#deps.clock, CATCH_UP_MS, looked, () => true);
+  foundElsewhere(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+    const behindUrl = place.here && !place.process;
+    const looked = behindUrl ? this.#lookedFor(place, client, list, name) : this.#readAnew(place, client);
+    return within(this.#deps.clock, FIND_MS, looked, () => true);
   }
 
   /** A process of this node has told, or the one that did is gone: this node's own lists are shown. */
@@ -112,10 +115,9 @@ export class ListsElsewhere {
   async #readAnew({ server: { name }, elsewhere }: Place, client: ClientProfile): Promise<boolean> {
     await this.#deps.hear(elsewhere.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
-    await this.#catchingUp.get(catalogKey(name, client), async () => {
+    await this.#reading.get(catalogKey(name, client), async () => {
       const home = this.#deps.homeOf(name);
       if (home !== null) await this.#deps.read(home, client);
-      return [];
     });
     return true;
   }
@@ -124,11 +126,11 @@ export class ListsElsewhere {
    * Of a server that each home lists itself: whoever has shown the name knows it, whether or not anybody was told of a change.
    * Then it is there to be found. Only then: names that nobody knows cost the server nothing.
    */
-  async #listed(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  async #lookedFor(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
     const { local, clock, ask } = this.#deps;
     const server = place.server.name;
     const kind = catalogKey(server, client);
-    const others = await this.#catchingUp.get(kind, async () => {
+    const others = await this.#asking.get(kind, async () => {
       const known = local().knownCatalog(server, client);
       const answers = await Promise.all(place.elsewhere.map((home) => ask(home, client, known)));
       return answers.filter((catalog) => catalog !== null);
@@ -136,7 +138,7 @@ export class ListsElsewhere {
     if (has(local().knownCatalog(server, client), list, name)) return true;
     if (!others.some((catalog) => has(catalog, list, name))) return false;
     if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
-    await local().listAnew(server, client);
+    await local().relistFor(server, client);
     if (!has(local().knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
     return true;
   }

@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
-import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { Upstreams } from '../../model/ports.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -10,10 +10,15 @@ export const SINGLETON = 'singleton';
  * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
  * nothing; any home can serve it. Until the era of a server is known, its connections may turn out to be one session's.
  */
-export function claimKey(place: Place, client: ClientProfile, catalog: ServerCatalog | null): string | null {
-  if (!place.process) return null;
-  if (place.server.singleton === true) return SINGLETON;
-  const isolation = isolationOf(place.server, catalog?.hello.era ?? null);
+export function claimKey(
+  { process, server }: Place,
+  client: ClientProfile,
+  lists: Pick<Upstreams, 'knownCatalog'>,
+): string | null {
+  if (!process) return null;
+  if (server.singleton === true) return SINGLETON;
+  // Every call asks this: what is known of the server is looked up only where it decides.
+  const isolation = server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.hello.era ?? null);
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 

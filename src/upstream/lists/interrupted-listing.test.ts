@@ -87,9 +87,9 @@ test('check:G3 a list that a client wants anew is taken over its own connection,
   for (const client of [one, two]) answerText(await bench.call('a', toolCall(client)));
   await bench.set.catalog('a', one, 1_000);
   assert.deepEqual(names(bench.set.knownCatalog('a', two)), ['of-1']);
-  await bench.set.listAnew('a', two);
+  await bench.set.relistFor('a', two);
   assert.deepEqual(names(bench.set.knownCatalog('a', two)), ['of-2']);
-  await Promise.all(['a', 'a', 'a', 'nobody'].map((server) => bench.set.listAnew(server, one)));
+  await Promise.all(['a', 'a', 'a', 'nobody'].map((server) => bench.set.relistFor(server, one)));
   assert.deepEqual(names(bench.set.knownCatalog('a', one)), ['of-1']);
   assert.deepEqual(
     script.links.map((link) => link.count('tools/list')),
