@@ -1,6 +1,7 @@
 import type { Readiness } from '../control/control-plane.ts';
 import type { Listener } from '../http/listener/listener.ts';
 import type { Upstreams } from '../model/ports.ts';
+import { UP } from '../model/server-state.ts';
 
 export interface ProbesDeps {
   readonly version: string;
@@ -28,7 +29,7 @@ export function registerProbes(listener: Listener, deps: ProbesDeps): void {
   listener.routes.add('/health', {
     GET: (context) => {
       const statuses = deps.upstreams.statuses();
-      const up = statuses.filter(({ state }) => state === 'running' || state === 'connected').length;
+      const up = statuses.filter(({ state }) => UP.has(state)).length;
       const { ready } = deps.readiness();
       const body = {
         status: ready ? 'ready' : 'not ready',

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import type { ServerStatus } from '../model/server-state.ts';
+import { type ServerStatus, UP } from '../model/server-state.ts';
 
 export interface StartFacts {
   readonly version: string;
@@ -42,7 +42,7 @@ export function startSummary(statuses: readonly ServerStatus[], facts: Pick<Star
 }
 
 export function isReady(status: ServerStatus): boolean {
-  return status.state === 'running' || status.state === 'connected';
+  return UP.has(status.state);
 }
 
 /** Whether the server has come up with its lists, failed, or waits for its first call: nothing more to wait for at start. */

@@ -3,10 +3,11 @@
 /** What becomes of a definition that nobody approved: nothing, told, kept back, or refused. */
 export type DriftPolicy = 'off' | 'warn' | 'hold' | 'block';
 
-/**
- * What is pinned. Resources are data that come and go, and are not; `instructions` has at most one, under the empty key.
- */
-export type PinnedList = 'tools' | 'prompts' | 'resourceTemplates' | 'instructions';
+/** Lists whose items are pinned, and kept back, one by one. Resources are data that come and go, and are not. */
+export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
+
+/** What is pinned. `instructions` has at most one, under the empty key. */
+export type PinnedList = PinnedKind | 'instructions';
 export const PINNED_LISTS: readonly PinnedList[] = ['tools', 'prompts', 'resourceTemplates', 'instructions'];
 
 /** One definition by its place. */

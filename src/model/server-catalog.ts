@@ -1,3 +1,4 @@
+import type { PinnedKind } from './drift.ts';
 import type { Era } from './message.ts';
 
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates';
@@ -56,6 +57,3 @@ export interface Withheld extends Readonly<Record<PinnedKind, ReadonlyMap<string
   /** All that may be used, where nothing else may be; null where names that the server does not list go to it as well. */
   readonly only: Readonly<Record<PinnedKind, ReadonlySet<string>>> | null;
 }
-
-/** Lists whose items are kept back one by one. */
-export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';

@@ -13,6 +13,9 @@ export type ServerState =
   | 'auth_required'
   | 'suspended';
 
+/** Calls go to it. */
+export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
+
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 

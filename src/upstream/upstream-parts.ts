@@ -1,6 +1,7 @@
 import { PhaseTimes } from '../http/client/phase-times.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
+import { UP } from '../model/server-state.ts';
 import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
 import { standIn } from './connection/profiles.ts';
@@ -22,7 +23,6 @@ import { ServerRuns } from './server-runs.ts';
 import { ServerObserver } from './status/server-observer.ts';
 import type { ServerStory, StoryPart } from './status/server-story.ts';
 import { LaunchReports } from './supervision/launch-reports.ts';
-import { isUp } from './supervision/lifecycle.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import { type RecoveryStep, Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
@@ -162,7 +162,7 @@ export function assembleUpstream(
     moved: (transition) => {
       const { to, from, reason, failure } = transition;
       judged.startedAnew();
-      if (isUp(to)) probe.begin();
+      if (UP.has(to)) probe.begin();
       else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
       launches.moved(transition);

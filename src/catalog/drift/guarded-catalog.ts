@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { CachedList, Capability, Hello, ListKind, PinnedKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { PinnedKind } from '../../model/drift.ts';
+import type { CachedList, Capability, Hello, ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { editObject } from '../../protocol/edit-object.ts';
 import { digestOf } from './definition-digest.ts';
 import { pinnedItems } from './pinned-items.ts';

@@ -1,4 +1,4 @@
-import type { PinnedList } from '../../model/drift.ts';
+import type { PinnedKind } from '../../model/drift.ts';
 import type { Capability, ListKind } from '../../model/server-catalog.ts';
 import { elements, field, stringValue } from '../../protocol/fields.ts';
 import { listOf } from '../../protocol/methods.ts';
@@ -24,7 +24,7 @@ export function pageItems(kind: ListKind, bytes: Buffer, start: number, end: num
 }
 
 /** The edits that leave of these items what is offered under the guard; every other byte of the page stays. */
-export function guardedPage(list: PinnedList & ListKind, items: readonly PageItem[], guard: Guard): readonly Edit[] {
+export function guardedPage(list: PinnedKind, items: readonly PageItem[], guard: Guard): readonly Edit[] {
   const offered = items.map((item) => offeredFor(list, item, guard));
   const edits = cuts(
     items,

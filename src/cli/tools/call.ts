@@ -1,5 +1,5 @@
 import { suggest } from '../../config/problem/suggest.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import { type ServerStatus, UP } from '../../model/server-state.ts';
 import { accessGateway, type GatewayAccess, type ListedTool } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
@@ -70,7 +70,7 @@ async function find(wanted: string, gateway: GatewayAccess): Promise<ListedTool>
 function unlisted({ name, state, reason }: ServerStatus): CommandError {
   const why = reason === null ? `it is ${state}` : reason;
   if (state === 'auth_required') return new CommandError(EXIT.authRequired, `${name} requires a login: ${why}`);
-  if (state === 'running' || state === 'connected') return new CommandError(EXIT.usage, `${name} has no tools`);
+  if (UP.has(state)) return new CommandError(EXIT.usage, `${name} has no tools`);
   return new CommandError(EXIT.unreachable, `the server ${name} is not there: ${why}`);
 }
 

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
-import type { Claim, Claims } from './claims.ts';
+import type { Claims } from './claims.ts';
+import type { Claim } from './held-claims.ts';
 
 interface Running {
   readonly claim: Claim;

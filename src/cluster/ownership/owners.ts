@@ -2,7 +2,8 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
-import type { Claim, Claims, Owner } from './claims.ts';
+import type { Claims, Owner } from './claims.ts';
+import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
 
 export interface OwnersDeps {

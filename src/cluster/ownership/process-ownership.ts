@@ -3,7 +3,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { callerKey } from '../../model/isolation.ts';
 import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
-import type { Claim, Claims } from './claims.ts';
+import type { Claims } from './claims.ts';
+import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
 import { isSingleton } from './singletons.ts';
 

@@ -1,7 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Claim, Claims } from './claims.ts';
+import type { Claims } from './claims.ts';
+import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
 
 /** Truth is level: whoever is not told of the end of an owner finds out by itself. */

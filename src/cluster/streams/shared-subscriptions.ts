@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
+import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 
@@ -176,7 +177,7 @@ export class SharedSubscriptions {
     const end = clock.now() + OPENING_MS;
     while (!listening(sessionId)) {
       if (this.#closed || clock.now() >= end) return false;
-      await this.#pause(LOOK_MS);
+      await pause(this.#deps.clock, LOOK_MS);
     }
     return true;
   }
@@ -187,7 +188,7 @@ export class SharedSubscriptions {
     let pauseMs = AGAIN_MS;
     // While it is nobody's but ours, and there is somebody to tell.
     while (!this.#closed && this.#deps.listening(sessionId) && (await this.#tried(key, sessionId)) === 'later') {
-      await this.#pause(pauseMs);
+      await pause(this.#deps.clock, pauseMs);
       pauseMs = Math.min(pauseMs * 2, MAX_AGAIN_MS);
     }
     this.#taking.delete(key);
@@ -241,7 +242,7 @@ export class SharedSubscriptions {
       } catch (error) {
         this.#deps.logger.debug('subscription_not_written', { error: String(error) });
         if (!this.#unwritten.has(key)) this.#unwritten.set(key, written);
-        await this.#pause(AGAIN_MS);
+        await pause(this.#deps.clock, AGAIN_MS);
       }
       this.#writing = null;
       if (writing.outdone > 0 && writing.telling === this.#telling) this.#outdone(key, writing.outdone);
@@ -347,10 +348,6 @@ export class SharedSubscriptions {
         else if (!this.#unwritten.has(key)) this.#put(key, mine.written);
       }
     }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#deps.clock.after(ms, resolve));
   }
 }
 

@@ -3,7 +3,8 @@ import type { Clock } from '../../model/clock.ts';
 import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { packFrame, unpackFrame } from '../frames/frame.ts';
-import type { Claim, Claims } from '../ownership/claims.ts';
+import type { Claims } from '../ownership/claims.ts';
+import type { Claim } from '../ownership/held-claims.ts';
 
 const SUBJECT = 'trunkline.unheard';
 const PREFIX = 'stream ';

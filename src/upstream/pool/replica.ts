@@ -1,8 +1,7 @@
 import type { Era } from '../../model/message.ts';
-import type { Health, ReplicaStatus } from '../../model/server-state.ts';
+import { type Health, type ReplicaStatus, UP } from '../../model/server-state.ts';
 import type { Connection } from '../connection/connection.ts';
 import { FAILURES_TILL_UNHEALTHY } from '../health/server-health.ts';
-import { isUp } from '../supervision/lifecycle.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 
 /** One of several processes that share the calls of a server, as calls are placed on it. */
@@ -46,6 +45,6 @@ export function isFailing({ use }: Connection): boolean {
 }
 
 function healthOf({ state, failing }: Supervisor, connection: Connection | null): Health {
-  if (isUp(state) && connection !== null) return isFailing(connection) ? 'unhealthy' : 'healthy';
+  if (UP.has(state) && connection !== null) return isFailing(connection) ? 'unhealthy' : 'healthy';
   return failing || state === 'degraded' ? 'unhealthy' : 'unknown';
 }

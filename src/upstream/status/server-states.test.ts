@@ -4,9 +4,9 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { statefulScript } from '../../../test/support/scripted-server.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { ServerState } from '../../model/server-state.ts';
+import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
-import { isUp, mayFollow } from '../supervision/lifecycle.ts';
+import { mayFollow } from '../supervision/lifecycle.ts';
 import { StateMachine, type Transition } from '../supervision/state-machine.ts';
 import { Supervisor, type SupervisorDeps } from '../supervision/supervisor.ts';
 
@@ -92,7 +92,8 @@ test('S3.20 check:A5 every step the table lacks is refused and changes nothing, 
   assert.ok(refused > 80, `${refused}`);
   // Up is reached by a start alone, and nothing starts while it stops.
   for (const from of STATES) {
-    for (const to of STATES.filter(isUp)) assert.equal(mayFollow(from, to), from === 'starting', `${from} ${to}`);
+    for (const to of STATES.filter((state) => UP.has(state)))
+      assert.equal(mayFollow(from, to), from === 'starting', `${from} ${to}`);
     assert.equal(mayFollow('stopping', from), ['stopped', 'disconnected', 'suspended'].includes(from));
   }
 });
@@ -302,7 +303,10 @@ test('S3.10 a stop while a restart is still stopping the server wins as well', a
 });
 
 test('S3.18 up is running or connected, unreachable is a state of its own', () => {
-  assert.deepEqual(STATES.filter(isUp), ['running', 'connected']);
+  assert.deepEqual(
+    STATES.filter((state) => UP.has(state)),
+    ['running', 'connected'],
+  );
 });
 
 test('S3.1 W3.2 W3.3 check:F2 each server has a timer of its own: twenty that are down are all asked when they are due', async () => {

@@ -1,8 +1,14 @@
 import type { Server } from '../../model/server.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
-import type { ConnectionStatus, Health, ReplicaStatus, ServerState, ServerStatus } from '../../model/server-state.ts';
+import {
+  type ConnectionStatus,
+  type Health,
+  type ReplicaStatus,
+  type ServerState,
+  type ServerStatus,
+  UP,
+} from '../../model/server-state.ts';
 import type { ServerHealth } from '../health/server-health.ts';
-import { isUp } from '../supervision/lifecycle.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import { definitionView } from './definition-view.ts';
 
@@ -32,14 +38,14 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     name: server.name,
     state,
     health: healthOf(state, observed.health),
-    reason: supervisor.reason ?? (isUp(state) ? observed.health.reason : null) ?? adviceOn(state, server),
+    reason: supervisor.reason ?? (UP.has(state) ? observed.health.reason : null) ?? adviceOn(state, server),
     transport: server.transport.type,
     endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
     containerId: containerOf(server),
     sshHost: 'ssh' in server.transport ? (server.transport.ssh?.host ?? null) : null,
     era: catalog?.hello.era ?? null,
     revision: catalog?.hello.revision ?? null,
-    initialized: isUp(state),
+    initialized: UP.has(state),
     toolCount: tools.length,
     tools: tools.sort(),
     promptCount: catalog?.lists.prompts.items.length ?? 0,
@@ -73,7 +79,7 @@ function containerOf({ transport }: Server): string | null {
 }
 
 function healthOf(state: ServerState, judged: ServerHealth): Health {
-  if (isUp(state)) return judged.healthy ? 'healthy' : 'unhealthy';
+  if (UP.has(state)) return judged.healthy ? 'healthy' : 'unhealthy';
   return state === 'degraded' || state === 'failed' || state === 'unreachable' ? 'unhealthy' : 'unknown';
 }
 

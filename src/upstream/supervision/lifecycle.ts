@@ -28,8 +28,3 @@ export function mayFollow(from: ServerState, to: ServerState): boolean {
 export function isAtRest(state: ServerState): boolean {
   return state === 'unknown' || state === 'stopped' || state === 'disconnected' || state === 'suspended';
 }
-
-/** Calls go to it. */
-export function isUp(state: ServerState): boolean {
-  return state === 'running' || state === 'connected';
-}

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
-import type { ServerState } from '../../model/server-state.ts';
-import { isAtRest, isUp } from './lifecycle.ts';
+import { type ServerState, UP } from '../../model/server-state.ts';
+import { isAtRest } from './lifecycle.ts';
 
 /** S2.26: how often a remote server that has not come up yet is looked for, and for how long. */
 const EVERY_MS = 500;
@@ -33,7 +33,7 @@ export class ReadinessWatch {
 
   moved(to: ServerState): void {
     this.#state = to;
-    if (isUp(to)) this.#over = true;
+    if (UP.has(to)) this.#over = true;
     if (this.#over || isAtRest(to) || to === 'stopping' || to === 'auth_required') this.#end();
     else if (to === 'starting') this.#until ??= this.#deps.clock.now() + FOR_MS;
     else if (to === 'failed' && this.#disarm === null) this.#look();

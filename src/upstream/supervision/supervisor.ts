@@ -1,12 +1,12 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
-import type { ServerState } from '../../model/server-state.ts';
+import { type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { failureClass } from '../health/failure-class.ts';
-import { isAtRest, isUp } from './lifecycle.ts';
+import { isAtRest } from './lifecycle.ts';
 import { Setbacks } from './setbacks.ts';
 import { StateMachine, type Transition } from './state-machine.ts';
 
@@ -78,7 +78,7 @@ export class Supervisor {
   }
 
   get up(): boolean {
-    return isUp(this.state);
+    return UP.has(this.state);
   }
 
   get reason(): string | null {
