@@ -11,8 +11,8 @@ export interface AppOptions {
   readonly logger: Logger;
   /**
    * Where state outlives the process. `data`: in the data folder, which one gateway holds. `instance`: in a folder of its
-   * own beside it, one for each set of files, if that is free. `none`: nowhere (embedding without a folder). `look`: nowhere, but what was decided at run time
-   * holds (one-off commands).
+   * own beside it, one for each set of files, if that is free. `none`: nowhere (embedding without a folder). `look`: nowhere,
+   * but what was decided at run time holds (one-off commands).
    */
   readonly state: 'data' | 'instance' | 'none' | 'look';
   /** Becomes a node of the cluster that the configuration names although it keeps no state. */

@@ -42,7 +42,10 @@ export class Operator {
     };
   }
 
-  /** Sends one request to an endpoint. `emitted` gets what the server says meanwhile. `cancel` of the returned exchange calls it off. */
+  /**
+   * Sends one request to an endpoint. `emitted` gets what the server says meanwhile. `cancel` of the returned exchange calls
+   * it off.
+   */
   send(
     endpoint: Endpoint,
     method: string,

@@ -12,8 +12,8 @@ const ACK_WAIT_MS = 2_000;
 
 /**
  * A listen on the endpoint of one stateless server that asks for something only the server can make sense of: passed
- * through by itself and as it stands, filter, acknowledgement and notifications are the server's. The client's stream outlives a break of the server's, which is
- * opened again; what may have been missed meanwhile is told as changed lists.
+ * through by itself and as it stands, filter, acknowledgement and notifications are the server's. The client's stream outlives
+ * a break of the server's, which is opened again; what may have been missed meanwhile is told as changed lists.
  */
 export class ListenMirror {
   readonly #upstreams: Upstreams;

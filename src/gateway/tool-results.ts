@@ -1,8 +1,8 @@
 import { toolFacts } from '../catalog/tool-facts.ts';
 import type { Era, Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
+import { inPlaceOf } from '../model/passed-on.ts';
 import type { Capability } from '../model/server-catalog.ts';
-import { inPlaceOf } from '../protocol/passed-on.ts';
 import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 
 /**

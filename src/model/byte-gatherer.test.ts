@@ -29,7 +29,7 @@ test('what was gathered is what came, whatever the pieces, and the edges are its
   );
 });
 
-test('goal:G12 what is taken over leaves the memory of its pieces free, but never that of a single one', () => {
+test('what is taken over leaves the memory of its pieces free, but never that of a single one', () => {
   const gatherer = new ByteGatherer();
   const pieces = Array.from('abc', (letter) => Buffer.from(new ArrayBuffer(32 * 1024)).fill(letter));
   for (const piece of pieces) gatherer.add(piece);

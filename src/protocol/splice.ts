@@ -37,7 +37,10 @@ export function spliceParts(bytes: Buffer, edits: readonly Edit[]): Buffer[] {
   return parts;
 }
 
-/** The edited bytes in one buffer; the same buffer when there is nothing to edit. Edits must not overlap; any order. */
+/**
+ * The edited bytes in one buffer, of lent memory where it is a large one; the same buffer when there is nothing to edit. Edits
+ * must not overlap; any order.
+ */
 export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   if (edits.length === 0) return bytes;
   let size = bytes.length;

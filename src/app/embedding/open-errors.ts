@@ -14,7 +14,10 @@ export class ConfigError extends Error {
 
 /** The configuration is good, and the gateway cannot be opened all the same. */
 export class OpenError extends Error {
-  /** `bind`: it would listen where it must not. `held`: another gateway has the data folder. `truth`: what was decided at run time is damaged. */
+  /**
+   * `bind`: it would listen where it must not. `held`: another gateway has the data folder. `truth`: what was decided at run
+   * time is damaged.
+   */
   readonly reason: 'bind' | 'held' | 'truth';
 
   constructor(reason: 'bind' | 'held' | 'truth', message: string) {

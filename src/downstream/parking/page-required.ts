@@ -15,8 +15,8 @@ const METHOD = 'elicitation/create';
 const PAGE_REQUIRED = -32042;
 
 /**
- * A stateful server turned the call away until its user has been to a page . 2026-07-28 has no such error: its clients get the pages as questions, and call
- * again. All other outcomes are handed back as they are.
+ * A stateful server turned the call away until its user has been to a page. 2026-07-28 has no such error: its clients get the
+ * pages as questions, and call again. All other outcomes are handed back as they are.
  */
 export function withPages(outcome: Outcome, exchange: ClientExchange, endpoint: Endpoint, lot: ParkingLot): Outcome {
   if (outcome.kind === 'failure' || !isPageRequired(outcome.message)) return outcome;

@@ -3,9 +3,9 @@ import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import { isPassedOn } from '../../model/passed-on.ts';
 import type { EventLog } from '../../model/ports.ts';
 import type { OwedAnswer, StreamCopies } from '../../model/stream-copies.ts';
-import { isPassedOn } from '../../protocol/passed-on.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
 import type { Ageing, AgeQueue } from '../session/age-queue.ts';
 import { answerParts, notificationFor } from '../session/answer-parts.ts';
@@ -105,7 +105,7 @@ export class StatefulReply implements Reply, ResumableReply, Ageing {
     } else if (this.#gathered !== null) {
       this.#gathered.push(Buffer.concat(parts));
       if (this.#outstanding === 0) this.#sendGathered(this.#gathered);
-    } else this.#sendJson(parts, outcome.kind === 'answer' && isPassedOn(exchange.request.method));
+    } else this.#sendJson(parts, isPassedOn(exchange.request, outcome));
   }
 
   /** The receiver of a cancellation does not answer (2025-11-25 cancellation): the response ends without a message. */

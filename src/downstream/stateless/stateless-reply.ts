@@ -3,7 +3,7 @@ import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { isPassedOn } from '../../protocol/passed-on.ts';
+import { isPassedOn } from '../../model/passed-on.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
 import { withPages } from '../parking/page-required.ts';
@@ -81,7 +81,7 @@ export class StatelessReply implements Reply, Ageing {
       this.#sink.event(null, parts.map(oneLine));
       this.#sink.end();
     } else if (this.#context !== null) {
-      const send = outcome.kind === 'answer' && isPassedOn(exchange.request.method) ? sendLastParts : sendParts;
+      const send = isPassedOn(exchange.request, outcome) ? sendLastParts : sendParts;
       send(this.#context, httpStatus(message), parts);
     }
     this.#context = null;

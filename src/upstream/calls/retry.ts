@@ -13,8 +13,9 @@ const GIVE_UP: Verdict = { kind: 'give_up' };
 const AT_ONCE: Verdict = { kind: 'again', afterMs: 0 };
 
 /**
- * Whether a call whose attempt failed is tried again, unseen by the client. What never left the gateway is (F02,
- * F24); what may have run is not, unless the operator said that this server's tools may run twice. `tool` is the server's definition of the called tool, null for other methods or when it is not known.
+ * Whether a call whose attempt failed is tried again, unseen by the client. What never left the gateway is (F02, F24); what
+ * may have run is not, unless the operator said that this server's tools may run twice. `tool` is the server's definition of
+ * the called tool, null for other methods or when it is not known.
  */
 export function decideRetry(error: GatewayError, attempts: number, server: Server, tool: Buffer | null): Verdict {
   if (attempts >= MAX_ATTEMPTS) return GIVE_UP;

@@ -9,7 +9,6 @@ import { readTask, type TaskState } from '../../protocol/tasks/task-state.ts';
 const MAX_TASKS = 256;
 /** A task whose end nobody hears of counts as running for as long as its server keeps it, and no longer than this. */
 const LONGEST_MS = 24 * 60 * 60_000;
-/** Of a task that is not known (any more). */
 
 /**
  * The tasks that were begun over one connection and are not known to have ended. A process has them in its memory: while

@@ -50,7 +50,10 @@ export interface Transport {
   close(how: CloseReason): Promise<void>;
 }
 
-/** `remove`: the server or connection is no longer wanted. `shutdown`: the gateway stops. `interrupt`: at once, as by Ctrl-C with nothing in flight, or where another node runs it. */
+/**
+ * `remove`: the server or connection is no longer wanted. `shutdown`: the gateway stops. `interrupt`: at once, as by Ctrl-C
+ * with nothing in flight, or where another node runs it.
+ */
 export type CloseReason = 'remove' | 'shutdown' | 'interrupt';
 
 export interface Outgoing {

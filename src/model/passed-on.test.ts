@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { lend } from '../model/lent-memory.ts';
-import type { Message } from '../model/message.ts';
+import { scanMessage } from '../protocol/scan.ts';
+import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
+import { lend } from './lent-memory.ts';
+import type { Message } from './message.ts';
 import { inPlaceOf } from './passed-on.ts';
-import { scanMessage } from './scan.ts';
-import { resultToStateless } from './stateless/result-to-stateless.ts';
 
 /** A result that came in lent memory. */
 function came(): Message {
@@ -16,7 +16,7 @@ function came(): Message {
   return message;
 }
 
-test('goal:G12 what a tool answered is let go of once it stands in other words', () => {
+test('what a tool answered is let go of once it stands in other words', () => {
   const result = came();
   const translated = inPlaceOf(result, resultToStateless(result, 'tools/call', null), 'tools/call');
   assert.equal(result.bytes.length, 0);
