@@ -1,30 +1,32 @@
+import type { CloseReason } from '../transport/transport.ts';
+
 /**
  * One try to bring something up, which can be called off at any moment. Whoever opens things during the try
  * registers how to undo them, so that nothing is left of a try that nobody waits for any more (W1.2).
  */
 export class Attempt {
-  #undo: (() => void) | null = null;
-  #cancelled = false;
+  #undo: ((how: CloseReason) => void) | null = null;
+  #how: CloseReason | null = null;
 
   get cancelled(): boolean {
-    return this.#cancelled;
+    return this.#how !== null;
+  }
+
+  /** How what was opened for it ends, once nobody waits for that any more. */
+  get how(): CloseReason {
+    return this.#how ?? 'remove';
   }
 
   /** Replaces what `cancel` undoes; at once if it was called off already. */
-  undoBy(undo: (() => void) | null): void {
+  undoBy(undo: ((how: CloseReason) => void) | null): void {
     this.#undo = undo;
-    if (this.#cancelled) this.#run();
+    if (this.#how !== null) undo?.(this.#how);
   }
 
-  cancel(): void {
-    if (this.#cancelled) return;
-    this.#cancelled = true;
-    this.#run();
-  }
-
-  #run(): void {
-    const undo = this.#undo;
-    this.#undo = null;
-    undo?.();
+  /** Once more to hurry what is being undone. */
+  cancel(how: CloseReason = 'remove'): void {
+    if (this.#how === how || this.#how === 'interrupt') return;
+    this.#how = how;
+    this.#undo?.(how);
   }
 }

@@ -20,6 +20,7 @@ import { HeldLosses } from './held-losses.ts';
 import type { JoinedSession } from './joined-session.ts';
 import type { LastHello } from './last-hello.ts';
 import { ServerMessages } from './server-messages.ts';
+import { NOBODYS_KEY } from './session-key.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import { ToldLevel, takesLevel } from './told-level.ts';
 
@@ -62,7 +63,7 @@ export class Connection implements Carrier, TransportReceiver {
   hello: Hello | null = null;
   #tenancy: Tenancy = SPARE;
   /** The session key it is pooled under; empty while it is nobody's. */
-  key = '';
+  key = NOBODYS_KEY;
   /** null where the server takes none. */
   #level: ToldLevel | null = null;
   /** The server's session id (HTTP, stateful era); null where it gave none. */

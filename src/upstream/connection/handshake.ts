@@ -171,10 +171,10 @@ export class Handshake {
   async #open(wire: Transport['kind']): Promise<Connection> {
     if (this.#attempt.cancelled) throw this.#failed('the start was called off');
     const connection = this.#deps.connection(wire);
-    this.#attempt.undoBy(() => void connection.close('remove'));
+    this.#attempt.undoBy((how) => void connection.close(how));
     await connection.open();
     if (this.#attempt.cancelled) {
-      await connection.close('remove');
+      await connection.close(this.#attempt.how);
       throw this.#failed('the start was called off');
     }
     return connection;

@@ -8,6 +8,9 @@ import type { Tenancy } from './tenancy.ts';
 /** Key of the one connection everybody uses, by its era: a server may speak both. */
 const SHARED_KEYS: Readonly<Record<Era, string>> = { stateful: 'shared', stateless: 'stateless shared' };
 
+/** Of a spare. */
+export const NOBODYS_KEY = '';
+
 /**
  * The session key: which of a server's pooled connections a client's calls use. For the most common cases it costs
  * nothing.

@@ -9,7 +9,7 @@ import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Connector } from '../connection/connector.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
-import { keysOfSession, sessionKey } from '../connection/session-key.ts';
+import { keysOfSession, NOBODYS_KEY, sessionKey } from '../connection/session-key.ts';
 import type { SpokenEras } from '../connection/spoken-eras.ts';
 import { isReplica, SHARED, tenancyOf } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
@@ -219,8 +219,7 @@ export class ClientConnections {
   /** What serves this client, nobody yet (`spare`), or anybody (null) ends at once: it is no longer this node's. */
   surrender(whose: ClientProfile | 'spare' | null): void {
     if (whose === null || whose === 'spare') {
-      if (whose === null) this.pool.surrender(() => true);
-      this.pool.endSpare('interrupt');
+      this.pool.surrender((key) => whose === null || key === NOBODYS_KEY);
       return;
     }
     const isolation = this.#server.isolation === 'principal' ? 'principal' : 'session';

@@ -5,7 +5,7 @@ import type { PoolSettings } from '../../model/pool-settings.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
-import { labelOf } from '../connection/session-key.ts';
+import { labelOf, NOBODYS_KEY } from '../connection/session-key.ts';
 import { isExclusive, isReplica, SPARE, type Tenancy } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
 import type { CloseReason } from '../transport/transport.ts';
@@ -141,7 +141,7 @@ export class SessionPool implements Yielding {
       await present.opening.catch(() => {});
       return this.openSpare(profile, era, attempt);
     }
-    const slot: Slot = { key: 'spare', era, tenancy: SPARE, profile, connection: null, opening: null, attempt };
+    const slot: Slot = { key: NOBODYS_KEY, era, tenancy: SPARE, profile, connection: null, opening: null, attempt };
     this.#spare = slot;
     if (present !== null) void this.#endIdle(present);
     try {
@@ -196,21 +196,25 @@ export class SessionPool implements Yielding {
     return this.#life.end(slot, 'remove');
   }
 
-  /** Another node has them by now, or may at any moment: they end at once, and so does what of them is ending already. */
+  /**
+   * Another node has them by now, or may at any moment: they end at once, and so does what of them is ending already, or is
+   * still being opened.
+   */
   surrender(lost: (key: string) => boolean): void {
-    for (const connection of [...this.#life.closing]) if (lost(connection.key)) void connection.close('interrupt');
-    for (const [key, slot] of [...this.#slots]) {
-      if (!lost(key)) continue;
-      this.#slots.delete(key);
+    this.#life.hurry(lost);
+    for (const slot of [...this.#slots.values(), ...this.#spares()]) {
+      if (!lost(slot.key)) continue;
+      if (slot === this.#spare) this.#spare = null;
+      else this.#slots.delete(slot.key);
       void this.#life.end(slot, 'interrupt');
     }
   }
 
-  /** What is nobody's yet ends, at once where another node may have what it was owned for. */
-  endSpare(how: 'remove' | 'interrupt' = 'remove'): void {
+  /** What is nobody's yet ends. */
+  endSpare(): void {
     const spare = this.#spare;
     this.#spare = null;
-    if (spare !== null) void this.#life.end(spare, how);
+    if (spare !== null) void this.#life.end(spare, 'remove');
   }
 
   /**
@@ -260,7 +264,7 @@ export class SessionPool implements Yielding {
   }
 
   async closeAll(how: CloseReason): Promise<void> {
-    const slots = [...this.#slots.values(), ...this.#replaced, ...(this.#spare === null ? [] : [this.#spare])];
+    const slots = [...this.#slots.values(), ...this.#spares()];
     for (const { connection } of slots) connection?.joined?.leaveWithServer();
     this.#slots.clear();
     this.#spare = null;
@@ -273,6 +277,12 @@ export class SessionPool implements Yielding {
     return [...this.connections(), ...this.#life.closing].map((connection) =>
       connectionStatus(connection, this.#deps.server, labelOf(connection.tenancy), offset),
     );
+  }
+
+  /** Also those that are being listed over for the last time. */
+  *#spares(): Iterable<Slot> {
+    yield* this.#replaced;
+    if (this.#spare !== null) yield this.#spare;
   }
 
   /** Gives the spare to the slot, if it fits. */

@@ -26,6 +26,7 @@ export interface SlotLifeDeps extends ProcessRoomDeps {
 export class SlotLife {
   readonly room: ProcessRoom;
   readonly #deps: SlotLifeDeps;
+  readonly #opening = new Set<Slot>();
   /** Given up, and not yet gone. */
   readonly #closing = new Set<Connection>();
 
@@ -40,7 +41,9 @@ export class SlotLife {
 
   /** Rejects with GatewayError. */
   open(slot: Slot): Promise<Connection> {
+    this.#opening.add(slot);
     slot.opening = this.#connect(slot).finally(() => {
+      this.#opening.delete(slot);
       slot.opening = null;
     });
     return slot.opening;
@@ -48,9 +51,15 @@ export class SlotLife {
 
   /** Also while it is being opened. */
   async end(slot: Slot, how: CloseReason): Promise<void> {
-    slot.attempt.cancel();
+    slot.attempt.cancel(how);
     if (slot.connection !== null) await this.close(slot.connection, how);
     else await slot.opening?.catch(() => {});
+  }
+
+  /** What is ending already, or would end as soon as it is open, ends at once. `lost`: by session key. */
+  hurry(lost: (key: string) => boolean): void {
+    for (const { key, attempt } of [...this.#opening]) if (lost(key)) attempt.cancel('interrupt');
+    for (const connection of [...this.#closing]) if (lost(connection.key)) void connection.close('interrupt');
   }
 
   async close(connection: Connection, how: CloseReason): Promise<void> {
@@ -87,7 +96,8 @@ export class SlotLife {
       throw new GatewayError('NOT_SENT', `the connection to ${server} ended at once`);
     }
     if (!wanted(slot)) {
-      await this.close(connection, 'remove');
+      slot.attempt.undoBy((how) => void connection.close(how));
+      await this.close(connection, slot.attempt.how);
       throw this.#unwanted();
     }
     slot.connection = connection;

@@ -50,7 +50,7 @@ export class OwnedTransport implements Transport {
       this.#receiver = receiver;
       await inner.open(receiver);
       if (!owned.stillMine) {
-        await inner.close('remove');
+        await inner.close('interrupt');
         throw this.#lost();
       }
     } catch (error) {

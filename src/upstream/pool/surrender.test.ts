@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import {
+  type Handler,
+  ScriptedServer,
+  type ScriptedTransport,
+  SILENCE,
+  statefulServer,
+} from '../../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../../test/support/upstream-bench.ts';
+
+const client = clientOf('s');
+
+/** A server that is up, and is silent from now on when it is to be initialized. */
+async function muteFromNowOn() {
+  const bench = new UpstreamBench();
+  const handlers = statefulServer();
+  const script = new ScriptedServer(handlers);
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('other'))));
+  await settled();
+  handlers.initialize = () => SILENCE;
+  const call = bench.call('a', toolCall(client));
+  await settled();
+  assert.equal(script.last.count('initialize'), 1);
+  return { bench, script, call };
+}
+
+/** It is not gone before it is asked to end at once. */
+function stubborn(link: ScriptedTransport): void {
+  const { promise: gone, resolve: go } = Promise.withResolvers<void>();
+  const close = link.close.bind(link);
+  link.close = async (how) => {
+    await close(how);
+    if (how === 'interrupt') go();
+    await gone;
+  };
+}
+
+test('fault:F31 what is still being opened for a session ends at once when another node has taken it over', async () => {
+  const { bench, script, call } = await muteFromNowOn();
+  const opening = script.last;
+  bench.set.surrender('a', clientOf('other'));
+  assert.deepEqual(opening.closings, []);
+  bench.set.surrender('a', client);
+  assert.equal(opening.closings[0], 'interrupt');
+  assert.equal(failureOf(await call).outcome, 'NOT_SENT');
+});
+
+test('fault:F31 what was still being opened when it was given up ends at once when another node has taken it over', async () => {
+  const { bench, script, call } = await muteFromNowOn();
+  const opening = script.last;
+  stubborn(opening);
+  bench.set.releaseSession('s');
+  await settled();
+  assert.ok(!opening.closings.includes('interrupt'));
+  bench.set.surrender('a', client);
+  assert.ok(opening.closings.includes('interrupt'));
+  assert.equal(failureOf(await call).outcome, 'NOT_SENT');
+});
+
+test('fault:F31 a singleton that is still starting ends at once when another node has it', async () => {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer({ ...statefulServer(), initialize: () => SILENCE });
+  const running = bench.run([serverOf('a', { start: 'eager' }), script]);
+  await settled();
+  const opening = script.last;
+  stubborn(opening);
+  assert.equal(opening.count('initialize'), 1);
+  bench.set.surrender('a', null);
+  assert.ok(opening.closings.includes('interrupt'));
+  await running;
+  await settled();
+  assert.equal(script.live.length, 0);
+  assert.equal(bench.set.status('a')?.state, 'stopped');
+});
+
+test('fault:F31 a spare that is still being opened, or that is listed over for the last time, ends at once with its claim', async () => {
+  const bench = new UpstreamBench();
+  const handlers: Record<string, Handler> = { ...statefulServer(), 'tools/list': () => SILENCE };
+  const script = new ScriptedServer(handlers);
+  await bench.run([serverOf('a', { start: 'eager' }), script]);
+  await settled();
+  handlers.initialize = () => SILENCE;
+  void bench.set.catalog('a', clientOf('other', '{"roots":{}}'), 1_000);
+  await settled();
+  assert.deepEqual(
+    script.links.map(({ closings, lines }) => [closings, lines.at(-1)!.includes('tools/list')]),
+    [
+      [[], true],
+      [[], false],
+    ],
+  );
+  bench.set.surrender('a', 'spare');
+  for (const link of script.links) assert.equal(link.closings[0], 'interrupt');
+});
+
+test('fault:F31 what is open only when its session is another node’s already ends at once', async () => {
+  const bench = new UpstreamBench();
+  const handlers = statefulServer();
+  const script = new ScriptedServer(handlers);
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf('other'))));
+  await settled();
+  const { initialize } = handlers;
+  handlers.initialize = (params, link, id) => {
+    const send = link.send.bind(link);
+    link.send = (parts, outgoing) => {
+      send(parts, outgoing);
+      if (outgoing.method === 'notifications/initialized') bench.set.surrender('a', client);
+    };
+    return initialize!(params, link, id);
+  };
+  assert.equal(failureOf(await bench.call('a', toolCall(client))).outcome, 'NOT_SENT');
+  assert.equal(script.last.closings[0], 'interrupt');
+  assert.equal(script.last.count('tools/call'), 0);
+});
