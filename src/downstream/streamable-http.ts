@@ -46,11 +46,11 @@ export class StreamableHttp {
       return;
     }
     if (inbound.sessionId === null) {
-      sendError(context, 405, -32600, 'Method not allowed: no session', '', ALLOW);
+      sendError(context, 405, 'Method not allowed: no session', '', ALLOW);
       return;
     }
     if (!acceptsEvents(headers.accept)) {
-      sendError(context, 406, -32600, 'Not acceptable: this stream is text/event-stream');
+      sendError(context, 406, 'Not acceptable: this stream is text/event-stream');
       return;
     }
     const lastEventId = context.header('last-event-id') ?? null;

@@ -30,7 +30,6 @@ export function withParam(request: Message, param: NamedParam, value: string): M
 
 /** The cursor of a list request: null for the first page, an error for what is no string. */
 export function cursorParam(request: Message): string | null | GatewayError {
-  if (request.bodyStart < 0) return null;
   const range = bodyField(request, 'cursor');
   if (range === null || request.bytes.toString('latin1', range.start, range.end) === 'null') return null;
   return stringValue(request.bytes, range) ?? new GatewayError('INVALID_PARAMS', 'params.cursor must be a string');

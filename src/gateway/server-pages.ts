@@ -4,6 +4,7 @@ import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { ToolFilter } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import { bodyField } from '../protocol/body.ts';
 import { result } from '../protocol/compose.ts';
 import { elements, field, stringValue } from '../protocol/fields.ts';
 import type { ListMethod } from '../protocol/methods.ts';
@@ -58,7 +59,7 @@ function onlyTools(outcome: Outcome, keeps: (name: string | null, tool: Buffer) 
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { bytes } = message;
-  const tools = field(bytes, message.bodyStart, message.bodyEnd, 'tools');
+  const tools = bodyField(message, 'tools');
   if (tools === null || bytes[tools.start] !== 0x5b) return outcome;
   const kept: string[] = [];
   let dropped = false;

@@ -70,7 +70,7 @@ export class TaskIds {
 
 /** Whether the request asks for its answer as a task (2025-11-25 utilities/tasks). */
 export function asksForTask(request: Message): boolean {
-  return request.bodyStart >= 0 && bodyField(request, 'task') !== null;
+  return bodyField(request, 'task') !== null;
 }
 
 /** Elsewhere a member `taskId` may be anything; the relation to a task has one place. */

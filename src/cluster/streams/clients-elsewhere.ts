@@ -3,6 +3,7 @@ import type { SharedLog } from '../../bus/shared-log.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { EventSink } from '../../model/event-sink.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -66,7 +67,7 @@ interface GivenUp {
 const GIVEN_UP = 'trunkline.given-up';
 /** A longer one is too long for a hint, and is known at its own node alone. */
 const MAX_URI = 32 * 1024;
-const JUST_BEGUN: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
+const JUST_BEGUN: PostAnswer = { status: 404, code: CATALOGUE.INVALID_REQUEST.rpc, text: 'Session not found', id: '' };
 
 /** Clients that come to one node with what leads back to another: both ways. */
 export class ClientsElsewhere {

@@ -36,10 +36,10 @@ export function sendMessage(
 export function sendError(
   context: RequestContext,
   status: number,
-  code: number,
   text: string,
   id = '',
   headers?: readonly string[],
+  code: number = CATALOGUE.INVALID_REQUEST.rpc,
 ): void {
   sendMessage(context, status, errorAnswer(id, code, text, null, 'stateful'), headers);
 }
@@ -50,6 +50,6 @@ export function renderRpc(refusal: Refusal): string {
     const error = new GatewayError('OVERLOADED', refusal.message, { retryAfterMs: RETRY_AFTER_MS });
     return failureAnswer('', error, 'stateful').bytes.toString();
   }
-  const code = CODES.get(refusal.code) ?? -32600;
+  const code = CODES.get(refusal.code) ?? CATALOGUE.INVALID_REQUEST.rpc;
   return errorAnswer('', code, refusal.message, JSON.stringify({ reason: refusal.code }), 'stateful').bytes.toString();
 }

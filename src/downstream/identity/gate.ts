@@ -31,7 +31,7 @@ export class Gate {
   #principal(context: RequestContext): Principal | null {
     const principal = this.#authenticator.authenticate(context.headers.authorization);
     if (principal === null) {
-      sendError(context, 401, -32600, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
+      sendError(context, 401, 'Unauthorized: a known key is needed as a Bearer token', '', CHALLENGE);
     }
     return principal;
   }
@@ -39,7 +39,7 @@ export class Gate {
   #endpoint(server: string | null, principal: Principal, context: RequestContext): Endpoint | null {
     if (server === null) return AGGREGATE;
     const endpoint = this.#endpoints.server(server, principal);
-    if (endpoint === null) sendError(context, 404, -32600, 'Not found: no server of this name for this caller');
+    if (endpoint === null) sendError(context, 404, 'Not found: no server of this name for this caller');
     return endpoint;
   }
 }

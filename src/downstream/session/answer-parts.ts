@@ -53,6 +53,5 @@ function wantsToHear({ logLevel }: ClientProfile, era: Era, message: Message): b
 }
 
 function uriOf(request: Message): string | null {
-  if (request.method !== 'resources/read' || request.bodyStart < 0) return null;
-  return bodyString(request, 'uri');
+  return request.method === 'resources/read' ? bodyString(request, 'uri') : null;
 }

@@ -43,7 +43,7 @@ export class Comebacks {
     if (lastEventId.startsWith(session.streamHead('g'))) {
       // An event that has left the log was seen by the client: it misses nothing we still have.
       this.#deps.standalone(session).connect(open());
-    } else sendError(context, 400, -32600, 'Nothing can be replayed after this event');
+    } else sendError(context, 400, 'Nothing can be replayed after this event');
   }
 
   /** The client of this session is at another node, and comes back for a stream of this one; false where it has none such. */

@@ -1,6 +1,7 @@
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { SseWriter } from '../../http/sse/sse-writer.ts';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -47,7 +48,7 @@ export class LegacySse {
     if (admitted === null) return;
     const { principal, endpoint } = admitted;
     if (this.#deps.draining()) {
-      sendError(context, 503, -32600, 'The gateway is stopping', '', RETRY_SOON);
+      sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
       return;
     }
     let session: ClientSession;
@@ -62,7 +63,7 @@ export class LegacySse {
       });
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
-      sendError(context, 429, error.rpcCode, error.message, '', RETRY_SOON);
+      sendError(context, 429, error.message, '', RETRY_SOON, error.rpcCode);
       return;
     }
     const writer = context.openSse();
@@ -84,7 +85,7 @@ export class LegacySse {
     const query = new URLSearchParams(context.query);
     const sessionId = query.get('sessionId') ?? '';
     if (sessionId === '') {
-      sendError(context, 400, -32600, 'Missing sessionId');
+      sendError(context, 400, 'Missing sessionId');
       return;
     }
     const post = (body: Buffer): StreamPost => ({ sessionId, principal: principal.id, endpoint: endpoint.path, body });
@@ -111,32 +112,33 @@ export class LegacySse {
   #take(session: ClientSession, body: Buffer): PostAnswer {
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
-      const parse = messages.code === 'PARSE_ERROR';
-      const text = `${parse ? 'Invalid JSON' : 'Invalid request'}: ${messages.reason}`;
-      return { status: 400, code: parse ? -32700 : -32600, text, id: messages.id };
+      const { code, reason, id } = messages;
+      const text = `${code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request'}: ${reason}`;
+      return { status: 400, code: CATALOGUE[code].rpc, text, id };
     }
     // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
     const requests = messages.filter(({ kind }) => kind === 'request');
     if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
       const id = requests.length === 1 ? requests[0]!.id : '';
-      return { status: 429, code: -32600, text: 'Too many requests in flight', id };
+      return { status: 429, code: INVALID, text: 'Too many requests in flight', id };
     }
     for (const message of messages) {
       const fate = this.#deps.wire.take(session, session.channel as SharedChannel, message);
       if (fate === 'taken' || messages.length > 1) continue;
-      return { status: 400, code: -32600, text: 'Nothing was asked under this id', id: '' };
+      return { status: 400, code: INVALID, text: 'Nothing was asked under this id', id: '' };
     }
     return TAKEN;
   }
 }
 
 const NOTHING = Buffer.alloc(0);
+const INVALID = CATALOGUE.INVALID_REQUEST.rpc;
 const TAKEN: PostAnswer = { status: 202, code: 0, text: '', id: '' };
-const UNKNOWN_SESSION: PostAnswer = { status: 404, code: -32600, text: 'Session not found', id: '' };
+const UNKNOWN_SESSION: PostAnswer = { status: 404, code: INVALID, text: 'Session not found', id: '' };
 
 function send(context: RequestContext, { status, code, text, id }: PostAnswer): void {
   if (code === 0) context.empty(status);
-  else sendError(context, status, code, text, id, status === 429 || status === 503 ? RETRY_SOON : undefined);
+  else sendError(context, status, text, id, status === 429 || status === 503 ? RETRY_SOON : undefined, code);
 }
 
 const RETRY_SOON = ['retry-after', '10'];

@@ -84,7 +84,7 @@ export class StatefulFront {
     const messages = readBatch(body);
     const isJson = Array.isArray(messages) || messages.code !== 'PARSE_ERROR';
     if (isJson && !BATCHES.includes(session.client.revision)) {
-      return sendError(context, 400, -32600, `Revision ${session.client.revision} has no batches`);
+      return sendError(context, 400, `Revision ${session.client.revision} has no batches`);
     }
     if (!Array.isArray(messages)) {
       const rejection = rejectScan(context.headers, messages);
@@ -92,11 +92,11 @@ export class StatefulFront {
     }
     const requests = messages.filter((message) => message.kind === 'request');
     if (requests.some((request) => request.method === 'initialize')) {
-      return sendError(context, 400, -32600, 'initialize cannot be part of a batch');
+      return sendError(context, 400, 'initialize cannot be part of a batch');
     }
     const { intake } = this.#deps;
     if (session.exchanges.size + requests.length > MAX_IN_FLIGHT) {
-      return sendError(context, 429, -32600, 'Too many requests in flight in this session', '', RETRY_SOON);
+      return sendError(context, 429, 'Too many requests in flight in this session', '', RETRY_SOON);
     }
     for (const message of messages) {
       if (message.kind === 'notification') intake.notification(session, message);
@@ -117,7 +117,7 @@ export class StatefulFront {
   ): Promise<void> {
     const session = await this.#session(context, claim, endpoint, principal, '');
     if (session === null) return;
-    if (this.#deps.draining()) return sendError(context, 503, -32600, 'The gateway is stopping', '', RETRY_SOON);
+    if (this.#deps.draining()) return sendError(context, 503, 'The gateway is stopping', '', RETRY_SOON);
     if (lastEventId === null) return this.#standalone(session).connect(context.openSse());
     return this.#comebacks.resume(context, session, lastEventId);
   }
@@ -136,11 +136,11 @@ export class StatefulFront {
     switch (message.kind) {
       case 'request':
         if (message.method === 'initialize') {
-          sendError(context, 400, -32600, 'The session is initialized already', message.id);
+          sendError(context, 400, 'The session is initialized already', message.id);
           return;
         }
         if (intake.full(session)) {
-          sendError(context, 429, -32600, 'Too many requests in flight in this session', message.id, RETRY_SOON);
+          sendError(context, 429, 'Too many requests in flight in this session', message.id, RETRY_SOON);
           return;
         }
         intake.request(session, message, new StatefulReply(this.#deps, session, context, takesStream, 0));
@@ -151,7 +151,7 @@ export class StatefulFront {
         return;
       default:
         if (intake.answer(session, message) === 'unknown') {
-          sendError(context, 400, -32600, 'Nothing was asked under this id');
+          sendError(context, 400, 'Nothing was asked under this id');
           return;
         }
         context.empty(202);
@@ -168,7 +168,7 @@ export class StatefulFront {
     requestId: string,
   ): ClientSession | null | Promise<ClientSession | null> {
     if (claim.sessionId === null) {
-      sendError(context, 400, -32600, 'Mcp-Session-Id is missing: send initialize first', requestId);
+      sendError(context, 400, 'Mcp-Session-Id is missing: send initialize first', requestId);
       return null;
     }
     const session = this.#deps.sessions.find(claim.sessionId);
@@ -204,12 +204,12 @@ export class StatefulFront {
     requestId: string,
   ): ClientSession | null {
     if (session === null || !session.lasting || !session.belongsTo(principal, endpoint)) {
-      sendError(context, 404, -32600, 'Session not found: send initialize to open a new one', requestId);
+      sendError(context, 404, 'Session not found: send initialize to open a new one', requestId);
       return null;
     }
     if (claim.revision !== null && claim.revision !== session.client.revision) {
       const words = `MCP-Protocol-Version is ${claim.revision}, but the session speaks ${session.client.revision}`;
-      sendError(context, 400, -32600, words, requestId);
+      sendError(context, 400, words, requestId);
       return null;
     }
     session.useAs(principal, this.#deps.clock.now());
@@ -225,7 +225,7 @@ export class StatefulFront {
     const { core, sessions } = this.#deps;
     // Where there are other nodes, the session goes on at one of them.
     if (this.#deps.draining() && this.#deps.others === undefined) {
-      return sendError(context, 503, -32600, 'The gateway is stopping', request.id, RETRY_SOON);
+      return sendError(context, 503, 'The gateway is stopping', request.id, RETRY_SOON);
     }
     const introduction = readInitialize(request);
     if (introduction instanceof GatewayError) {

@@ -70,11 +70,11 @@ export class StatelessFront {
     }
     const listens = message.method === 'subscriptions/listen';
     if (listens && this.#full(principal)) {
-      sendError(context, 429, -32600, 'Too many listening streams', message.id, ['retry-after', '10']);
+      sendError(context, 429, 'Too many listening streams', message.id, ['retry-after', '10']);
       return;
     }
     if (!listens && this.exchanges.size - this.#listening >= MAX_EXCHANGES) {
-      sendError(context, 503, -32600, 'Too many requests in flight', message.id, ['retry-after', '1']);
+      sendError(context, 503, 'Too many requests in flight', message.id, ['retry-after', '1']);
       return;
     }
     const { headers } = context;

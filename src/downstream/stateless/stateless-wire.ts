@@ -1,4 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
@@ -61,7 +62,9 @@ export class StatelessWire implements Reply {
       return;
     }
     if (this.exchanges.size >= MAX_IN_FLIGHT) {
-      this.#wire.write(errorAnswer(message.id, -32600, 'Too many requests in flight', null, 'stateless').bytes);
+      this.#wire.write(
+        errorAnswer(message.id, CATALOGUE.INVALID_REQUEST.rpc, 'Too many requests in flight', null, 'stateless').bytes,
+      );
       return;
     }
     const returning = this.#deps.lot.returning(message, this.#principal, this.#endpoint, null);

@@ -1,5 +1,6 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { pause } from '../../model/pause.ts';
@@ -34,6 +35,7 @@ const RETRY_MS = 1_000;
 /** Attempts to take up a broken stream again that bring nothing, before its call is given up. */
 const RESUMPTIONS = 5;
 const NOTHING = Buffer.alloc(0);
+const TOO_LONG = errorAnswer('', CATALOGUE.PARSE_ERROR.rpc, 'Invalid JSON: the message is too long', null, 'stateful');
 
 interface Session {
   readonly id: string;
@@ -72,7 +74,7 @@ export class StdioBridge {
     this.#lines = new LineReader(
       deps.maxMessageBytes,
       (line) => this.#take(line),
-      () => this.#write(errorAnswer('', -32700, 'Invalid JSON: the message is too long', null, 'stateful').bytes),
+      () => this.#write(TOO_LONG.bytes),
     );
     const { input, output } = streams;
     output.on('error', () => this.close());

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Clock } from '../../model/clock.ts';
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { AGGREGATE, type Endpoint, type Flow } from '../../model/exchange.ts';
 import { ANONYMOUS, type Principal } from '../../model/principal.ts';
 import { LATEST_STATEFUL } from '../../model/revision.ts';
@@ -91,7 +92,8 @@ export class StdioFront implements SharedWire {
     this.#lines = new LineReader(
       deps.maxMessageBytes,
       (line) => this.#take(line),
-      () => this.#refuse(-32700, `Invalid JSON: a message of more than ${deps.maxMessageBytes} bytes`),
+      () =>
+        this.#refuse(CATALOGUE.PARSE_ERROR.rpc, `Invalid JSON: a message of more than ${deps.maxMessageBytes} bytes`),
     );
     output.on('error', () => this.close());
     output.on('drain', () => {
@@ -160,7 +162,7 @@ export class StdioFront implements SharedWire {
       return;
     }
     if (this.#draining && message.kind === 'request') {
-      this.#refuse(-32600, 'The gateway is stopping', message.id);
+      this.#refuse(CATALOGUE.INVALID_REQUEST.rpc, 'The gateway is stopping', message.id);
       return;
     }
     this.#session.lastUsed = this.#deps.clock.now();
@@ -176,7 +178,7 @@ export class StdioFront implements SharedWire {
     }
     if (message.kind === 'notification' && this.#stateless.cancels(message)) return;
     if (this.#stateful.take(this.#session, this.#channel, inbound.message) === 'full') {
-      this.#refuse(-32600, 'Too many requests in flight', message.id);
+      this.#refuse(CATALOGUE.INVALID_REQUEST.rpc, 'Too many requests in flight', message.id);
     }
   }
 

@@ -1,5 +1,7 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
-import { field, fieldAt } from '../fields.ts';
+import { bodyField, errorCode } from '../body.ts';
+import { fieldAt } from '../fields.ts';
 import { spliceMessage } from '../splice.ts';
 
 /**
@@ -9,12 +11,14 @@ import { spliceMessage } from '../splice.ts';
 export function errorToStateful(error: Message, method: string): Message {
   if (error.era === 'stateful') return error;
   const { bytes, bodyStart, bodyEnd } = error;
-  const code = field(bytes, bodyStart, bodyEnd, 'code');
+  const code = bodyField(error, 'code');
   const unknownResource =
     (method === 'resources/read' || method === 'resources/subscribe') &&
     code !== null &&
-    bytes.toString('latin1', code.start, code.end) === '-32602' &&
+    errorCode(error) === CATALOGUE.INVALID_PARAMS.rpc &&
     fieldAt(bytes, bodyStart, bodyEnd, ['data', 'uri']) !== null;
-  const edits = unknownResource ? [{ start: code.start, end: code.end, insert: '-32002' }] : [];
+  const edits = unknownResource
+    ? [{ start: code.start, end: code.end, insert: String(CATALOGUE.RESOURCE_NOT_FOUND.rpc) }]
+    : [];
   return spliceMessage(error, edits, 'stateful');
 }

@@ -1,5 +1,7 @@
+import { CATALOGUE } from '../../model/error-catalogue.ts';
 import type { Message } from '../../model/message.ts';
-import { field, type Range } from '../fields.ts';
+import { bodyField, errorCode } from '../body.ts';
+import { field } from '../fields.ts';
 import { editMembers, spliceMessage } from '../splice.ts';
 
 /**
@@ -9,19 +11,22 @@ import { editMembers, spliceMessage } from '../splice.ts';
  */
 export function errorToStateless(error: Message, method: string, uri: string | null = null): Message {
   if (error.era === 'stateless') return error;
-  const { bytes, bodyStart, bodyEnd } = error;
-  const code = field(bytes, bodyStart, bodyEnd, 'code');
+  const code = bodyField(error, 'code');
   const ofResource = method === 'resources/read' || method === 'resources/subscribe';
-  if (!ofResource || code === null || bytes.toString('latin1', code.start, code.end) !== '-32002') {
+  if (!ofResource || code === null || errorCode(error) !== CATALOGUE.RESOURCE_NOT_FOUND.rpc) {
     return spliceMessage(error, [], 'stateless');
   }
-  const edits = [{ start: code.start, end: code.end, insert: '-32602' }, ...uriEdits(error, uri)];
+  const edits = [
+    { start: code.start, end: code.end, insert: String(CATALOGUE.INVALID_PARAMS.rpc) },
+    ...uriEdits(error, uri),
+  ];
   return spliceMessage(error, edits, 'stateless');
 }
 
-function uriEdits({ bytes, bodyStart, bodyEnd }: Message, uri: string | null): ReturnType<typeof editMembers> {
+function uriEdits(error: Message, uri: string | null): ReturnType<typeof editMembers> {
   if (uri === null) return [];
-  const data: Range | null = field(bytes, bodyStart, bodyEnd, 'data');
+  const { bytes, bodyStart, bodyEnd } = error;
+  const data = bodyField(error, 'data');
   if (data === null) {
     return editMembers(bytes, { start: bodyStart, end: bodyEnd }, [['data', JSON.stringify({ uri })]]);
   }
