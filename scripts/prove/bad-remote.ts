@@ -36,8 +36,11 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
       write();
       return;
     }
-    default:
+    case 'resetting':
       response.destroy();
+      return;
+    default:
+      throw new Error(`there is no such way of being bad: ${request.url}`);
   }
 }
 

@@ -14,7 +14,8 @@ import { OwnExchange } from './own-exchange.ts';
 import { ownAnswer } from './own-results.ts';
 import type { ResourceWatches, Watched, Watcher } from './resource-watches.ts';
 import type { SeenSessions } from './seen-sessions.ts';
-import { SessionBooks, SubscriptionCounts } from './session-books.ts';
+import { SessionBooks } from './session-books.ts';
+import { SubscriptionCounts } from './subscription-counts.ts';
 import type { Wanted } from './wanted.ts';
 
 /** Resources one session may be subscribed to, and all of one principal: half of what nodes share of everybody's. */

@@ -73,7 +73,7 @@ export function addServerCommands({ command, input, done }: CommandParts): void 
   command('restore', 'go back to the last good snapshot of what was decided at run time, when that is damaged')
     .addOption(new Option('--empty', 'begin without it instead'))
     .action(async (flags: GatewayFlags & { readonly empty?: boolean }) => {
-      const { restore } = await import('../restore.ts');
+      const { restore } = await import('./restore.ts');
       done(await restore({ ...input(flags), empty: flags.empty === true }));
     });
 }

@@ -1,8 +1,8 @@
-import { restoreStopped } from '../app/stopped-gateway.ts';
-import type { CommandInput } from './command-input.ts';
-import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
-import { openProblemText } from './open-problem-text.ts';
-import { loadOptions } from './sources.ts';
+import { restoreStopped } from '../../app/stopped-gateway.ts';
+import type { CommandInput } from '../command-input.ts';
+import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
+import { openProblemText } from '../open-problem-text.ts';
+import { loadOptions } from '../sources.ts';
 
 /** `trunkline restore [--empty]`: what was decided at run time is damaged, and its last good snapshot is to hold again. */
 export async function restore(input: CommandInput & { readonly empty: boolean }): Promise<ExitCode> {
