@@ -37,8 +37,6 @@ export interface SessionTurn {
 
 /** A connection that uses such a session. */
 export interface SessionMember {
-  /** The id of the last request. */
-  readonly lastId: number;
   /** It listens already, because it has opened the session: what the first call makes the server say is heard. */
   readonly listens: boolean;
   numberAfter(id: number): void;
@@ -69,6 +67,8 @@ export interface SharedUpstreamSessions {
   known(place: SessionPlace): Promise<boolean>;
   /** A connection uses it from now on. */
   join(place: SessionPlace, member: SessionMember): void;
+  /** The ids of its requests go on into the next block before long: it is to have another one, which is its own. */
+  idsSpent(place: SessionPlace, member: SessionMember): void;
   /** It does no more. */
   leave(place: SessionPlace, member: SessionMember): void;
   /**

@@ -124,6 +124,10 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     else this.streams.join(place, own?.key ?? key, member);
   }
 
+  idsSpent(place: SessionPlace, member: SessionMember): void {
+    this.#used.idsSpent(sessionKeyOf(place), member);
+  }
+
   leave(place: SessionPlace, member: SessionMember): void {
     const key = sessionKeyOf(place);
     this.#used.leave(key, member);

@@ -8,7 +8,6 @@ test('who listens alone goes on where the one before ended, and is told where so
   const stream: OwnStream = {};
   const listened: [string | null, boolean][] = [];
   const member = (heard: string | null): SessionMember => ({
-    lastId: 0,
     listens: false,
     numberAfter: () => {},
     renamed: () => {},

@@ -55,7 +55,6 @@ class Bench {
 
   join(key: string, listens = false): () => void {
     const member: SessionMember = {
-      lastId: 0,
       listens,
       numberAfter: () => {},
       renamed: () => {},

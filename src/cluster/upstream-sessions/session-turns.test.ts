@@ -7,7 +7,7 @@ import type { SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { systemRandom } from '../../model/random.ts';
-import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
@@ -84,4 +84,50 @@ test('S0.20 a turn whose end the store did not take is nobody’s soon, though i
   assert.equal(entered, 'turn');
   a.close();
   b.close();
+});
+
+/** A connection of which nothing is known but where it was told to number its requests. */
+function member(numbered: number[]): SessionMember {
+  return {
+    listens: false,
+    numberAfter: (id) => void numbered.push(id),
+    renamed: () => {},
+    listen: () => {},
+    silence: () => null,
+    replaced: () => {},
+  };
+}
+
+test('check:B4 whose ids are spent gets a block that no other node was given, however many use the session meanwhile', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const nodes = ['a', 'b', 'c'].map((peer) => node(peer, state, clock));
+  const [a, b, c] = nodes as [ClusterUpstreamSessions, ClusterUpstreamSessions, ClusterUpstreamSessions];
+  const numbered: number[] = [];
+  const turn = await a.enter(PLACE, null, () => true);
+  assert.ok(turn.kind === 'turn');
+  await turn.opened(RECORD);
+  const user = member(numbered);
+  a.join(PLACE, user);
+  const given: number[] = [0];
+  const goOn = async (at: ClusterUpstreamSessions): Promise<void> => {
+    const entered = await at.enter(PLACE, null, () => true);
+    assert.ok(entered.kind === 'open');
+    given.push(entered.idsAfter);
+  };
+  await goOn(b);
+  await clock.advance(60_000);
+  await settled();
+  assert.deepEqual(numbered, [], 'while there are ids left');
+  for (let i = 0; i < 2; i++) {
+    a.idsSpent(PLACE, user);
+    await clock.advance(60_000);
+    await settled();
+    await goOn(c);
+  }
+  assert.equal(numbered.length, 2);
+  const all = [...given, ...numbered];
+  assert.equal(new Set(all).size, all.length, all.join());
+  for (const id of all) assert.equal(id % ID_BLOCK, 0);
+  for (const one of nodes) one.close();
 });

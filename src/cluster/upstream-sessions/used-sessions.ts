@@ -48,8 +48,8 @@ interface Kept extends UsedSession {
   member: SessionMember | null;
   /** Monotonic, in whole milliseconds. */
   writtenAt: number;
-  /** Where the member's present block of ids begins. */
-  idsAfter: number;
+  /** The member is to have another block of ids. */
+  idsSpent: boolean;
   /** The highest number of blocks that this node has seen given out. */
   blocks: number;
 }
@@ -92,7 +92,7 @@ export class UsedSessions {
       place: before?.place ?? null,
       member: null,
       writtenAt: Math.round(this.#deps.clock.now()),
-      idsAfter: 0,
+      idsSpent: false,
       blocks: how.blocks,
     });
     return kept;
@@ -110,8 +110,14 @@ export class UsedSessions {
     if (kept === undefined) return null;
     kept.place = place;
     kept.member = member;
-    kept.idsAfter = member.lastId;
+    kept.idsSpent = false;
     return kept;
+  }
+
+  /** When they are looked after next: there are as many ids left as have been used. */
+  idsSpent(key: string, member: SessionMember): void {
+    const kept = this.#kept.get(key);
+    if (kept?.member === member) kept.idsSpent = true;
   }
 
   leave(key: string, member: SessionMember): void {
@@ -169,7 +175,7 @@ export class UsedSessions {
     const age = clock.now() - kept.writtenAt;
     // The connection that it was read for has come to nothing.
     if (kept.member === null && kept.published && age > LOOK_MS) this.forget(key);
-    const spent = kept.member !== null && kept.member.lastId - kept.idsAfter > ID_BLOCK / 2;
+    const spent = kept.member !== null && kept.idsSpent;
     if (kept.unsharable || (kept.published && age <= REFRESH_MS && !spent && !lost)) return;
     const found = await bucket.get(key);
     const held = found === null ? null : readWritten(found);
@@ -178,8 +184,8 @@ export class UsedSessions {
     if (found === null || held === null) await this.#write(key, kept, null, this.#blocks.after(kept.blocks));
     else if (same) {
       if (!(await this.#write(key, kept, found.revision, held.blocks + 1)) || !spent) return;
-      kept.idsAfter = held.blocks * ID_BLOCK;
-      kept.member?.numberAfter(kept.idsAfter);
+      kept.idsSpent = false;
+      kept.member?.numberAfter(held.blocks * ID_BLOCK);
     } else if (held.by === peer || (held.by === '' && held.sealed === '')) {
       // Nobody has another one.
       await this.#write(key, kept, found.revision, this.#blocks.after(kept.blocks));

@@ -202,7 +202,7 @@ export class Connector {
 
   /** Whoever goes on with the connection's session, after the end of this process too, begins above its ids. */
   #reserve(server: Server, { key, joined, mcpSessionId, lastId }: Connection): void {
-    // Where the session is all nodes' they look after that.
+    joined?.idsSpent();
     if (joined !== null || mcpSessionId === null) return;
     const { upstreamSessions } = this.#deps;
     const digest = digestOfKey(key);

@@ -10,7 +10,7 @@ import {
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
 import { systemRandom } from '../../model/random.ts';
-import { ID_BLOCK } from '../../model/shared-upstream-sessions.ts';
+import { ID_BLOCK, type SessionMember, type SharedUpstreamSessions } from '../../model/shared-upstream-sessions.ts';
 import type { TransportReceiver } from '../transport/transport.ts';
 import { Connection } from './connection.ts';
 
@@ -39,8 +39,8 @@ class Processes {
     };
   }
 
-  async begin(): Promise<UpstreamBench> {
-    const bench = new UpstreamBench({ remembered: this.remembered, random: systemRandom });
+  async begin(sharedUpstreamSessions?: SharedUpstreamSessions): Promise<UpstreamBench> {
+    const bench = new UpstreamBench({ remembered: this.remembered, random: systemRandom, sharedUpstreamSessions });
     await bench.run([httpServerOf('a'), this.script]);
     return bench;
   }
@@ -93,4 +93,27 @@ test('check:B4 a process that died before it had written that it goes on with a 
     await bench.set.close('shutdown');
   }
   assert.equal(ids.size, 3);
+});
+
+test('check:B4 of a session that all nodes use they are told, once in each block, that another one is needed', async () => {
+  const told: SessionMember[] = [];
+  const joined: SessionMember[] = [];
+  const sessions: SharedUpstreamSessions = {
+    enter: async () => ({ kind: 'turn', replaces: false, opened: async () => 'first', failed: async () => {} }),
+    known: async () => false,
+    join: (_place, member) => void joined.push(member),
+    idsSpent: (_place, member) => void told.push(member),
+    leave: () => {},
+    end: async () => null,
+  };
+  const processes = new Processes();
+  const bench = await processes.begin(sessions);
+  await processes.call(bench);
+  assert.deepEqual([joined.length, told.length], [1, 0]);
+  for (const block of [0, 1]) {
+    processes.reach((block + 0.5) * ID_BLOCK - 1);
+    for (let i = 0; i < 3; i++) await processes.call(bench);
+    assert.deepEqual(told, Array(block + 1).fill(joined[0]));
+  }
+  await bench.set.close('shutdown');
 });

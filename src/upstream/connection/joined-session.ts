@@ -4,7 +4,6 @@ import type { CloseReason, Transport } from '../transport/transport.ts';
 /** What is needed of the connection. */
 interface Numbered {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
-  readonly lastId: number;
   numberAfter(id: number): void;
 }
 
@@ -36,10 +35,6 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
     deps.sessions.join(place, this);
   }
 
-  get lastId(): number {
-    return this.#connection.lastId;
-  }
-
   numberAfter(id: number): void {
     this.#connection.numberAfter(id);
   }
@@ -58,6 +53,11 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
 
   replaced(): void {
     this.#deps.superseded(this.#connection);
+  }
+
+  /** The connection's requests will need another block of ids. */
+  idsSpent(): void {
+    this.#deps.sessions.idsSpent(this.#place, this);
   }
 
   /** The connection has ended, or is about to. */
