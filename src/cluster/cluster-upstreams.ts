@@ -185,10 +185,10 @@ export class ClusterUpstreams implements Upstreams {
     return home !== null && this.#deps.catalogs.ownedThere(home, client);
   }
 
-  async foundElsewhere(server: string, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  async foundElsewhere(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const place = this.#place(server);
     if (place === undefined || place.elsewhere.length === 0) return false;
-    return this.#deps.lists.foundElsewhere(place, client, list, name);
+    return this.#deps.lists.foundElsewhere(place, exchange, list, name);
   }
 
   status(server: string): ServerStatus | null {

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { agent, client, ended, GatewayBench, MCP, serverNamed } from '../../test/support/gateway-bench.ts';
+import {
+  agent,
+  type BenchExchange,
+  client,
+  ended,
+  GatewayBench,
+  MCP,
+  serverNamed,
+} from '../../test/support/gateway-bench.ts';
 import { tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
@@ -291,6 +299,22 @@ test('the mirrored headers of a call are held against the tool’s own declarati
   await settled();
   bench.upstreams.listed('db', { era: 'stateless', tools: [region] });
   assert.equal(failed(await early).code, 'HEADER_MISMATCH');
+});
+
+test('nothing is called for a client that has gone while other nodes were asked', async () => {
+  const bench = new GatewayBench({ files: { tools: [tool('read')], prompts: [tool('greet')] } });
+  const upstreams: Upstreams = bench.upstreams;
+  upstreams.foundElsewhere = async (_server, exchange) => {
+    bench.relist('files', { tools: [tool('grown')], prompts: [tool('grown')] }, ['tools', 'prompts']);
+    (exchange as BenchExchange).cancelled = 'the session was ended';
+    return true;
+  };
+  for (const method of ['tools/call', 'prompts/get']) {
+    bench.relist('files', { tools: [tool('read')], prompts: [tool('greet')] }, ['tools', 'prompts']);
+    const error = failed(await bench.run(method, '{"name":"files__grown"}'));
+    assert.deepEqual([error.code, error.outcome], ['CANCELLED', 'NOT_SENT'], method);
+  }
+  assert.deepEqual(bench.upstreams.calls, []);
 });
 
 test('a stateless server’s structured result is wrapped for stateful clients as its schema was', async () => {

@@ -1,8 +1,7 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Target } from '../catalog/name-table.ts';
-import type { ClientProfile } from '../model/client-profile.ts';
 import { AGGREGATE, type Exchange } from '../model/exchange.ts';
-import { GatewayError } from '../model/gateway-error.ts';
+import { calledOff, GatewayError } from '../model/gateway-error.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Capability } from '../model/server-catalog.ts';
@@ -131,7 +130,8 @@ export class Aggregate {
 
   async #callHeardElsewhere(exchange: Exchange, name: string, unknown: GatewayError): Promise<Outcome> {
     if (unknown.data.server === undefined) return failure(unknown);
-    const catalog = await this.#heardElsewhere(exchange.client, 'tools', name);
+    const catalog = await this.#heardElsewhere(exchange, 'tools', name);
+    if (exchange.cancelled !== null) return failure(calledOff(unknown.data.server, exchange.cancelled));
     if (catalog === null) return failure(unknown);
     const target = catalog.tool(name);
     const param = namedParam(exchange.request, 'name');
@@ -140,12 +140,15 @@ export class Aggregate {
   }
 
   /** The client may have had the name from another node, which heard of it before this one. null: nobody has it. */
-  async #heardElsewhere(client: ClientProfile, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
+  async #heardElsewhere(exchange: Exchange, list: 'tools' | 'prompts', name: string): Promise<Catalog | null> {
     const { upstreams, catalogs } = this.#deps;
+    const { client } = exchange;
     const before = catalogs.of(client);
     const own = spelledTool(name, before);
     if (own === null || !before.members.some(({ server }) => server === own.server)) return null;
-    return (await upstreams.foundElsewhere?.(own.server, client, list, own.tool)) === true ? catalogs.of(client) : null;
+    return (await upstreams.foundElsewhere?.(own.server, exchange, list, own.tool)) === true
+      ? catalogs.of(client)
+      : null;
   }
 
   #send(
@@ -165,12 +168,13 @@ export class Aggregate {
   #getPrompt(exchange: Exchange): Promise<Outcome> {
     const name = namedParam(exchange.request, 'name');
     if (name instanceof GatewayError) return Promise.resolve(failure(name));
-    return this.#withPrompt(exchange.client, name.value, (target) =>
+    return this.#withPrompt(exchange, name.value, (target) =>
       this.#deps.upstreams.call(target.server, withParam(exchange.request, name, target.name), exchange),
     );
   }
 
-  async #withPrompt(client: ClientProfile, name: string, use: (target: Target) => Promise<Outcome>): Promise<Outcome> {
+  async #withPrompt(exchange: Exchange, name: string, use: (target: Target) => Promise<Outcome>): Promise<Outcome> {
+    const { client } = exchange;
     let catalog = this.#deps.catalogs.of(client);
     if (catalog.prompt(name) === null && !catalog.complete) {
       catalog = await this.#deps.catalogs.ready(client, this.#deps.firstListWaitMs());
@@ -179,7 +183,8 @@ export class Aggregate {
     if (target !== null) return use(target);
     const withheld = withheldPrompt(name, catalog);
     if (withheld !== null) return failure(withheld);
-    const heard = (await this.#heardElsewhere(client, 'prompts', name))?.prompt(name) ?? null;
+    const heard = (await this.#heardElsewhere(exchange, 'prompts', name))?.prompt(name) ?? null;
+    if (heard !== null && exchange.cancelled !== null) return failure(calledOff(heard.server, exchange.cancelled));
     if (heard !== null) return use(heard);
     const choices = catalog.choices('prompts', name);
     const hint = choices.length > 1 ? ` (it could be ${choices.join(', ')})` : '';
@@ -197,7 +202,7 @@ export class Aggregate {
     }
     const name = namedParam(request, 'name', 'ref');
     if (name instanceof GatewayError) return failure(name);
-    return this.#withPrompt(client, name.value, (target) => {
+    return this.#withPrompt(exchange, name.value, (target) => {
       const { declared } = this.#deps.catalogs.of(client);
       if (declared.get(target.server)?.completions !== true) return Promise.resolve(noCompletion(request.era));
       return this.#deps.upstreams.call(target.server, withParam(request, name, target.name), exchange);

@@ -121,9 +121,9 @@ test('check:G3 check:C9 a tool of an HTTP server that another home shows is look
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
     const foundElsewhere = (name: string) =>
-      b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', name);
+      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', name);
     assert.equal(
-      await a.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'grown'),
+      await a.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown'),
       false,
       'of whom?',
     );
@@ -154,7 +154,8 @@ test('what the server does not show this node, whatever others were shown, is lo
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     lists(b, 'old');
     lists(a, 'old', 'of-another');
-    const foundElsewhere = () => b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'of-another');
+    const foundElsewhere = () =>
+      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'of-another');
     for (let i = 0; i < 5; i++) await foundElsewhere();
     assert.deepEqual(b.local.relisted, ['memory anew']);
     await bench.pass(1_000);
@@ -162,12 +163,26 @@ test('what the server does not show this node, whatever others were shown, is lo
     assert.deepEqual(b.local.relisted, ['memory anew', 'memory anew']);
   }));
 
+test('nothing is looked for at the server for a client that has gone while other homes were asked', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory', { transport: remoteSpec });
+    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
+    lists(b, 'old');
+    lists(a, 'old', 'grown');
+    const exchange = new TestExchange('s1');
+    const found = b.cluster.upstreams.foundElsewhere!('memory', exchange, 'tools', 'grown');
+    exchange.cancel('the session was ended');
+    assert.equal(await bench.until(found), false);
+    assert.deepEqual(b.local.relisted, []);
+  }));
+
 test('check:G3 check:C9 what a process of another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
   on(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
-    const foundElsewhere = () => b.cluster.upstreams.foundElsewhere!('memory', clientOf('s1'), 'tools', 'grown');
+    const foundElsewhere = () =>
+      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown');
     lists(a, 'old', 'grown');
     a.cluster.events.relisted!('memory');
     assert.equal(await foundElsewhere(), true);
@@ -181,6 +196,31 @@ test('check:G3 check:C9 what a process of another home has just told is read the
     assert.equal(await bench.until(foundElsewhere()), true);
   }));
 
+test('check:C9 other nodes are asked once a second for names that nobody knows, and what there is by then is found', () =>
+  on(async (bench) => {
+    const memory = serverNamed('memory');
+    const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [])];
+    lists(a, 'old');
+    let read = 0;
+    a.local.catalog = async () => {
+      read++;
+      return a.local.catalogs.get('memory')!;
+    };
+    const find = (name: string) =>
+      b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', name).then(() => shown(b));
+    assert.deepEqual([await find('nothing'), read], [['old'], 1]);
+    lists(a, 'old', 'grown');
+    const finding = Promise.all(['nothing', 'nonsense', 'grown'].map(find));
+    await bench.pass(900);
+    assert.equal(read, 1);
+    for (const found of await bench.until(finding)) assert.deepEqual(found, ['old', 'grown']);
+    assert.equal(read, 2);
+    // Who finds it is not made to wait.
+    await bench.pass(1_000);
+    for (let i = 0; i < 3; i++) await find('grown');
+    assert.equal(read, 5);
+  }));
+
 test('a server that this node has no home for is read where it is before a name of it is unknown', () =>
   on(async (bench) => {
     const [a, b] = [await bench.join('a', [serverNamed('memory')]), await bench.join('b', [])];
@@ -189,7 +229,7 @@ test('a server that this node has no home for is read where it is before a name 
     await bench.until(b.cluster.upstreams.catalog('memory', client, 1_000));
     lists(a, 'old', 'grown');
     assert.deepEqual(shown(b), ['old']);
-    assert.equal(await b.cluster.upstreams.foundElsewhere!('memory', client, 'tools', 'grown'), true);
+    assert.equal(await b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown'), true);
     assert.deepEqual(shown(b), ['old', 'grown']);
   }));
 

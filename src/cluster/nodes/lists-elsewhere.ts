@@ -1,6 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
+import type { Exchange } from '../../model/exchange.ts';
 import { isolationOf } from '../../model/isolation.ts';
+import { pause } from '../../model/pause.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
 import { within } from '../../model/within.ts';
 import { Afresh } from '../afresh.ts';
@@ -11,7 +13,7 @@ import { catalogKey } from './foreign-catalogs.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
-/** What is shown elsewhere and was not found here either is not looked for again for so long. */
+/** What was not found elsewhere, or is shown there and was not found here either, is not looked for again for so long. */
 const FUTILE_MS = 1_000;
 const MAX_FUTILE = 1_024;
 
@@ -21,7 +23,7 @@ export interface ListsElsewhereDeps {
   /** Reads what these nodes offer now, which `look` is shown. */
   readonly hear: (peers: readonly string[]) => Promise<void>;
   /** Reads what the home lists for this kind of client; whoever is concerned is told. */
-  readonly read: (home: ForeignHome, client: ClientProfile) => Promise<unknown>;
+  readonly read: (home: ForeignHome, client: ClientProfile) => Promise<ServerCatalog | null>;
   /** What that home lists for this kind of client, as far as it knows, where that is not what is known here. Never rejects. */
   readonly ask: (
     home: ForeignHome,
@@ -54,8 +56,10 @@ export class ListsElsewhere {
   readonly #newest = new Map<string, string>();
   /** By server and kind of client: one at a time, whatever names are called. What other homes know, where they list it too. */
   readonly #asking = new Afresh<readonly ServerCatalog[]>();
-  /** Likewise, where one home's lists are shown: that those are here. */
-  readonly #reading = new Afresh<void>();
+  /** Likewise, where one home's lists are shown: those. */
+  readonly #reading = new Afresh<ServerCatalog | null>();
+  /** What is to be read in a moment, not having begun yet. */
+  readonly #later = new Map<string, Promise<ServerCatalog | null>>();
   readonly #futile = new Recent<number>(MAX_FUTILE);
 
   constructor(deps: ListsElsewhereDeps) {
@@ -97,9 +101,11 @@ export class ListsElsewhere {
    * Such a client names what this node does not know of the server, and may have it from another home. Resolves when it was
    * looked for, at the latest after a moment. False: no other home has it.
    */
-  foundElsewhere(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  foundElsewhere(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const behindUrl = place.here && !place.process;
-    const looked = behindUrl ? this.#lookedFor(place, client, list, name) : this.#readAnew(place, client);
+    const looked = behindUrl
+      ? this.#lookedFor(place, exchange, list, name)
+      : this.#readAnew(place, exchange.client, list, name);
     return within(this.#deps.clock, FIND_MS, looked, () => true);
   }
 
@@ -111,23 +117,45 @@ export class ListsElsewhere {
     }
   }
 
-  /** Of a process, and of what this node does not list: what the home says whose lists are shown. */
-  async #readAnew({ server: { name }, elsewhere }: Place, client: ClientProfile): Promise<boolean> {
-    await this.#deps.hear(elsewhere.map(({ node }) => node.peer));
-    await Promise.all(this.#under.get(name) ?? []);
-    await this.#reading.get(catalogKey(name, client), async () => {
-      const home = this.#deps.homeOf(name);
-      if (home !== null) await this.#deps.read(home, client);
-    });
+  /**
+   * Of a process, and of what this node does not list. Anybody could name what there is not: then the next look is a moment
+   * later, for all who name something meanwhile.
+   */
+  async #readAnew(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+    const kind = catalogKey(place.server.name, client);
+    const shown = await (this.#later.get(kind) ?? this.#readWhenDue(kind, () => this.#readShown(place, client)));
+    if (!has(shown, list, name)) this.#futile.set(kind, this.#deps.clock.now() + FUTILE_MS);
     return true;
+  }
+
+  #readWhenDue(kind: string, read: () => Promise<ServerCatalog | null>): Promise<ServerCatalog | null> {
+    const { clock } = this.#deps;
+    const tooSoonMs = (this.#futile.peek(kind) ?? 0) - clock.now();
+    if (tooSoonMs <= 0) return this.#reading.get(kind, read);
+    const later = pause(clock, tooSoonMs).then(() => {
+      this.#later.delete(kind);
+      return this.#reading.get(kind, read);
+    });
+    this.#later.set(kind, later);
+    return later;
+  }
+
+  /** What the home says whose lists are shown. */
+  async #readShown({ server: { name }, elsewhere }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
+    const { hear, homeOf, read, local } = this.#deps;
+    await hear(elsewhere.map(({ node }) => node.peer));
+    await Promise.all(this.#under.get(name) ?? []);
+    const home = homeOf(name);
+    return home === null ? local().knownCatalog(name, client) : read(home, client);
   }
 
   /**
    * Of a server that each home lists itself: whoever has shown the name knows it, whether or not anybody was told of a change.
    * Then it is there to be found. Only then: names that nobody knows cost the server nothing.
    */
-  async #lookedFor(place: Place, client: ClientProfile, list: ListKind, name: string): Promise<boolean> {
+  async #lookedFor(place: Place, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const { local, clock, ask } = this.#deps;
+    const { client } = exchange;
     const server = place.server.name;
     const kind = catalogKey(server, client);
     const others = await this.#asking.get(kind, async () => {
@@ -138,6 +166,8 @@ export class ListsElsewhere {
     if (has(local().knownCatalog(server, client), list, name)) return true;
     if (!others.some((catalog) => has(catalog, list, name))) return false;
     if (clock.now() < (this.#futile.peek(kind) ?? 0)) return false;
+    // What is opened to list the server for a session that has ended meanwhile would be nobody's.
+    if (exchange.cancelled !== null) return false;
     await local().relistFor(server, client);
     if (!has(local().knownCatalog(server, client), list, name)) this.#futile.set(kind, clock.now() + FUTILE_MS);
     return true;

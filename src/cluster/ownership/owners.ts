@@ -1,13 +1,20 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
+import { within } from '../../model/within.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 import type { Claims, Owner } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
 
+/** A store that has not said by then whose something is does not answer at the moment. */
+const SOON_MS = 1_000;
+const AGAIN_MS = 1_000;
+
 export interface OwnersDeps {
   readonly claims: Claims;
+  readonly clock: Clock;
   /** This node takes nothing new: it is about to leave. */
   readonly draining: () => boolean;
   /** A claim has become this node's: whatever has to be there before it is used. False: it has no place here any more. */
@@ -23,6 +30,8 @@ export interface OwnersDeps {
  */
 export class Owners {
   readonly #deps: OwnersDeps;
+  /** The store did not say in time whose something is; null where it did. */
+  #askAgainAt: number | null = null;
 
   constructor(deps: OwnersDeps) {
     this.#deps = deps;
@@ -48,7 +57,8 @@ export class Owners {
 
   /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
   async elsewhere({ server, elsewhere }: Place, key: string): Promise<ForeignHome | null> {
-    const owner = await this.#deps.claims.owner(server.name, key).catch(() => null);
+    if (this.#deps.claims.mine(server.name, key) !== null) return null;
+    const owner = await this.#toldSoon(server.name, key);
     return elsewhere.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
@@ -58,6 +68,22 @@ export class Owners {
     if (owner !== null) return owner;
     const server = place.server.name;
     throw new GatewayError('NOT_SENT', `the files of this node have dropped ${server}`, { server });
+  }
+
+  /** null for nobody's, and where the store does not say so soon. While it does not answer, nobody waits for it. */
+  #toldSoon(server: string, key: string): Promise<Owner | null> {
+    const { claims, clock } = this.#deps;
+    const silent = this.#askAgainAt !== null;
+    if (this.#askAgainAt !== null && clock.now() < this.#askAgainAt) return Promise.resolve(null);
+    const unanswered = (): null => {
+      this.#askAgainAt = clock.now() + AGAIN_MS;
+      return null;
+    };
+    const told = claims.owner(server, key).then((owner) => {
+      this.#askAgainAt = null;
+      return owner;
+    }, unanswered);
+    return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, told, unanswered);
   }
 
   /** null: the files have dropped the server while the store was asked. */

@@ -78,8 +78,10 @@ export class ClientCatalogs {
   async anew(client: ClientProfile): Promise<void> {
     const { logger, connections, catalogs } = this.#deps;
     try {
-      const connection = await connections.acquire(client);
-      await catalogs.anew(this.#listedAs(client), connection);
+      await connections.whileWaiting(client, async () => {
+        const connection = await connections.acquire(client);
+        await catalogs.anew(this.#listedAs(client), connection);
+      });
     } catch (error) {
       logger.debug('list_failed', { error: error instanceof Error ? error.message : String(error) });
     }

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Place } from '../nodes/directory.ts';
+import type { Owner } from './claims.ts';
+import { Owners } from './owners.ts';
+
+const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
+const place = { server: { name: 'memory' }, elsewhere: [{ node: { id: 'b', peer: 'peer of b' } }] } as unknown as Place;
+
+/** What is asked of the store is answered by hand. */
+function played() {
+  const clock = new FakeClock();
+  const questions: PromiseWithResolvers<Owner | null>[] = [];
+  const claims = {
+    mine: () => null,
+    owner: () => {
+      const question = Promise.withResolvers<Owner | null>();
+      questions.push(question);
+      return question.promise;
+    },
+  };
+  const owners = new Owners({ claims, clock } as unknown as ConstructorParameters<typeof Owners>[0]);
+  const found: (string | null)[] = [];
+  const find = async (): Promise<void> => {
+    const home = await owners.elsewhere(place, 'key');
+    found.push(home === null ? null : home.node.id);
+  };
+  return { clock, questions, found, find };
+}
+
+test('a list waits once for a store that does not answer, and no other list does before it has', async () => {
+  const { clock, questions, found, find } = played();
+  void find();
+  await clock.advance(999);
+  assert.deepEqual(found, []);
+  await clock.advance(1);
+  assert.deepEqual(found, [null]);
+  for (let i = 0; i < 3; i++) await find();
+  assert.deepEqual([found.length, questions.length], [4, 1]);
+  // It is asked again, and nobody waits for that.
+  await clock.advance(1_000);
+  for (let i = 0; i < 3; i++) await find();
+  assert.deepEqual([found.length, questions.length], [7, 2]);
+  questions[0]!.reject(new GatewayError('NOT_SENT', 'the store of the cluster does not answer'));
+  await settled();
+  questions[1]!.resolve(theirs);
+  await settled();
+  void find();
+  await settled();
+  assert.deepEqual([found.length, questions.length], [7, 3], 'what it says counts again');
+  questions[2]!.resolve(theirs);
+  await settled();
+  assert.equal(found.at(-1), 'b');
+});
+
+test('a store that says soon whose it is is asked every time', async () => {
+  const { questions, found, find } = played();
+  for (const [i, owner] of [theirs, null, theirs].entries()) {
+    void find();
+    questions[i]!.resolve(owner);
+    await settled();
+  }
+  assert.deepEqual(found, ['b', null, 'b']);
+});
