@@ -132,6 +132,22 @@ test('check:C9 who subscribes at one node while another gives up is subscribed w
     assert.equal(nodes.asked.at(-1), SUBSCRIBE);
   }));
 
+test('check:C9 no subscription is taken away by a withdrawal that its server takes long for', () =>
+  bench(async (nodes) => {
+    const [a, b] = [await nodes.node('a'), await nodes.node('b')];
+    await nodes.asks(a, SUBSCRIBE);
+    nodes.slow = true;
+    const givenUp = nodes.ask(a, UNSUBSCRIBE);
+    await nodes.pass(100);
+    const subscribed = [nodes.ask(b, SUBSCRIBE), nodes.ask(a, SUBSCRIBE)];
+    await nodes.pass(30_000);
+    assert.equal(nodes.waiting.length, 1, 'the server has not said that it is withdrawn');
+    nodes.slow = false;
+    nodes.take(nodes.waiting.pop()!);
+    await nodes.until(Promise.all([givenUp, ...subscribed]));
+    assert.deepEqual(nodes.asked.slice(-3), [UNSUBSCRIBE, SUBSCRIBE, SUBSCRIBE]);
+  }));
+
 test('check:C9 who subscribes does not wait for ever for a node that died while it gave up', () =>
   bench(async (nodes) => {
     const [a, b] = [await nodes.node('a'), await nodes.node('b')];

@@ -5,10 +5,13 @@ import { packFrame, unpackFrame } from '../frames/frame.ts';
 
 /** Who has not said by then whether it watches the resource counts as if it did. */
 const ASK_MS = 1_000;
-/** Whoever subscribes waits no longer for a withdrawal whose end it does not hear of. */
+/** Whoever subscribes waits no longer for a withdrawal of which it hears neither that it goes on nor its end. */
 const HOLD_MS = 5_000;
+/** A server may take as long to answer as it may for every call; the others hear so often that it has not yet. */
+const RENEW_MS = 1_000;
 /** At once; a node that is asked for more says that it watches the resource. */
 const MAX_HELD = 10_000;
+const UNDER_WAY = 'trunkline.withdrawing';
 const OVER = 'trunkline.withdrawn';
 
 export interface WithdrawalsDeps {
@@ -29,6 +32,11 @@ interface Said {
   readonly watched: boolean;
 }
 
+interface Hold {
+  readonly resource: string;
+  disarm: () => void;
+}
+
 interface Held {
   readonly ids: Set<string>;
   readonly over: Promise<void>;
@@ -44,7 +52,7 @@ export class Withdrawals {
   readonly #deps: WithdrawalsDeps;
   readonly #registrations: readonly { close(): void }[];
   readonly #held = new Map<string, Held>();
-  readonly #resources = new Map<string, { readonly resource: string; readonly disarm: () => void }>();
+  readonly #resources = new Map<string, Hold>();
   #count = 0;
 
   constructor(deps: WithdrawalsDeps) {
@@ -61,6 +69,7 @@ export class Withdrawals {
         },
         { concurrency: MAX_HELD },
       ),
+      bus.subscribe(UNDER_WAY, (payload) => this.#renew(unpackFrame<{ id: string }>(payload).header.id)),
       bus.subscribe(OVER, (payload) => this.#release(unpackFrame<{ id: string }>(payload).header.id)),
     ];
   }
@@ -82,12 +91,14 @@ export class Withdrawals {
     const { bus } = this.#deps;
     const id = `${bus.peer}.${++this.#count}`;
     this.#hold(resource, id);
+    const stop = this.#keepHeld(id, asked);
     try {
       const said = await Promise.all(asked.map((peer) => this.#ask(peer, { resource, node, id })));
       const there = others();
       const watched = asked.some((peer, i) => said[i] ?? there.includes(peer));
       return watched || watchedHere() ? null : await pass();
     } finally {
+      stop();
       this.#release(id);
       if (asked.length > 0) bus.publish(OVER, packFrame({ id }));
     }
@@ -114,6 +125,28 @@ export class Withdrawals {
     const { outcome } = bus.call(subject(peer), packFrame(left), { to: peer, deadlineMs: ASK_MS });
     const ended = await outcome;
     return ended.kind === 'failure' ? null : unpackFrame<Said>(ended.payload).header.watched;
+  }
+
+  /** Here and at those that were asked, until it is stopped. */
+  #keepHeld(id: string, asked: readonly string[]): () => void {
+    const { bus, clock } = this.#deps;
+    let disarm: () => void;
+    const next = (): void => {
+      disarm = clock.after(RENEW_MS, () => {
+        this.#renew(id);
+        if (asked.length > 0) bus.publish(UNDER_WAY, packFrame({ id }));
+        next();
+      });
+    };
+    next();
+    return () => disarm();
+  }
+
+  #renew(id: string): void {
+    const known = this.#resources.get(id);
+    if (known === undefined) return;
+    known.disarm();
+    known.disarm = this.#deps.clock.after(HOLD_MS, () => this.#release(id));
   }
 
   /** False when there are too many. */
