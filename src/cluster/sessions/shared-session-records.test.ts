@@ -34,14 +34,14 @@ class Bench {
   readonly #open: SharedSessionRecords[] = [];
   readonly #buses: Bus[] = [];
 
-  async node(name: string, state: SharedState = this.state): Promise<SharedSessionRecords> {
+  async node(name: string, state: SharedState = this.state, logger = Logger.silent()): Promise<SharedSessionRecords> {
     const bus = memoryBus(this.hub, this.clock);
     const records = new SharedSessionRecords({
       bus,
       others: () => this.#buses.filter((other) => other !== bus).map(({ peer }) => peer),
       state,
       clock: this.clock,
-      logger: Logger.silent(),
+      logger,
       changed: ({ id, logLevel }) => this.heard.push(`${name} ${id} ${logLevel}`),
       gone: (id) => this.heard.push(`${name} ${id} gone`),
     });
@@ -119,6 +119,51 @@ test('fault:F28 a node that has just started says of no session that it is not t
   const unknown = b.get('s1');
   await bench.pass(1_000);
   assert.equal(await unknown, null);
+  await bench.close();
+});
+
+test('fault:F28 where sessions can be read and not followed, one that is not there is said not to be, a moment after the store has answered', async () => {
+  const bench = new Bench();
+  let away = false;
+  const state: SharedState = {
+    bucket: async (name, options) => {
+      const bucket = await bench.state.bucket(name, options);
+      const unheard: typeof bucket = Object.create(bucket);
+      unheard.get = (key) => (away ? Promise.reject(new Error('away')) : bucket.get(key));
+      unheard.watch = () => new Promise(() => {});
+      return unheard;
+    },
+  };
+  const lines: string[] = [];
+  const logger = new Logger({ level: 'warn', write: (line) => lines.push(line) });
+  const [a, b] = [await bench.node('a'), await bench.node('b', state, logger)];
+  const refused = async (): Promise<void> => {
+    const refusal = assert.rejects(b.get('none'), { outcome: 'NOT_SENT' });
+    await bench.pass(1_000);
+    await refusal;
+  };
+  await refused();
+  await bench.pass(8_000);
+  // What others could not write while it was away they are about to write.
+  away = true;
+  await refused();
+  away = false;
+  await refused();
+  a.put(record('s1'));
+  await settled();
+  assert.equal((await b.get('s1'))?.id, 's1');
+  await bench.pass(8_000);
+  await refused();
+  assert.deepEqual(lines, []);
+  for (let i = 0; i < 2; i++) {
+    const none = b.get('none');
+    await bench.pass(1_000);
+    assert.equal(await none, null);
+  }
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).event),
+    ['sessions_not_followed'],
+  );
   await bench.close();
 });
 

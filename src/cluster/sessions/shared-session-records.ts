@@ -19,6 +19,8 @@ const AGAIN_MS = 1_000;
  * cannot know that there was one.
  */
 const SETTLES_MS = 3_000;
+/** The same where sessions can be read and are not told: others may be as slow to hear that the store has lost something. */
+const SETTLES_UNTOLD_MS = 10_000;
 const SESSIONS = 'trunkline_sessions';
 /** Those that are used are written once a minute; the sweep ends others far sooner. */
 const KEPT_MS = 8 * 24 * 3_600_000;
@@ -53,6 +55,9 @@ export class SharedSessionRecords implements SessionRecords {
   readonly #kinds = new SessionKinds();
   /** Until then others may not have written all that they know. */
   #settlesAt = Number.POSITIVE_INFINITY;
+  /** Everything that is there was told once. */
+  #told = false;
+  #warned = false;
   #closed = false;
 
   constructor(deps: SharedSessionRecordsDeps) {
@@ -70,7 +75,10 @@ export class SharedSessionRecords implements SessionRecords {
       gone: (id) => {
         if (this.#known.delete(id)) deps.gone(id);
       },
-      told: () => (this.#settlesAt = clock.now() + SETTLES_MS),
+      told: () => {
+        this.#told = true;
+        this.#settlesAt = clock.now() + SETTLES_MS;
+      },
       lost: () => this.#lost(),
     });
     const { bus, others } = deps;
@@ -95,13 +103,18 @@ export class SharedSessionRecords implements SessionRecords {
       try {
         const found = await this.#records.get(id);
         away = null;
+        this.#answers(true);
         if (found !== null) return recordIn(found.value);
       } catch (error) {
         away = error;
+        this.#answers(false);
         if (clock.now() >= end) break;
       }
     }
-    if (away === null && clock.now() >= this.#settlesAt) return null;
+    if (away === null && clock.now() >= this.#settlesAt) {
+      this.#warnUnlessTold();
+      return null;
+    }
     const text =
       away === null
         ? 'the session is not known yet at this node, which has just begun, or begun again, to hear of the sessions of the cluster'
@@ -131,6 +144,19 @@ export class SharedSessionRecords implements SessionRecords {
     await this.#records.close();
     this.#everywhere.close();
     this.#closed = true;
+  }
+
+  /** What cannot be followed can be read all the same: that it is not there is known then, in a moment. */
+  #answers(does: boolean): void {
+    if (this.#told) return;
+    if (!does) this.#settlesAt = Number.POSITIVE_INFINITY;
+    else this.#settlesAt = Math.min(this.#settlesAt, this.#deps.clock.now() + SETTLES_UNTOLD_MS);
+  }
+
+  #warnUnlessTold(): void {
+    if (this.#told || this.#warned) return;
+    this.#warned = true;
+    this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
 
   #heard(id: string, value: Buffer): void {
