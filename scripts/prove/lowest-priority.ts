@@ -3,6 +3,6 @@
  * (autogroups), priority counts only inside one: give the command a session of its own, whose share it lowers too.
  */
 export function atLowestPriority(command: string, args: readonly string[]): { command: string; args: string[] } {
-  const script = '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec nice -n 39 "$@"';
+  const script = '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec chrt --idle 0 "$@"';
   return { command: 'sh', args: ['-c', script, 'sh', command, ...args] };
 }

@@ -4,7 +4,8 @@ import { releaseBytes } from './release-bytes.ts';
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
 const MIN_BLOCK_BYTES = 1024;
 const MAX_BLOCK_BYTES = 64 * 1024;
-const SMALL_PIECE = MAX_BLOCK_BYTES / 4;
+/** Of less, a copy is kept. */
+export const SMALL_PIECE = MAX_BLOCK_BYTES / 4;
 const NOTHING = Buffer.alloc(0);
 
 /**

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { claim, giveBack, lend } from './lent-memory.ts';
+import { claim, dropKept, giveBack, lend, letGo } from './lent-memory.ts';
 
 const MIB = 1024 * 1024;
 
@@ -44,6 +44,20 @@ describe('lent memory', () => {
     assert.ok(claim(wide));
     giveBack(wide);
     assert.notEqual(lend(MIB).toString('latin1', 0, 3), 'ccc');
+  });
+
+  test('what nobody needs for a while is let go of', (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] });
+    dropKept();
+    const large = lend(12 * MIB);
+    large.fill('d');
+    letGo(large);
+    t.mock.timers.tick(4_000);
+    const again = lend(12 * MIB);
+    assert.equal(again.toString('latin1', 0, 3), 'ddd');
+    letGo(again);
+    t.mock.timers.tick(6_000);
+    assert.notEqual(lend(12 * MIB).toString('latin1', 0, 3), 'ddd');
   });
 
   test('what two claim is shared and never given back', () => {

@@ -2,14 +2,18 @@
 const LEND_FROM = 256 * 1024;
 /** Sizes go up in steps of this, so that bodies of about one size use the same memory. */
 const STEP = 128 * 1024;
-const MAX_KEPT_EACH = 4 * 1024 * 1024;
-const MAX_KEPT_BYTES = 16 * 1024 * 1024;
+/** Fresh memory for more than that costs more than to copy into it: the system hands it out page by page, zeroed. */
+const MAX_KEPT_EACH = 16 * 1024 * 1024;
+const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+/** What nobody has needed for so long is let go of. */
+const KEPT_MS = 5_000;
 
 /** One for the process, like the memory it hands out: whoever gives something back need not know who lent it. */
 const lent = new WeakMap<ArrayBufferLike, 'lent' | 'claimed' | 'shared'>();
 /** The last given back is the first to be lent again, because it is in the processor's caches. */
 const kept: ArrayBuffer[] = [];
 let keptBytes = 0;
+let letGoLater: NodeJS.Timeout | null = null;
 
 /**
  * Memory for one large body that comes by once. Left to the garbage collector, a hundred of them make it walk the whole
@@ -46,10 +50,12 @@ export function letGo(view: Buffer): void {
   if (claim(view)) giveBack(view);
 }
 
-/** Lets go of what is kept for the next bodies: memory is scarce. */
+/** Lets go of what is kept for the next bodies: memory is scarce, or there have been none for a while. */
 export function dropKept(): void {
   kept.length = 0;
   keptBytes = 0;
+  if (letGoLater !== null) clearTimeout(letGoLater);
+  letGoLater = null;
 }
 
 /**
@@ -67,4 +73,6 @@ export function giveBack(view: Buffer): void {
   if (!keeps) return;
   kept.push(moved);
   keptBytes += size;
+  if (letGoLater === null) letGoLater = setTimeout(dropKept, KEPT_MS).unref();
+  else letGoLater.refresh();
 }

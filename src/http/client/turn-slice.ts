@@ -1,9 +1,9 @@
-import { setImmediate } from 'node:timers';
-import { FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
+import { setImmediate, setTimeout } from 'node:timers';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 
 /**
  * One connection's share of a turn of the event loop. The system hands over two megabytes in one turn, which may be tens of
- * thousands of events; what is beyond the slice waits for the next turn.
+ * thousands of events; what is beyond the slice waits for the next one.
  */
 export class TurnSlice {
   readonly #now: () => number;
@@ -44,10 +44,13 @@ export class TurnSlice {
     this.#since = this.#now();
     setImmediate(() => {
       this.#since = null;
-      if (!this.#resting) return;
-      this.#resting = false;
-      this.#goOn();
+      if (this.#resting) setTimeout(() => this.#restOver(), FLOOD_REST_MS);
     });
+  }
+
+  #restOver(): void {
+    this.#resting = false;
+    this.#goOn();
   }
 
   /** After it. */

@@ -102,3 +102,30 @@ test('a line given to the sink does not change when the stream goes on, nor keep
   assert.notEqual(kept[0]!.buffer, chunk.buffer);
   assert.equal(kept[1]!.length, 64 * 1024 - 6 + 10);
 });
+
+test('of a large chunk of short lines nothing stays; one that a kept line is a part of stays whole', () => {
+  const kept: Buffer[] = [];
+  const splitter = new LineSplitter(100_000, {
+    line: (bytes) => kept.push(bytes),
+    blank: () => {},
+    overflow: () => {},
+    skipped: () => {},
+    overflowEnd: () => {},
+  });
+  const chunkOf = (text: string): Buffer => {
+    const chunk = Buffer.from(new ArrayBuffer(text.length));
+    chunk.write(text);
+    return chunk;
+  };
+  const short = chunkOf('short line\n'.repeat(2_000).concat('and a beginning'));
+  splitter.push(short);
+  assert.equal(short.length, 0);
+  const long = chunkOf(` of the next\n${'x'.repeat(20_000)}\n`);
+  splitter.push(long);
+  assert.ok(long.length > 20_000);
+  assert.deepEqual([...new Set(kept.map(String))], ['short line', 'and a beginning of the next', 'x'.repeat(20_000)]);
+  const tail = chunkOf(`a\n${'y'.repeat(20_000)}`);
+  splitter.push(tail);
+  splitter.push(Buffer.from('\n'));
+  assert.equal(kept.at(-1)!.toString(), 'y'.repeat(20_000));
+});

@@ -1,4 +1,5 @@
-import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import { ByteGatherer, SMALL_PIECE } from '../../model/byte-gatherer.ts';
+import { LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 import { releaseBytes } from '../../model/release-bytes.ts';
 
 /** Where a splitter's findings go. */
@@ -35,6 +36,8 @@ export class LineSplitter {
   /** Not null while an overlong line is being skipped. */
   #head: Buffer | null = null;
   #tail: Buffer = Buffer.alloc(0);
+  /** The chunk under way, where a line that the sink keeps is a part of it. */
+  #shared: Buffer | null = null;
   #stopped = false;
 
   constructor(maxLineBytes: number, sink: LineSink) {
@@ -56,6 +59,10 @@ export class LineSplitter {
       if (lines % LINES_PER_LOOK === 0 && at < chunk.length && full()) return at;
     }
     if (!this.#stopped && at < chunk.length) this.#continue(chunk.subarray(at));
+    // Of a flood of short lines nothing is left but copies: left to the collector, its chunks would call for it.
+    if (chunk.length >= LARGE_READ_BYTES && this.#shared !== chunk && chunk.length - at < SMALL_PIECE)
+      releaseBytes(chunk);
+    this.#shared = null;
     return chunk.length;
   }
 
@@ -76,7 +83,9 @@ export class LineSplitter {
       if (end - start <= this.#maxLineBytes) {
         // A short line must not keep a large chunk alive for as long as the message lives.
         const line = chunk.subarray(start, end);
-        this.#sink.line(line.length * 4 < chunk.length ? Buffer.from(line) : line);
+        const copies = line.length * 4 < chunk.length;
+        if (!copies) this.#shared = chunk;
+        this.#sink.line(copies ? Buffer.from(line) : line);
         return;
       }
     }

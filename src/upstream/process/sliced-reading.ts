@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers';
-import { FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
+import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
+import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 
 /**
  * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
@@ -11,9 +11,14 @@ const LEAST_LOOKS = 4;
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
 
+interface Held {
+  readonly chunk: Buffer;
+  readonly at: number;
+}
+
 /**
  * Reads a stream in slices. The system hands over two megabytes of a flood in one turn of the event loop, which may be
- * tens of thousands of messages; what was not taken within the slice waits for the next turn, and the stream with it.
+ * tens of thousands of messages; what was not taken within the slice waits for the next one, and the stream with it.
  */
 export class SlicedReading {
   readonly #stream: Readable;
@@ -34,7 +39,9 @@ export class SlicedReading {
   /** In this slice. */
   #looks = 0;
   #ended = false;
-  #held: { readonly chunk: Buffer; readonly at: number } | null = null;
+  /** Until the next slice; null while nothing is held. */
+  #rest: NodeJS.Timeout | null = null;
+  #held: Held | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
     this.#stream = stream;
@@ -61,9 +68,16 @@ export class SlicedReading {
   }
 
   #takeHeld(): void {
+    const held = this.#release();
+    if (held !== null) this.#take(held.chunk, held.at, notYet);
+  }
+
+  #release(): Held | null {
     const held = this.#held;
     this.#held = null;
-    if (held !== null) this.#take(held.chunk, held.at, notYet);
+    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#rest = null;
+    return held;
   }
 
   get #isFull(): boolean {
@@ -76,13 +90,16 @@ export class SlicedReading {
     this.#looks = 0;
     setImmediate(() => {
       this.#since = null;
-      const held = this.#held;
-      if (held === null) return;
-      this.#held = null;
-      this.#begin();
-      this.#go(held.chunk, held.at);
-      if (this.#held === null) this.#stream.resume();
+      if (this.#held !== null) this.#rest ??= setTimeout(() => this.#goOn(), FLOOD_REST_MS);
     });
+  }
+
+  #goOn(): void {
+    const held = this.#release();
+    if (held === null) return;
+    this.#begin();
+    this.#go(held.chunk, held.at);
+    if (this.#held === null) this.#stream.resume();
   }
 
   #go(chunk: Buffer, from: number): void {

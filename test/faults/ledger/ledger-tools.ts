@@ -37,7 +37,11 @@ export const LEDGER_TOOLS: readonly Record<string, unknown>[] = [
   { name: 'half_and_die', description: 'Executes, writes half an answer and dies.', inputSchema: input() },
   { name: 'hang', description: 'Executes and never answers.', inputSchema: input() },
   { name: 'big', description: 'Answers with so many bytes.', inputSchema: input({ bytes: number }) },
-  { name: 'say', description: 'Writes lines of its own before the answer.', inputSchema: input({ text }) },
+  {
+    name: 'say',
+    description: 'Writes lines of its own before the answer, so many times; once where that is not said.',
+    inputSchema: input({ text, times: number }),
+  },
   {
     name: 'flood',
     description: 'Writes so many MiB without a newline, then answers.',
@@ -106,7 +110,7 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
       done(` ${'x'.repeat(args.bytes)}`);
       return;
     case 'say':
-      wire.write(args.text.replaceAll('$ID', JSON.stringify(message.id)));
+      wire.write(args.text.replaceAll('$ID', JSON.stringify(message.id)).repeat(args.times ?? 1));
       done();
       return;
     case 'flood': {
