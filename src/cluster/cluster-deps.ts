@@ -21,6 +21,8 @@ export interface LocalUpstreams extends Upstreams {
   listedFor(server: string): readonly ClientProfile[];
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
   surrender(server: string, whose: ClientProfile | 'spare' | null): void;
+  /** Ends in good order what serves this client at the server, or (null) everything. Resolves when nothing is left of it. */
+  handOver(server: string, whose: ClientProfile | null): Promise<void>;
 }
 
 export interface ClusterDeps {

@@ -12,7 +12,7 @@ import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { deadlineOf } from './calls/deadline-of.ts';
+import { deadlineOf, isListen } from './calls/deadline-of.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
@@ -279,7 +279,8 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
-    return this.#deps.owned.run(claim, () => this.#deps.local.call(claim.server, request, exchange));
+    const begin = () => this.#deps.local.call(claim.server, request, exchange);
+    return this.#deps.owned.run(claim, begin, isListen(request));
   }
 
   async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {

@@ -7,6 +7,7 @@ import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { FORGETS, headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
+import { Joining } from './lease/joining.ts';
 import { KeepingUp } from './lease/keeping-up.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
 import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './lease/node-lease.ts';
@@ -18,7 +19,9 @@ import { type NodeState, type NodeView, notReadyBecause } from './nodes/node-sta
 import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
-import { type Claim, Claims } from './ownership/claims.ts';
+import { Claims } from './ownership/claims.ts';
+import { HandingOver } from './ownership/handing-over.ts';
+import type { Claim } from './ownership/held-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
@@ -40,6 +43,8 @@ export class Cluster {
   readonly upstreamSessions: ClusterUpstreamSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
+  /** What this node owns, on its way to the others once it drains. */
+  readonly handingOver: HandingOver;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
@@ -64,9 +69,8 @@ export class Cluster {
   readonly #loop: LoopWatch;
   readonly #startedAt: number;
   readonly #keepingUp: KeepingUp;
+  readonly #joining = new Joining();
   #draining = false;
-  #joined = false;
-  #onJoined: () => void = () => {};
 
   /** `local` is not asked before `apply`. */
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
@@ -96,7 +100,14 @@ export class Cluster {
       lost: (claim) => this.#lost(claim),
       sweeps: () => this.#nodes.first(FORGETS),
     });
-    this.#owned = new OwnedCalls(this.#claims);
+    this.#owned = new OwnedCalls(this.#claims, clock);
+    this.handingOver = new HandingOver({
+      ...deps,
+      owned: this.#owned,
+      elsewhere: (server) => this.#known.elsewhere(server),
+      end: (claim) => this.#servers.handOver(claim),
+      served: () => this.#served.inFlight,
+    });
     this.#offer = new OwnOffer({
       clock,
       keys: [key, ...previousKeys],
@@ -211,6 +222,7 @@ export class Cluster {
       draining: () => this.#draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
+      barred: (claim) => this.handingOver.isBarred(claim),
       events: relayed,
     });
     this.upstreams = this.#router;
@@ -244,7 +256,7 @@ export class Cluster {
   get state(): NodeState {
     if (this.#draining) return 'draining';
     if (this.#lease.held) return 'ready';
-    return this.#joined ? 'fenced' : 'joining';
+    return this.#joining.over ? 'fenced' : 'joining';
   }
 
   /** Why this node should get no new calls from outside; null when it may. */
@@ -268,27 +280,15 @@ export class Cluster {
 
   /** Resolves when this node has its lease, at the latest after `waitMs`. */
   joined(waitMs: number): Promise<void> {
-    if (this.#joined) return Promise.resolve();
-    return new Promise((resolve) => {
-      const disarm = this.#deps.clock.after(waitMs, resolve);
-      this.#onJoined = () => {
-        disarm();
-        resolve();
-      };
-    });
+    return this.#joining.within(this.#deps.clock, waitMs);
   }
 
-  /** Takes nothing new from now on; what is owned is served until `close`. */
+  /** Takes nothing new from now on; what is owned is served until it is handed over, or until `close`. */
   drain(): void {
     if (this.#draining) return;
     this.#draining = true;
     this.upstreamSessions.streams.drain();
     this.#nodes.tell();
-  }
-
-  /** Calls of other nodes that have not ended. */
-  get inFlight(): number {
-    return this.#served.load;
   }
 
   nodes(): readonly NodeReport[] {
@@ -327,7 +327,7 @@ export class Cluster {
     this.#servers.close();
     this.#claims.close();
     this.upstreamSessions.close();
-    await Promise.all(this.#claims.all().map(({ server, key }) => this.#claims.release(server, key, false)));
+    await this.handingOver.close();
     await this.#lease.close();
     await this.#served.close();
     this.clients.close();
@@ -368,9 +368,7 @@ export class Cluster {
   async #regained(how: Regained): Promise<void> {
     await this.#claims.regained(how);
     queueMicrotask(() => {
-      const first = !this.#joined;
-      this.#joined = true;
-      if (first) this.#onJoined();
+      this.#joining.held();
       this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
       this.#nodes.tell();
       this.#servers.look();

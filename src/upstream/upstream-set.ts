@@ -191,9 +191,18 @@ export class UpstreamSet implements Upstreams {
    * end by itself: it is gone before the next lease can end.
    */
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {
-    for (const upstream of [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming]) {
-      if (upstream.server.name === server) upstream.surrender(whose);
-    }
+    for (const upstream of this.#all(server)) upstream.surrender(whose);
+  }
+
+  /** As `surrender`, in good order: nobody else has it before nothing is left of it, which is when this resolves. */
+  async handOver(server: string, whose: ClientProfile | null): Promise<void> {
+    await Promise.all(this.#all(server).map((upstream) => upstream.handOver(whose)));
+  }
+
+  /** Also those that are leaving, or still coming. */
+  #all(server: string): readonly Upstream[] {
+    const all = [...this.#upstreams.values(), ...this.#leaving.keys(), ...this.#coming];
+    return all.filter((upstream) => upstream.server.name === server);
   }
 
   /** Resolves when no call is in flight, at the latest after `deadlineMs`. The caller sends no new ones. */

@@ -117,8 +117,21 @@ export class Upstream {
 
   /** As `UpstreamSet.surrender`. */
   surrender(whose: ClientProfile | 'spare' | null): void {
+    const { connections } = this.#parts;
     if (whose === null) void this.close('remove');
-    this.#parts.connections.surrender(whose);
+    void connections.pool.surrender(connections.serving(whose), 'interrupt');
+  }
+
+  /** As `UpstreamSet.handOver`. */
+  async handOver(whose: ClientProfile | null): Promise<void> {
+    const { connections, events } = this.#parts;
+    const serving = connections.serving(whose);
+    const closed = whose === null ? this.close('remove') : null;
+    const keys = [...connections.pool.keys()].filter(serving);
+    const left = connections.pool.surrender(serving, 'shutdown');
+    // Whoever watches something over it does so anew, and over another one.
+    for (const key of keys) events.ended(key);
+    await Promise.all([closed, left]);
   }
 
   sweep(): void {

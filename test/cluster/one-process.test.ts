@@ -90,3 +90,75 @@ test("S0.18 check:H4 a server that only another node's file names is listed and 
     await pair.dispose();
   }
 });
+
+test('fault:F33 check:H7 a node whose process others never leave alone gives it up: what is under way ends, the rest begins elsewhere', async () => {
+  const pair = new Pair();
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
+  try {
+    const a = await pair.node('a', { counter });
+    const b = await pair.node('b', { counter });
+    const client = await WireClient.open(a.url('counter'));
+    await client.callText('count');
+    const elsewhere = new WireClient(b.url('counter'), 'stateful');
+    elsewhere.sessionId = client.sessionId;
+    const { pid } = JSON.parse(await elsewhere.callText('who'));
+    const fileOf = (n: number): string => join(folder, String(n));
+    const answers: Promise<string>[] = [];
+    // One call is always under way: each ends when the next has been made.
+    const next = (): void => {
+      answers.push(elsewhere.callText('wait', { file: fileOf(answers.length) }).catch(String));
+    };
+    next();
+    let over = false;
+    const drained = a.app.drain().then(() => (over = true));
+    const end = performance.now() + 25_000;
+    while (!over && performance.now() < end) {
+      next();
+      await new Promise((done) => setTimeout(done, 200));
+      writeFileSync(fileOf(answers.length - 2), '');
+    }
+    assert.ok(over, 'the node has left before its time was up');
+    writeFileSync(fileOf(answers.length - 1), '');
+    const texts = await Promise.all(answers);
+    assert.deepEqual(new Set(texts), new Set(['waited']), 'every call has its result');
+    assert.notEqual(JSON.parse(await elsewhere.callText('who')).pid, pid);
+    await drained;
+  } finally {
+    await pair.dispose();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('fault:F33 check:H7 a long call on one session keeps its node, but not the sessions of others, which go over meanwhile', async () => {
+  const pair = new Pair();
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-waits-'));
+  try {
+    const a = await pair.node('a', { counter });
+    const b = await pair.node('b', { counter });
+    /** A session whose process is at a, and whose calls come by way of b. */
+    const session = async (): Promise<WireClient> => {
+      const { sessionId } = await WireClient.open(a.url('counter'));
+      const [here, there] = [a, b].map(({ url }) => new WireClient(url('counter'), 'stateful'));
+      here!.sessionId = there!.sessionId = sessionId;
+      await here!.callText('count');
+      return there!;
+    };
+    const [busy, other] = [await session(), await session()];
+    const pidOf = async (client: WireClient): Promise<number> => JSON.parse(await client.callText('who')).pid;
+    const [busyPid, otherPid] = [await pidOf(busy), await pidOf(other)];
+    const file = join(folder, 'long');
+    const long = busy.callText('wait', { file });
+    let over = false;
+    const drained = a.app.drain().then(() => (over = true));
+    await until(async () => (await pidOf(other)) !== otherPid, 'the other session to go over');
+    assert.equal(await pidOf(busy), busyPid);
+    assert.equal(over, false);
+    writeFileSync(file, '');
+    assert.equal(await long, 'waited');
+    await until(async () => (await pidOf(busy)) !== busyPid, 'the session to go over');
+    await drained;
+  } finally {
+    await pair.dispose();
+    rmSync(folder, { recursive: true, force: true });
+  }
+});

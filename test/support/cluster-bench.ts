@@ -106,6 +106,7 @@ export class PlayedUpstreams implements LocalUpstreams {
   desired: ReadonlyMap<string, Server> = new Map();
   readonly calls: Call[] = [];
   readonly surrendered: string[] = [];
+  readonly handedOver: string[] = [];
   readonly released: string[] = [];
   readonly notified: string[] = [];
   readonly relisted: string[] = [];
@@ -123,6 +124,11 @@ export class PlayedUpstreams implements LocalUpstreams {
     const dropped = [...this.desired.keys()].some((name) => !servers.has(name));
     this.desired = servers;
     if (dropped) await this.ending;
+  }
+
+  async handOver(server: string, whose: ClientProfile | null): Promise<void> {
+    this.handedOver.push(`${server} ${whose === null ? 'null' : whose.sessionId}`);
+    await this.ending;
   }
 
   surrender(server: string, whose: ClientProfile | 'spare' | null): void {

@@ -9,6 +9,7 @@ import { clientOf } from '../frames/client-codec.ts';
 import { headOf, messageOf, packFrame, unpackFrame } from '../frames/frame.ts';
 import { everythingArrived } from '../lease/farewell.ts';
 import { TermsHeard } from './call-terms.ts';
+import { isListen } from './deadline-of.ts';
 import { type CallHeader, callsSubject, type ReplyHeader } from './remote-calls.ts';
 import { ServedExchange } from './served-exchange.ts';
 import { packAnswer, packTell, unpackRequest } from './short-form.ts';
@@ -63,6 +64,8 @@ export class ServedCalls {
   readonly #serving: { close(): void };
   readonly #terms = new TermsHeard();
   #load = 0;
+  /** Of these: streams, which nobody waits for. */
+  #listens = 0;
   #count = 0;
 
   constructor(deps: ServedCallsDeps) {
@@ -73,6 +76,11 @@ export class ServedCalls {
 
   get load(): number {
     return this.#load;
+  }
+
+  /** Calls that have not ended, but for streams that only somebody ends. */
+  get inFlight(): number {
+    return this.#load - this.#listens;
   }
 
   /** All there were. */
@@ -104,7 +112,9 @@ export class ServedCalls {
     }
     exchange.begunAt = clock.now() - call.waitedMs;
     used(server, exchange.client, serving.from);
+    const listens = isListen(exchange.request) ? 1 : 0;
     this.#load++;
+    this.#listens += listens;
     this.#count++;
     try {
       const outcome = await run(server, exchange.request, exchange, epoch, serving.from);
@@ -113,6 +123,7 @@ export class ServedCalls {
       else serving.answer(packReply(outcome.message, connection(server, exchange.client), short));
     } finally {
       this.#load--;
+      this.#listens -= listens;
     }
   }
 

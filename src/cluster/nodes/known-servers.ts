@@ -30,6 +30,11 @@ export class KnownServers {
     return (this.#directory.places.get(server)?.elsewhere ?? []).map(({ node }) => node.peer);
   }
 
+  /** Whether another node may begin what only one may own of the server. */
+  elsewhere(server: string): boolean {
+    return this.#directory.places.get(server)?.elsewhere.some(({ node }) => node.state === 'ready') === true;
+  }
+
   /** Whether the set of servers is another one than before, wherever they are. */
   rebuild(): boolean {
     const { node, own, others } = this.#deps;

@@ -12,8 +12,6 @@ import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { type Claim, HeldClaim, HeldClaims } from './held-claims.ts';
 
-export type { Claim };
-
 /** Whose something is. */
 export type Owner =
   | { readonly kind: 'mine'; readonly claim: Claim }
@@ -116,6 +114,12 @@ export class Claims {
     if (claim === undefined) return;
     this.#mine.delete(claim);
     await this.#releases.now(claim, forget);
+  }
+
+  /** What ran of it here has ended: others may have it, also where this node has lost it meanwhile. */
+  async handOver(claim: Claim): Promise<void> {
+    if (this.#mine.get(claim.server, claim.key) === claim) await this.release(claim.server, claim.key, false);
+    else this.disown(claim);
   }
 
   /** Lost or abandoned, and not wanted back: its record is not to come to life again with this node's lease. */

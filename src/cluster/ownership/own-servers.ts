@@ -85,6 +85,12 @@ export class OwnServers {
     else if (!this.#placed(claim)) this.#deps.claims.disown(claim);
   }
 
+  /** Another node is to have it: what runs of it here ends in good order. Resolves when nothing of it is left. */
+  async handOver({ server, key, client }: Claim): Promise<void> {
+    const left = key === SINGLETON ? this.#singletons.leave(server) : null;
+    await Promise.all([left, this.#deps.local().handOver(server, key === SINGLETON ? null : client)]);
+  }
+
   /** Something may have become free. */
   look(): void {
     this.#singletons.look();

@@ -21,12 +21,14 @@ export interface OwnersDeps {
   readonly claimed: (claim: Claim) => Promise<boolean>;
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
+  /** Nothing new begins on the claim at this instant: it is about to be another node's. */
+  readonly barred: (claim: Claim) => boolean;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
 }
 
 /**
  * Who is to serve what only one node may own. A claim alone is not enough: of a server that the files have dropped it is
- * kept until its processes have ended, and until then nobody serves it.
+ * kept until its processes have ended, and until then nobody serves it; nor what goes to another node as soon as nobody does.
  */
 export class Owners {
   readonly #deps: OwnersDeps;
@@ -40,12 +42,13 @@ export class Owners {
   /** This node's claim, if it can serve under it at this instant: two look-ups and a comparison. */
   mine({ server }: Place, key: string): Claim | null {
     const claim = this.#deps.claims.mine(server.name, key);
-    return claim === null || this.#deps.leaving(server.name) ? null : claim;
+    return claim === null || this.#isEnding(claim) ? null : claim;
   }
 
   /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */
   ending({ server }: Place, key: string): boolean {
-    return this.#deps.leaving(server.name) && this.#deps.claims.mine(server.name, key) !== null;
+    const claim = this.#deps.claims.mine(server.name, key);
+    return claim !== null && this.#isEnding(claim);
   }
 
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
@@ -84,6 +87,10 @@ export class Owners {
       return owner;
     }, unanswered);
     return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, told, unanswered);
+  }
+
+  #isEnding(claim: Claim): boolean {
+    return this.#deps.leaving(claim.server) || this.#deps.barred(claim);
   }
 
   /** null: the files have dropped the server while the store was asked. */

@@ -79,6 +79,13 @@ export class Singletons {
     this.#applied = this.#deps.changed();
   }
 
+  /** Another node is to have it. Resolves when what ran of it here has ended. */
+  async leave(server: string): Promise<void> {
+    if (!this.#here.delete(server)) return;
+    this.#deps.logger.info('singleton_handed_over', { server });
+    await (this.#applied = this.#deps.changed());
+  }
+
   close(): void {
     this.#closed = true;
     this.#stop();

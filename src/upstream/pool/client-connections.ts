@@ -216,17 +216,14 @@ export class ClientConnections {
     else end();
   }
 
-  /** What serves this client, nobody yet (`spare`), or anybody (null) ends at once: it is no longer this node's. */
-  surrender(whose: ClientProfile | 'spare' | null): void {
-    if (whose === null || whose === 'spare') {
-      this.pool.surrender((key) => whose === null || key === NOBODYS_KEY);
-      return;
-    }
+  /** Whether what is under a key serves this client, nobody yet (`spare`), or (null) whomever. */
+  serving(whose: ClientProfile | 'spare' | null): (key: string) => boolean {
+    if (whose === null) return () => true;
+    if (whose === 'spare') return (key) => key === NOBODYS_KEY;
     const isolation = this.#server.isolation === 'principal' ? 'principal' : 'session';
-    for (const era of ['stateful', 'stateless'] as const) {
-      const own = sessionKey(whose, isolation, era);
-      this.pool.surrender((key) => key === own || key.startsWith(`${own} lane `));
-    }
+    const [old, modern] = [sessionKey(whose, isolation, 'stateful'), sessionKey(whose, isolation, 'stateless')];
+    const lanes = [`${old} lane `, `${modern} lane `];
+    return (key) => key === old || key === modern || lanes.some((lane) => key.startsWith(lane));
   }
 
   /**

@@ -197,17 +197,18 @@ export class SessionPool implements Yielding {
   }
 
   /**
-   * Another node has them by now, or may at any moment: they end at once, and so does what of them is ending already, or is
-   * still being opened.
+   * Another node has them by now, or is to: they end, and so does what of them is ending already, or is still being opened.
+   * Resolves when nothing is left of them.
    */
-  surrender(lost: (key: string) => boolean): void {
-    this.#life.hurry(lost);
+  async surrender(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
+    const left = [this.#life.hurry(lost, how)];
     for (const slot of [...this.#slots.values(), ...this.#spares()]) {
       if (!lost(slot.key)) continue;
       if (slot === this.#spare) this.#spare = null;
       else this.#slots.delete(slot.key);
-      void this.#life.end(slot, 'interrupt');
+      left.push(this.#life.end(slot, how));
     }
+    await Promise.all(left);
   }
 
   /** What is nobody's yet ends. */

@@ -56,10 +56,14 @@ export class SlotLife {
     else await slot.opening?.catch(() => {});
   }
 
-  /** What is ending already, or would end as soon as it is open, ends at once. `lost`: by session key. */
-  hurry(lost: (key: string) => boolean): void {
-    for (const { key, attempt } of [...this.#opening]) if (lost(key)) attempt.cancel('interrupt');
-    for (const connection of [...this.#closing]) if (lost(connection.key)) void connection.close('interrupt');
+  /**
+   * What is ending already, or would end as soon as it is open, ends no later than that. `lost`: by session key. Resolves when
+   * it has.
+   */
+  async hurry(lost: (key: string) => boolean, how: CloseReason): Promise<void> {
+    const opening = [...this.#opening].filter(({ key }) => lost(key)).map((slot) => this.end(slot, how));
+    const closing = [...this.#closing].filter(({ key }) => lost(key)).map((connection) => connection.close(how));
+    await Promise.all([...opening, ...closing]);
   }
 
   async close(connection: Connection, how: CloseReason): Promise<void> {

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { ScriptedServer, type ScriptedTransport, statefulServer } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+
+/** It is not gone before it is let go. */
+function slow(link: ScriptedTransport): () => void {
+  const { promise: gone, resolve: go } = Promise.withResolvers<void>();
+  const close = link.close.bind(link);
+  link.close = async (how) => {
+    await close(how);
+    await gone;
+  };
+  return go;
+}
+
+async function used(...sessions: readonly string[]) {
+  const bench = new UpstreamBench();
+  const script = new ScriptedServer(statefulServer());
+  await bench.run([serverOf('a'), script]);
+  for (const session of sessions) answerText(await bench.call('a', toolCall(clientOf(session))));
+  await settled();
+  return { bench, script };
+}
+
+test('fault:F33 what serves a session ends in good order, and is handed over when nothing is left of it', async () => {
+  const { bench, script } = await used('other', 's');
+  const go = slow(script.last);
+  let over = false;
+  const handed = bench.set.handOver('a', clientOf('s')).then(() => (over = true));
+  await settled();
+  assert.deepEqual(
+    script.links.map(({ closings }) => closings),
+    [[], ['shutdown']],
+  );
+  assert.equal(over, false);
+  assert.equal(bench.events.connections.at(-1), 'ended s');
+  go();
+  await handed;
+  answerText(await bench.call('a', toolCall(clientOf('other'))));
+  assert.equal(bench.set.status('a')?.state, 'running');
+});
+
+test('fault:F33 what of a session is ending already is waited for', async () => {
+  const { bench, script } = await used('s');
+  const go = slow(script.last);
+  bench.set.releaseSession('s');
+  await settled();
+  let over = false;
+  const handed = bench.set.handOver('a', clientOf('s')).then(() => (over = true));
+  await settled();
+  assert.deepEqual(script.last.closings, ['remove', 'shutdown']);
+  assert.equal(over, false);
+  go();
+  await handed;
+});
+
+test('fault:F33 a singleton is handed over with all that serves it; sessions are told that it has begun anew', async () => {
+  const { bench, script } = await used('one', 'two');
+  await bench.set.handOver('a', null);
+  assert.equal(script.live.length, 0);
+  assert.equal(bench.set.status('a')?.state, 'stopped');
+  assert.deepEqual(bench.events.lost.toSorted(), ['one', 'two']);
+  assert.deepEqual(new Set(bench.events.causes), new Set(['restarted']));
+});
