@@ -80,7 +80,7 @@ export class ClusterUpstreams implements Upstreams {
     if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
-    const key = this.#claimKey(place, exchange.client);
+    const key = claimKey(place, exchange.client, this);
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
     }
@@ -106,7 +106,7 @@ export class ClusterUpstreams implements Upstreams {
   ): Promise<Served> {
     const place = this.#place(server);
     if (place?.here !== true) return elsewhere(`${server} is not defined here`);
-    const key = this.#claimKey(place, exchange.client);
+    const key = claimKey(place, exchange.client, this);
     if (key === null) {
       if (this.#deps.draining()) return elsewhere('this node takes nothing new');
       return this.#callHere(place, request, exchange, by);
@@ -179,7 +179,7 @@ export class ClusterUpstreams implements Upstreams {
   /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
-    const key = place === undefined ? null : this.#claimKey(place, client);
+    const key = place === undefined ? null : claimKey(place, client, this);
     if (place === undefined || key === null || key === SINGLETON) return false;
     const home = await this.#owners.elsewhere(place, key);
     return home !== null && this.#deps.catalogs.ownedThere(home, client);
@@ -234,6 +234,11 @@ export class ClusterUpstreams implements Upstreams {
     this.#watches.forgetPeer(peer);
   }
 
+  /** Others may have taken this node for gone, and it is back. */
+  renew(): void {
+    this.#watches.renew();
+  }
+
   close(): void {
     this.#watches.close();
   }
@@ -253,10 +258,6 @@ export class ClusterUpstreams implements Upstreams {
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
     return place.server.singleton !== true || !place.process || this.#deps.local.status(place.server.name) !== null;
-  }
-
-  #claimKey(place: Place, client: ClientProfile): string | null {
-    return claimKey(place, client, this);
   }
 
   /** Whose state at another node's server the client's calls build on; null where everybody shares everything. */
@@ -310,7 +311,7 @@ export class ClusterUpstreams implements Upstreams {
 
   async #tryCall(place: Place, request: Message, exchange: Exchange): Promise<Served> {
     const { client } = exchange;
-    const key = this.#claimKey(place, client);
+    const key = claimKey(place, client, this);
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
     }
@@ -379,7 +380,7 @@ export class ClusterUpstreams implements Upstreams {
 
   /** The other node that serves this client; null where it is this one, or not known. */
   #peerOf(place: Place, client: ClientProfile): string | null {
-    const key = this.#claimKey(place, client);
+    const key = claimKey(place, client, this);
     if (key === null && place.here) return null;
     const own = key ?? this.#affinity(place, client);
     return own === null ? null : (this.#homes.known(place, own)?.home.node.peer ?? null);

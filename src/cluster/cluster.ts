@@ -132,6 +132,7 @@ export class Cluster {
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
+      absent: () => this.#router.renew(),
     });
     this.#offers = new Offers({
       bus,
@@ -245,7 +246,8 @@ export class Cluster {
       there: (peer) => this.#nodes.get(peer) !== null,
       elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
     });
-    this.#keepingUp = new KeepingUp(bus, clock, () => {
+    this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
+      if (absent) this.#router.renew();
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();

@@ -13,14 +13,14 @@ export class KeepingUp {
   readonly #off: () => void;
   #calmAt = Number.NEGATIVE_INFINITY;
 
-  /** `missed`: something may have been said that was not heard. */
-  constructor(bus: Bus, clock: Clock, missed: () => void) {
+  /** `missed`: something may have been said that was not heard; `absent`: others may have taken this node for gone. */
+  constructor(bus: Bus, clock: Clock, missed: (absent: boolean) => void) {
     this.#clock = clock;
     this.#off = bus.onEvent((event) => {
       // A call that was cut because its other end does not keep up is no matter of this node.
       if (event.type === 'slow_consumer' && event.call !== true) this.#calmAt = clock.now() + CALM_MS;
       else if (event.type !== 'connected') return;
-      missed();
+      missed(event.type === 'connected' && event.resync);
     });
   }
 

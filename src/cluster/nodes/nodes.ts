@@ -10,6 +10,8 @@ export const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
 /** A look that comes later than this says that this process stood still, and nothing of the others. */
 const STALL_MS = 400;
+/** Who stood still for longer than this, between two heartbeats, may have been silent for so long that he counted as gone. */
+const ABSENCE_MS = LOST_MS - HEARTBEAT_MS - 2 * LOOK_MS;
 const MAX_NODES = 256;
 const SUBJECT = 'trunkline.node';
 export const PROTOCOLS: readonly [number, number] = [OLDEST_PROTOCOL, PROTOCOL];
@@ -23,6 +25,8 @@ export interface NodesDeps {
   /** A node came, went, or says something else of itself. */
   readonly changed: () => void;
   readonly lost: (node: NodeView, reason: string) => void;
+  /** This process stood still for so long that the others may have taken this node for gone, and it is back. */
+  readonly absent: () => void;
 }
 
 interface Heartbeat extends NodeView {
@@ -113,6 +117,7 @@ export class Nodes {
     }
     if (now - this.#sentAt >= HEARTBEAT_MS - LOOK_MS / 2) this.tell();
     this.#stop = clock.after(LOOK_MS, () => this.#look());
+    if (late > ABSENCE_MS) this.#deps.absent();
   }
 
   #heard(payload: Buffer, from: string): void {

@@ -7,7 +7,6 @@ import type { UpstreamEvents } from '../../model/ports.ts';
 import { bodyField } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
 import { text } from '../../protocol/fields.ts';
-import { Absences } from '../lease/absences.ts';
 import type { Directory } from '../nodes/directory.ts';
 import { Recent } from '../recent.ts';
 import { Withdrawals } from './withdrawals.ts';
@@ -40,13 +39,11 @@ export class SharedWatches {
   readonly #events: SharedWatchesDeps['events'];
   readonly #nodes = new Recent<Set<string>>(MAX_RESOURCES);
   readonly #withdrawals: Withdrawals;
-  readonly #absences: Absences;
 
   constructor({ bus, clock, directory, events }: SharedWatchesDeps) {
     this.#directory = directory;
     this.#events = events;
     this.#withdrawals = new Withdrawals({ bus, clock, leave: (resource, node) => this.#leave(resource, node) });
-    this.#absences = new Absences({ bus, clock, back: () => this.#renew() });
   }
 
   /** `key`: of the connection; `node`: for whose clients. */
@@ -85,8 +82,19 @@ export class SharedWatches {
     }
   }
 
+  /** This node is back. Of sessions that others may use: what they gave up while it was away it may have watched. */
+  renew(): void {
+    const connections = new Map<string, readonly [server: string, key: string]>();
+    for (const [resource] of this.#nodes.entries()) {
+      const [server, key] = resource.split(SEPARATOR) as [string, string];
+      // Who the others are this node may not know yet.
+      if (this.#directory().places.get(server)?.process === false)
+        connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
+    }
+    for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
+  }
+
   close(): void {
-    this.#absences.close();
     this.#withdrawals.close();
   }
 
@@ -105,18 +113,6 @@ export class SharedWatches {
   #others(server: string): readonly string[] {
     const place = this.#directory().places.get(server);
     return place === undefined || place.process ? [] : place.elsewhere.map(({ node }) => node.peer);
-  }
-
-  /** Of sessions that others may use: what they gave up while this node was away it may have watched. */
-  #renew(): void {
-    const connections = new Map<string, readonly [server: string, key: string]>();
-    for (const [resource] of this.#nodes.entries()) {
-      const [server, key] = resource.split(SEPARATOR) as [string, string];
-      // Who the others are this node may not know yet.
-      if (this.#directory().places.get(server)?.process === false)
-        connections.set(`${server}${SEPARATOR}${key}`, [server, key]);
-    }
-    for (const [server, key] of connections.values()) this.#events.connectionChanged(server, key, 'ended');
   }
 
   /** Whether somebody else watches it by way of this node. */
