@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { DockerEngine, IMAGE, noEngine } from '../../../test/support/docker-engine.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
 import { FAST_LADDER, fixture, RecordingLog } from '../../../test/support/stdio-bench.ts';
@@ -10,6 +11,7 @@ import { systemClock } from '../../model/clock.ts';
 import { asSecrets } from '../../model/secret.ts';
 import type { DockerSpec, ImageSpec } from '../../model/server.ts';
 import { ContainerHost } from '../docker/container-host.ts';
+import type { LadderTimes } from '../process/stop-ladder.ts';
 import { DockerTransport } from './docker-transport.ts';
 import { RecordingReceiver } from './recording-receiver.contract.ts';
 import { transportContract } from './transport.contract.ts';
@@ -57,7 +59,12 @@ describe('with a real engine', { skip: skip ?? false }, () => {
     };
   }
 
-  function made(target: DockerSpec['target'], containers = host(), env: Record<string, string> = {}): DockerTransport {
+  function made(
+    target: DockerSpec['target'],
+    containers = host(),
+    env: Record<string, string> = {},
+    ladder: LadderTimes['reasons'] = FAST_LADDER.reasons,
+  ): DockerTransport {
     const transport = new DockerTransport({
       server: 'fake',
       spec: { type: 'docker', target, env: asSecrets(env), engine: null },
@@ -66,7 +73,7 @@ describe('with a real engine', { skip: skip ?? false }, () => {
       logger: new RecordingLog(),
       redact: (text) => text,
       clock: systemClock,
-      ladder: FAST_LADDER.reasons,
+      ladder,
     });
     transports.push(transport);
     return transport;
@@ -120,6 +127,21 @@ describe('with a real engine', { skip: skip ?? false }, () => {
     await opened(transport);
     await transport.close('remove');
     assert.deepEqual(await engine.containers(), []);
+  });
+
+  test('S2.8 fault:F31 a container that is ending by itself is stopped at once when it must not go on beside another', async () => {
+    for (const [phase, closeMs] of [600_000, 0].entries()) {
+      const told = join(folder, `told-to-end-${phase}`);
+      const script = `process.on('SIGTERM', () => require('fs').writeFileSync('${told}', '')); console.log('${HELLO}'); setInterval(() => {}, 1000)`;
+      const patient = { ...FAST_LADDER.reasons, remove: { closeMs, terminateMs: 600_000 } };
+      const transport = made({ image: image(['node', '-e', script]) }, host(), {}, patient);
+      await opened(transport);
+      const removed = transport.close('remove');
+      if (closeMs === 0) while (!existsSync(told)) await setTimeout(20);
+      await transport.close('interrupt');
+      await removed;
+      assert.deepEqual(await engine.containers(), []);
+    }
   });
 
   test('S2.8 fault:F03 a container that ends takes its calls along, and its exit code is known', async () => {

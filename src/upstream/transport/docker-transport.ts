@@ -46,6 +46,8 @@ export class DockerTransport extends LineTransport {
   readonly #deps: DockerTransportDeps;
   #container: AttachedContainer | null = null;
   #gone: Promise<void> | null = null;
+  /** It is to end at once, however its end was begun. */
+  readonly #hurried = Promise.withResolvers<void>();
 
   constructor(deps: DockerTransportDeps) {
     const { server, logger, redact, maxMessageBytes, clock } = deps;
@@ -125,6 +127,7 @@ export class DockerTransport extends LineTransport {
   }
 
   protected finish(how: CloseReason): Promise<void> {
+    if (how === 'interrupt') this.#hurried.resolve();
     this.#gone ??= this.#end(how);
     return this.#gone;
   }
@@ -140,10 +143,17 @@ export class DockerTransport extends LineTransport {
       stream.destroy();
       return;
     }
-    const { closeMs, terminateMs } = (this.#deps.ladder ?? LADDER_TIMES.reasons)[how];
+    const ladder = this.#deps.ladder ?? LADDER_TIMES.reasons;
+    const { closeMs, terminateMs } = ladder[how];
     try {
       const engine = await host.engine(spec.engine);
-      if (!(await endsWithin(exited, closeMs, clock))) await stopContainer(engine, id, terminateMs);
+      const hurried = this.#hurried.promise.then(() => false);
+      if (!(await Promise.race([endsWithin(exited, closeMs, clock), hurried]))) {
+        const stopped = stopContainer(engine, id, terminateMs);
+        // One that is being stopped already is stopped once more, with less patience.
+        const sooner = hurried.then(() => stopContainer(engine, id, ladder.interrupt.terminateMs));
+        await (how === 'interrupt' ? stopped : Promise.race([stopped, sooner]));
+      }
       await removeContainer(engine, id);
     } catch (cause) {
       logger.warn('container_left', { server, container: id.slice(0, 12), reason: String(cause) });
