@@ -156,7 +156,7 @@ const TELLS_MS = 3_000;
 /** A node that does not reach NATS has sessions that nobody else knows, until it has reached it again. */
 export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
   return attempts
-    .filter(({ reason }) => /Session not found/.test(reason))
+    .filter(({ reason }) => /Session not found|session is not known yet/.test(reason))
     .filter(
       ({ opened, startedAt }) =>
         !struck.some(({ kind, node, from, to }) => {

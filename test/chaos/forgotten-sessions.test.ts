@@ -29,6 +29,9 @@ test('a session that a node does not know was forgotten, but where the node that
   assert.equal(forgotten([refused({ via: 'n3', at: 16_000 })], [cut]).length, 1);
   assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], [{ ...cut, to: 16_500 }]).length, 1);
   assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], []).length, 1);
+  const late = { ...refused({ via: 'n1', at: 16_000 }), reason: 'the session is not known yet at this node' };
+  assert.equal(forgotten([late], []).length, 1);
+  assert.deepEqual(forgotten([late], [cut]), []);
   const outage: Struck = { kind: 'nats_kill', node: null, from: 15_000, to: 18_000 };
   assert.deepEqual(forgotten([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
