@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Servers, until } from '../../test/faults/fault-bench.ts';
 import { EchoCaller, EchoRemote, echoPipe } from './echo-servers.ts';
+import { sharesBySessions } from './lowest-priority.ts';
 import { BadRemote, type Neighbour, neighbours, Provoker } from './neighbours.ts';
 import { ProbedGateway } from './probed-gateway.ts';
 import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
@@ -43,6 +44,7 @@ export interface Windows {
  * the gateway is looked at here.
  */
 export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Windows): Promise<Outcome> {
+  if (sharesBySessions()) say('kernel.sched_autogroup_enabled is 1: what is measured is the scheduler');
   const gateway = new ProbedGateway();
   const remotes = { stateful: await EchoRemote.start('stateful'), stateless: await EchoRemote.start('stateless') };
   const bad = await BadRemote.start();

@@ -1,8 +1,19 @@
+import { readFileSync } from 'node:fs';
+
 /**
- * A command at the lowest priority there is, below whoever runs it. Where the system shares its processors by sessions first
- * (autogroups), priority counts only inside one: give the command a session of its own, whose share it lowers too.
+ * A command in the scheduler's idle class, which never keeps anybody waiting. Where the system shares its processors by sessions
+ * first (autogroups), the class counts only inside one: give the command a session of its own, whose share it lowers too.
  */
 export function atLowestPriority(command: string, args: readonly string[]): { command: string; args: string[] } {
   const script = '{ echo 19 > /proc/self/autogroup; } 2> /dev/null; exec chrt --idle 0 "$@"';
   return { command: 'sh', args: ['-c', script, 'sh', command, ...args] };
+}
+
+/** Whether sessions share the processors first: even the idle class keeps others waiting then, for a slice of time each. */
+export function sharesBySessions(): boolean {
+  try {
+    return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'utf8').trim() === '1';
+  } catch {
+    return false;
+  }
 }
