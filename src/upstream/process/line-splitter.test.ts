@@ -85,13 +85,7 @@ test('nothing is told after stop, not even of the chunk under way', () => {
 
 test('a line given to the sink does not change when the stream goes on, nor keep a large chunk', () => {
   const kept: Buffer[] = [];
-  const splitter = new LineSplitter(100_000, {
-    line: (bytes) => kept.push(bytes),
-    blank: () => {},
-    overflow: () => {},
-    skipped: () => {},
-    overflowEnd: () => {},
-  });
+  const splitter = keeping(kept);
   const chunk = Buffer.alloc(64 * 1024, 'x');
   chunk.write('short\n');
   splitter.push(chunk);
@@ -105,13 +99,7 @@ test('a line given to the sink does not change when the stream goes on, nor keep
 
 test('of a large chunk of short lines nothing stays; one that a kept line is a part of stays whole', () => {
   const kept: Buffer[] = [];
-  const splitter = new LineSplitter(100_000, {
-    line: (bytes) => kept.push(bytes),
-    blank: () => {},
-    overflow: () => {},
-    skipped: () => {},
-    overflowEnd: () => {},
-  });
+  const splitter = keeping(kept);
   const chunkOf = (text: string): Buffer => {
     const chunk = Buffer.from(new ArrayBuffer(text.length));
     chunk.write(text);
@@ -129,3 +117,9 @@ test('of a large chunk of short lines nothing stays; one that a kept line is a p
   splitter.push(Buffer.from('\n'));
   assert.equal(kept.at(-1)!.toString(), 'y'.repeat(20_000));
 });
+
+function keeping(kept: Buffer[]): LineSplitter {
+  const nothing = (): void => {};
+  const rest = { blank: nothing, overflow: nothing, skipped: nothing, overflowEnd: nothing };
+  return new LineSplitter(100_000, { line: (bytes) => kept.push(bytes), ...rest });
+}
