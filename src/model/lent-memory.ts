@@ -2,7 +2,7 @@
 const LEND_FROM = 256 * 1024;
 /** Sizes go up in steps of this, so that bodies of about one size use the same memory. */
 const STEP = 128 * 1024;
-/** Fresh memory for more than that costs more than to copy into it: the system hands it out page by page, zeroed. */
+/** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
 const MAX_KEPT_EACH = 16 * 1024 * 1024;
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
 /** What nobody has needed for so long is let go of. */
