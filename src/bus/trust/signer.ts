@@ -1,6 +1,7 @@
-import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../../model/clock.ts';
 import type { KeyRing } from './key-ring.ts';
+import { MAC_BYTES, Mac } from './mac.ts';
 import type { ReplayWindow } from './replay-window.ts';
 
 /** version 1 · key id 4 · peer 8 · counter 6 · wall clock in ms 6 · HMAC-SHA-256 32; then what is signed. */
@@ -9,7 +10,6 @@ const PEER_AT = 5;
 const COUNTER_AT = 13;
 const TIME_AT = 19;
 const MAC_AT = 25;
-const MAC_BYTES = 32;
 const VERSION = 1;
 /**
  * Counters of peers that read bundles begin here: it is the one field in which a peer can say so that those of before, who
@@ -37,11 +37,12 @@ export interface Signed {
 export class Signer {
   readonly peer: string;
   readonly #clock: Clock;
-  /** Key objects: from plain bytes one would be made anew for every message, which costs more than its signature. */
-  readonly #keys: ReadonlyMap<number, KeyObject>;
-  readonly #signing: KeyObject;
+  readonly #keys: ReadonlyMap<number, Mac>;
+  readonly #signing: Mac;
   readonly #signingId: number;
   readonly #peer: Buffer;
+  /** What a signature has to be, while it is compared. */
+  readonly #expected = Buffer.allocUnsafeSlow(MAC_BYTES);
   #counter = READS_BUNDLES;
 
   /** `peer`: 16 hexadecimal digits, never used before. */
@@ -50,7 +51,7 @@ export class Signer {
     this.peer = peer;
     this.#peer = Buffer.from(peer, 'hex');
     this.#clock = clock;
-    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), createSecretKey(key)]));
+    this.#keys = new Map(keys.map(({ id, key }) => [Number.parseInt(id, 16), new Mac(key)]));
     this.#signingId = Number.parseInt(keys[0]!.id, 16);
     this.#signing = this.#keys.get(this.#signingId)!;
   }
@@ -62,7 +63,7 @@ export class Signer {
     this.#peer.copy(frame, PEER_AT);
     frame.writeUIntBE(++this.#counter, COUNTER_AT, 6);
     frame.writeUIntBE(Math.max(0, Math.round(this.#clock.wall())), TIME_AT, 6);
-    mac(this.#signing, frame, subject).copy(frame, MAC_AT);
+    frame.write(this.#signing.of(subject, frame, MAC_AT, SIGNATURE_BYTES), MAC_AT, 'latin1');
   }
 
   /**
@@ -73,8 +74,8 @@ export class Signer {
     if (bytes.length < SIGNATURE_BYTES || bytes[0] !== VERSION) return 'it is not signed';
     const key = this.#keys.get(bytes.readUInt32BE(KEY_AT));
     if (key === undefined) return 'it is signed with a key of another cluster';
-    if (!timingSafeEqual(mac(key, bytes, subject), bytes.subarray(MAC_AT, SIGNATURE_BYTES)))
-      return 'its signature is wrong';
+    this.#expected.write(key.of(subject, bytes, MAC_AT, SIGNATURE_BYTES), 0, 'latin1');
+    if (!timingSafeEqual(this.#expected, bytes.subarray(MAC_AT, SIGNATURE_BYTES))) return 'its signature is wrong';
     const aheadMs = bytes.readUIntBE(TIME_AT, 6) - this.#clock.wall();
     if (Math.abs(aheadMs) > MAX_SKEW_MS)
       return `it was signed ${Math.round(Math.abs(aheadMs) / 1000)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the clock of this node`;
@@ -83,12 +84,4 @@ export class Signer {
     if (!seen.take(from, counter, this.#clock.now())) return 'it came before';
     return { from, readsBundles: counter >= READS_BUNDLES, frame: bytes.subarray(SIGNATURE_BYTES) };
   }
-}
-
-function mac(key: KeyObject, frame: Buffer, subject: string): Buffer {
-  return createHmac('sha256', key)
-    .update(`${subject}\0`)
-    .update(frame.subarray(0, MAC_AT))
-    .update(frame.subarray(SIGNATURE_BYTES))
-    .digest();
 }
