@@ -280,8 +280,8 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
-    const begin = () => this.#deps.local.call(claim.server, request, exchange);
-    return this.#deps.owned.run(claim, begin, isListen(request));
+    const { local, owned } = this.#deps;
+    return owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
   }
 
   async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {

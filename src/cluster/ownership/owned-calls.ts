@@ -1,14 +1,25 @@
+import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 
-interface Running {
+/** One that is under way. */
+class Running {
   readonly claim: Claim;
   /** null: it goes on until somebody ends it. */
   readonly begunAt: number | null;
-  readonly end: (error: GatewayError) => void;
+  readonly outcome: Promise<Outcome>;
+  end!: (outcome: Outcome) => void;
+
+  constructor(claim: Claim, begunAt: number | null) {
+    this.claim = claim;
+    this.begunAt = begunAt;
+    this.outcome = new Promise((resolve) => {
+      this.end = resolve;
+    });
+  }
 }
 
 /**
@@ -18,30 +29,31 @@ interface Running {
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
-  readonly #running = new Set<Running>();
+  readonly #running = new ByNumber<Running>();
+  #last = 0;
 
   constructor(claims: Claims, clock: Clock) {
     this.claims = claims;
     this.#clock = clock;
   }
 
-  /** `begin` is called at once. `stays`: it is a stream, which somebody has to end. */
-  run(claim: Claim, begin: () => Promise<Outcome>, stays = false): Promise<Outcome> {
-    return new Promise((resolve) => {
-      const begunAt = stays ? null : this.#clock.now();
-      const running: Running = { claim, begunAt, end: (error) => this.#end(running, resolve, failure(error)) };
-      this.#running.add(running);
-      void begin().then((outcome) => {
-        const counts = outcome.kind === 'failure' || this.claims.still(claim);
-        this.#end(running, resolve, counts ? outcome : failure(unsure(claim)));
-      });
+  /** `begun`: it has just been. `stays`: it is a stream, which somebody has to end. */
+  run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
+    const number = ++this.#last;
+    const running = new Running(claim, stays ? null : this.#clock.now());
+    this.#running.set(number, running);
+    void begun.then((outcome) => {
+      if (!this.#running.delete(number)) return;
+      const counts = outcome.kind === 'failure' || this.claims.still(claim);
+      running.end(counts ? outcome : failure(unsure(claim)));
     });
+    return running.outcome;
   }
 
   /** The claims that calls run on, with the instant in which the oldest of these began. Streams do not count. */
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
-    for (const { claim, begunAt } of this.#running) {
+    for (const { claim, begunAt } of this.#running.values()) {
       if (begunAt !== null && !oldest.has(claim)) oldest.set(claim, begunAt);
     }
     return oldest;
@@ -49,11 +61,12 @@ export class OwnedCalls {
 
   /** These claims are this node's no more. */
   fence(lost: (claim: Claim) => boolean): void {
-    for (const running of [...this.#running]) if (lost(running.claim)) running.end(unsure(running.claim));
-  }
-
-  #end(running: Running, resolve: (outcome: Outcome) => void, outcome: Outcome): void {
-    if (this.#running.delete(running)) resolve(outcome);
+    for (const number of this.#running.numbers()) {
+      const running = this.#running.get(number);
+      if (running === undefined || !lost(running.claim)) continue;
+      this.#running.delete(number);
+      running.end(failure(unsure(running.claim)));
+    }
   }
 }
 

@@ -1,12 +1,13 @@
+import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Pending } from './pending.ts';
+import type { Pending, PendingById } from './pending.ts';
 
 const LISTEN = 'subscriptions/listen';
 
 /** The requests that one connection has in flight, by our ids, and who waits until there are none. */
 export class PendingRequests {
   readonly #clock: Clock;
-  readonly #pending = new Map<number, Pending>();
+  readonly #pending = new ByNumber<Pending>();
   readonly #idle = new Set<() => void>();
   /** Of these: streams that stay open and keep the server busy with nothing. */
   #listens = 0;
@@ -17,7 +18,7 @@ export class PendingRequests {
     this.#clock = clock;
   }
 
-  get byId(): ReadonlyMap<number, Pending> {
+  get byId(): PendingById {
     return this.#pending;
   }
 
@@ -65,7 +66,7 @@ export class PendingRequests {
 
   /** All are over; whoever waits for that is told by `settle`. */
   takeAll(): readonly Pending[] {
-    const all = [...this.#pending.values()];
+    const all = this.#pending.values();
     this.#pending.clear();
     this.#listens = 0;
     return all;

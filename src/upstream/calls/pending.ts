@@ -22,6 +22,12 @@ export interface Pending {
   goesOn(): void;
 }
 
+/** The requests that a connection has in flight, by our ids, for those who only look. */
+export interface PendingById {
+  get(id: number): Pending | undefined;
+  values(): Iterable<Pending>;
+}
+
 /** Who has a pending request in flight, as the request sees it. */
 export interface Carrier {
   /** Why it ended by itself; null while it lives or was closed by us. */

@@ -3,7 +3,7 @@ import type { Message } from '../../model/message.ts';
 import { listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import type { Pending } from '../calls/pending.ts';
+import type { Pending, PendingById } from '../calls/pending.ts';
 import { isAboutTask, waitingForTask } from '../calls/waiting-for-task.ts';
 import { isExclusive, isOneClient, type Tenancy } from './tenancy.ts';
 
@@ -39,11 +39,11 @@ interface Source {
 export class Attribution {
   readonly #source: Source;
   readonly #clock: Clock;
-  readonly #pending: ReadonlyMap<number, Pending>;
+  readonly #pending: PendingById;
   /** Clients' calls that were taken back and may still run, by our id; and when that was. */
   readonly #withdrawn = new Map<number, number>();
 
-  constructor(source: Source, clock: Clock, pending: ReadonlyMap<number, Pending>) {
+  constructor(source: Source, clock: Clock, pending: PendingById) {
     this.#source = source;
     this.#clock = clock;
     this.#pending = pending;

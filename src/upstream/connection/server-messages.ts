@@ -11,7 +11,7 @@ import { listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import { ownId } from '../calls/identifiers.ts';
-import type { Pending } from '../calls/pending.ts';
+import type { Pending, PendingById } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import { Attribution } from './attribution.ts';
 import type { ConnectionOwner } from './connection-owner.ts';
@@ -53,7 +53,7 @@ interface Deps<C> {
 export class ServerMessages<C extends Channel> {
   readonly #connection: C;
   readonly #deps: Deps<C>;
-  readonly #pending: ReadonlyMap<number, Pending>;
+  readonly #pending: PendingById;
   readonly #asks: ServerAsks;
   readonly #attribution: Attribution;
   /** Progress tokens of clients that outlive the answer, by our id. */
@@ -61,7 +61,7 @@ export class ServerMessages<C extends Channel> {
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
-  constructor(connection: C, deps: Deps<C>, pending: ReadonlyMap<number, Pending>) {
+  constructor(connection: C, deps: Deps<C>, pending: PendingById) {
     this.#connection = connection;
     this.#deps = deps;
     this.#pending = pending;

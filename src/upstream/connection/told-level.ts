@@ -5,7 +5,7 @@ import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
 import { isAsSevere, isLogLevel, type LogLevel } from '../../protocol/meta-keys.ts';
 import type { Call } from '../calls/call.ts';
-import type { Pending } from '../calls/pending.ts';
+import type { PendingById } from '../calls/pending.ts';
 
 const SET_LEVEL = 'logging/setLevel';
 /** How long a call waits for the server to agree to the level it asks for. */
@@ -24,7 +24,7 @@ interface Teller {
  */
 export class ToldLevel {
   readonly #teller: Teller;
-  readonly #pending: ReadonlyMap<number, Pending>;
+  readonly #pending: PendingById;
   readonly #ordered: boolean;
   readonly #othersTell: () => boolean;
   #told: LogLevel | null = null;
@@ -34,12 +34,7 @@ export class ToldLevel {
    * `pending`: the requests in flight; `ordered`: what is sent first arrives first; `othersTell`: other nodes may have told
    * the server another level meanwhile.
    */
-  constructor(
-    teller: Teller,
-    pending: ReadonlyMap<number, Pending>,
-    ordered: boolean,
-    othersTell: () => boolean = () => false,
-  ) {
+  constructor(teller: Teller, pending: PendingById, ordered: boolean, othersTell: () => boolean = () => false) {
     this.#teller = teller;
     this.#pending = pending;
     this.#ordered = ordered;

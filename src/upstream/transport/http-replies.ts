@@ -1,6 +1,7 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { HeaderBlock } from '../../http/client/header-block.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
+import { ByNumber } from '../../model/by-number.ts';
 import type { ErrorCode } from '../../model/error-catalogue.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -41,7 +42,7 @@ export class HttpReplies implements PostOwner, ResumptionOwner {
   readonly #owner: RepliesOwner;
   readonly #options: RepliesOptions;
   readonly #client: HttpClientPort;
-  readonly #posts = new Map<number, HttpPost>();
+  readonly #posts = new ByNumber<HttpPost>();
   readonly #resumptions = new Map<number, HttpResumption>();
   readonly #lingering: HttpLingering;
 
@@ -96,7 +97,7 @@ export class HttpReplies implements PostOwner, ResumptionOwner {
 
   /** Ends everything; the requests that were in flight. */
   stop(): number[] {
-    const requests = [...this.#posts.keys(), ...this.#resumptions.keys()];
+    const requests = [...this.#posts.numbers(), ...this.#resumptions.keys()];
     this.#lingering.close();
     for (const post of this.#posts.values()) post.abort();
     for (const resumption of this.#resumptions.values()) resumption.abort();

@@ -1,9 +1,10 @@
+import { ByNumber } from '../../model/by-number.ts';
 import { isBatch, isScanFailure, scanBatch } from '../../protocol/scan.ts';
 import { answeredRequest } from './answered-request.ts';
 
 /** Requests without an answer so far on a channel that all messages share, known from the ids of the answers. */
 export class InFlight {
-  readonly #requests = new Set<number>();
+  readonly #requests = new ByNumber<true>();
 
   get size(): number {
     return this.#requests.size;
@@ -11,7 +12,7 @@ export class InFlight {
 
   /** 0, which is no request, is passed over. */
   add(request: number): void {
-    if (request > 0) this.#requests.add(request);
+    if (request > 0) this.#requests.set(request, true);
   }
 
   has(request: number): boolean {
@@ -37,7 +38,7 @@ export class InFlight {
 
   /** Takes out all that are left, oldest first. */
   takeAll(): number[] {
-    const requests = [...this.#requests];
+    const requests = this.#requests.numbers();
     this.#requests.clear();
     return requests;
   }

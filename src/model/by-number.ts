@@ -1,0 +1,108 @@
+/** Places at first; a power of two, as all sizes here. */
+const FEW = 4;
+/** More than so many are given back once nothing is in them. */
+const KEPT = 64;
+
+/**
+ * What comes and goes by number, thousands of times a second and few at a time, as requests in flight do. A `Map` makes a
+ * new table every few dozen of them, and each of its old tables points to the next one: once the collector has taken one
+ * for old, all that come after it outlive young collections, with all that they ever held. Here the places are used again,
+ * and one that is free holds nothing. Numbers are whole and above 0, and are best given out one after the other.
+ */
+export class ByNumber<T> {
+  /** 0: the place is free. */
+  #numbers: number[] = [];
+  #values: (T | undefined)[] = [];
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get(number: number): T | undefined {
+    const at = this.#placeOf(number);
+    return at < 0 ? undefined : this.#values[at];
+  }
+
+  has(number: number): boolean {
+    return this.#placeOf(number) >= 0;
+  }
+
+  set(number: number, value: T): void {
+    const known = this.#placeOf(number);
+    if (known >= 0) {
+      this.#values[known] = value;
+      return;
+    }
+    if ((this.#size + 1) * 4 > this.#numbers.length * 3) this.#grow();
+    this.#put(number, value);
+    this.#size++;
+  }
+
+  /** False where it was not there. */
+  delete(number: number): boolean {
+    let free = this.#placeOf(number);
+    if (free < 0) return false;
+    const numbers = this.#numbers;
+    const values = this.#values;
+    const mask = numbers.length - 1;
+    // What was put further on because places were taken moves up, so that it is found without this one.
+    for (let at = (free + 1) & mask; numbers[at] !== 0; at = (at + 1) & mask) {
+      const wanted = numbers[at]! & mask;
+      if (((at - wanted) & mask) < ((at - free) & mask)) continue;
+      numbers[free] = numbers[at]!;
+      values[free] = values[at];
+      free = at;
+    }
+    numbers[free] = 0;
+    values[free] = undefined;
+    if (--this.#size === 0 && numbers.length > KEPT) this.clear();
+    return true;
+  }
+
+  clear(): void {
+    this.#numbers = [];
+    this.#values = [];
+    this.#size = 0;
+  }
+
+  /** As they are now, lowest first. */
+  numbers(): number[] {
+    return this.#numbers.filter((number) => number !== 0).sort((a, b) => a - b);
+  }
+
+  /** As they are now, by their numbers, lowest first. */
+  values(): T[] {
+    return this.numbers().map((number) => this.get(number)!);
+  }
+
+  /** -1: it is not there. */
+  #placeOf(number: number): number {
+    const numbers = this.#numbers;
+    const mask = numbers.length - 1;
+    if (this.#size === 0 || !(number > 0)) return -1;
+    for (let at = number & mask; ; at = (at + 1) & mask) {
+      const found = numbers[at];
+      if (found === number) return at;
+      if (found === 0) return -1;
+    }
+  }
+
+  #put(number: number, value: T): void {
+    const mask = this.#numbers.length - 1;
+    let at = number & mask;
+    while (this.#numbers[at] !== 0) at = (at + 1) & mask;
+    this.#numbers[at] = number;
+    this.#values[at] = value;
+  }
+
+  #grow(): void {
+    const numbers = this.#numbers;
+    const values = this.#values;
+    const places = Math.max(FEW, numbers.length * 2);
+    this.#numbers = new Array<number>(places).fill(0);
+    this.#values = new Array<T | undefined>(places).fill(undefined);
+    for (let at = 0; at < numbers.length; at++) if (numbers[at] !== 0) this.#put(numbers[at]!, values[at]!);
+    values.length = 0;
+  }
+}
