@@ -16,6 +16,8 @@ import type {
   Subscriber,
 } from './bus.ts';
 import type { CallGround } from './calls/call-ground.ts';
+import { type CallId, callOf } from './calls/call-id.ts';
+import { CallTable } from './calls/call-table.ts';
 import { TICK_MS } from './calls/deadline.ts';
 import { DueQueue } from './calls/due-queue.ts';
 import { FramePost } from './calls/frame-post.ts';
@@ -37,6 +39,7 @@ import { Unheard } from './calls/unheard.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
 import type { KeyRing } from './trust/key-ring.ts';
+import { Refused } from './trust/refused.ts';
 import { ReplayWindow } from './trust/replay-window.ts';
 import { MAX_SKEW_MS, Signer } from './trust/signer.ts';
 import type { Wire, WireChange, WireMessage } from './wire.ts';
@@ -56,13 +59,12 @@ const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 const CONCURRENCY = 256;
 /** Calls under way live through an outage of this length. Their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
-/** What is refused is counted, and told of once in this time. */
-const REFUSED_EVERY_MS = 1_000;
 
 interface Serving {
   readonly ends: IncomingEnds;
   readonly concurrency: number;
-  readonly running: Set<IncomingCall>;
+  /** Calls that are being served. */
+  running: number;
 }
 
 /** The bus on any messaging system: signatures, calls, bounded subscriptions. See `Bus`. */
@@ -71,21 +73,20 @@ export class SignedBus implements Bus {
   readonly #deps: SignedBusDeps;
   readonly #signer: Signer;
   readonly #ground: CallGround;
-  readonly #calls = new Map<string, OutgoingCall>();
-  readonly #served = new Map<string, IncomingCall>();
-  readonly #callEnded = (call: OutgoingCall): void => void this.#calls.delete(call.id);
+  readonly #calls = new CallTable<OutgoingCall>();
+  readonly #served = new CallTable<IncomingCall>();
+  readonly #callEnded = (call: OutgoingCall): void => this.#calls.delete(call);
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
   readonly #serving = new Map<string, Serving>();
   readonly #unheard: Unheard;
+  readonly #refused: Refused;
   /** What is addressed to this peer comes by these. */
   readonly #own: readonly { close(): Promise<void> }[];
   readonly #startedAt: number;
   #stopTick: (() => void) | null = null;
   #stopOutage: (() => void) | null = null;
-  #refused = 0;
-  #refusedToldAt = Number.NEGATIVE_INFINITY;
   #slowConsumers = 0;
   #closed: Promise<void> | null = null;
 
@@ -97,6 +98,7 @@ export class SignedBus implements Bus {
     this.#post = new FramePost(wire, this.#signer, random);
     const post = this.#post;
     this.#startedAt = clock.now();
+    this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
     this.#ground = {
       peer: this.peer,
       clock,
@@ -107,6 +109,7 @@ export class SignedBus implements Bus {
       get connected() {
         return wire.connected;
       },
+      family: post.family,
       nextCall: () => post.nextCall(),
       transmit: (peer, end, call, frame) => post.transmit(peer, end, call, frame),
       request: (peer, subject, call, frame) => post.request(peer, subject, call, frame),
@@ -128,7 +131,7 @@ export class SignedBus implements Bus {
       ...this.#deps.wire.status,
       calls: this.#calls.size,
       serving: this.#served.size,
-      refused: this.#refused,
+      refused: this.#refused.count,
       slowConsumers: this.#slowConsumers,
     };
   }
@@ -157,25 +160,23 @@ export class SignedBus implements Bus {
         queue.push(signed.frame.subarray(1), signed.from, message.subject);
     };
     const subscription = this.#deps.wire.subscribe(subject, deliver, options.queue);
-    return {
-      close: () => {
-        void subscription.close();
-        queue.close();
-      },
+    const close = (): void => {
+      void subscription.close();
+      queue.close();
     };
+    return { close };
   }
 
   serve(subject: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
     const { concurrency = CONCURRENCY, queue } = options;
-    const running = new Set<IncomingCall>();
     const ends: IncomingEnds = {
       begin: (call) => this.#begin(call, handler),
       ended: (call) => {
-        running.delete(call);
-        this.#served.delete(call.id);
+        if (call.counts) serving.running--;
+        this.#served.delete(call);
       },
     };
-    const serving: Serving = { ends, concurrency, running };
+    const serving: Serving = { ends, concurrency, running: 0 };
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
@@ -189,17 +190,16 @@ export class SignedBus implements Bus {
     };
     if (!this.#serving.has(subject)) this.#serving.set(subject, serving);
     const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
-    return {
-      close: () => {
-        if (this.#serving.get(subject) === serving) this.#serving.delete(subject);
-        void subscription.close();
-      },
+    const close = (): void => {
+      if (this.#serving.get(subject) === serving) this.#serving.delete(subject);
+      void subscription.close();
     };
+    return { close };
   }
 
   call(subject: string, payload: Payload, options: CallOptions): BusCall {
     const call = new OutgoingCall(this.#ground, subject, options, this.#callEnded);
-    this.#calls.set(call.id, call);
+    this.#calls.add(call);
     this.#tickLater();
     call.start(payload);
     return call;
@@ -207,12 +207,12 @@ export class SignedBus implements Bus {
 
   peerLost(peer: string, reason: string, left = false): void {
     this.#post.forget(peer);
-    for (const call of [...this.#calls.values()]) {
+    for (const call of this.#calls.values()) {
       if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
     }
     // Where only this way is cut it lives, hears us, and would wait for ever.
     const givenUp = `the node that served the call gave it up: ${reason}`;
-    for (const serving of [...this.#served.values()]) if (serving.from === peer) serving.leave(givenUp);
+    for (const serving of this.#served.values()) if (serving.from === peer) serving.leave(givenUp);
   }
 
   onEvent(listener: (event: BusEvent) => void): () => void {
@@ -228,8 +228,8 @@ export class SignedBus implements Bus {
   async #close(): Promise<void> {
     this.#stopTick?.();
     this.#stopOutage?.();
-    for (const call of [...this.#calls.values()]) call.lost('this node leaves the bus');
-    for (const serving of [...this.#served.values()]) serving.leave('the node that served the call leaves the bus');
+    for (const call of this.#calls.values()) call.lost('this node leaves the bus');
+    for (const serving of this.#served.values()) serving.leave('the node that served the call leaves the bus');
     // What had left before others knew arrives yet, and is answered: nobody serves it.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
@@ -256,63 +256,69 @@ export class SignedBus implements Bus {
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
     const { from } = signed;
-    const whole = readEntries(signed.frame, (end, id, frame) => {
-      if (end === 'caller') this.#toCaller(id, from, frame);
-      else if (end === 'serving') this.#toServing(id, from, frame);
-      else this.#addressed(id, from, frame);
+    const whole = readEntries(signed.frame, (end, family, number, frame) => {
+      if (end === 'caller') this.#toCaller(family, number, from, frame);
+      else if (end === 'serving') this.#toServing(family, number, from, frame);
+      else this.#addressed(family, number, from, frame);
     });
-    if (!whole) this.#refuse(message.subject, 'it is cut otherwise than it says');
+    if (!whole) this.#refused.add(message.subject, 'it is cut otherwise than it says');
   }
 
   #onFrame(message: WireMessage): void {
     const [, , , end, id] = message.subject.split('.') as [string, string, string, string, string];
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
-    if (end === 'c') this.#toCaller(id, signed.from, signed.frame);
-    else this.#toServing(id, signed.from, signed.frame);
+    const { family, number } = callOf(id);
+    if (end === 'c') this.#toCaller(family, number, signed.from, signed.frame);
+    else this.#toServing(family, number, signed.from, signed.frame);
   }
 
   /** A request that came to this peer, and to no subject's subscribers. */
-  #addressed(id: string, from: string, bytes: Buffer): void {
+  #addressed(family: number, number: number, from: string, bytes: Buffer): void {
     const { subject, frame } = addressed(bytes);
-    const request = readRequest(frame, id);
+    const request = readRequest(frame);
     const serving = this.#serving.get(subject);
     if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
-    else
-      this.#unserved(id, from, request === null ? 'the node speaks another version' : 'nobody serves what was called');
+    else if (request === null) this.#unserved({ family, number }, from, 'the node speaks another version');
+    else this.#unserved(request, from, 'nobody serves what was called');
   }
 
-  #unserved(id: string, from: string, reason: string): void {
+  #unserved(id: CallId, from: string, reason: string): void {
     this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
   }
 
   #request(subject: string, from: string, request: RequestFrame, serving: Serving, handshake: boolean): void {
-    if (this.#served.has(request.call)) return;
+    if (this.#served.get(request.family, request.number) !== undefined) return;
     if (this.#closed !== null) {
-      this.#unserved(request.call, from, 'the node leaves the bus');
+      this.#unserved(request, from, 'the node leaves the bus');
       return;
     }
-    const { ends, concurrency, running } = serving;
-    const call = new IncomingCall(this.#ground, subject, from, request, handshake, ends);
-    this.#served.set(call.id, call);
+    const call = new IncomingCall(this.#ground, subject, from, request, handshake, serving.ends);
+    this.#served.add(call);
     this.#tickLater();
     if (request.total > this.#ground.maxBytes) {
       call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
-    } else if (running.size >= concurrency) {
-      call.fail(new GatewayError('OVERLOADED', `${concurrency} calls are being served on ${subject}`));
+    } else if (serving.running >= serving.concurrency) {
+      call.fail(new GatewayError('OVERLOADED', `${serving.concurrency} calls are being served on ${subject}`));
     } else {
-      running.add(call);
+      serving.running++;
+      call.counts = true;
       call.start();
     }
   }
 
-  #toCaller(id: string, from: string, frame: Buffer): void {
-    const call = this.#calls.get(id);
+  #toCaller(family: number, number: number, from: string, frame: Buffer): void {
+    const call = this.#calls.get(family, number);
     const kind = frame[0];
     if (call === undefined) {
       // Whoever still works for it is told to stop.
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
-        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
+        this.#ground.transmit(
+          from,
+          'serving',
+          { family, number },
+          plainFrame(FRAME.cancel, Buffer.from('the caller has left')),
+        );
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) call.data(data, from);
@@ -324,12 +330,12 @@ export class SignedBus implements Bus {
     else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(frame.toString('utf8', 1));
   }
 
-  #toServing(id: string, from: string, frame: Buffer): void {
-    const serving = this.#served.get(id);
+  #toServing(family: number, number: number, from: string, frame: Buffer): void {
+    const serving = this.#served.get(family, number);
     const kind = frame[0];
     if (serving === undefined || serving.from !== from) {
       if (serving === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
+        this.#ground.transmit(from, 'caller', { family, number }, plainFrame(FRAME.gone));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) serving.data(data);
@@ -345,16 +351,8 @@ export class SignedBus implements Bus {
       if (signed.readsBundles) this.#post.reads(signed.from);
       return signed.frame.length > 0 ? signed : null;
     }
-    this.#refuse(message.subject, signed);
+    this.#refused.add(message.subject, signed);
     return null;
-  }
-
-  #refuse(subject: string, reason: string): void {
-    this.#refused++;
-    const now = this.#deps.clock.now();
-    if (now - this.#refusedToldAt < REFUSED_EVERY_MS) return;
-    this.#refusedToldAt = now;
-    this.#tell({ type: 'refused', subject, reason });
   }
 
   #changed(change: WireChange): void {
@@ -368,15 +366,15 @@ export class SignedBus implements Bus {
     } else {
       this.#stopOutage?.();
       this.#stopOutage = null;
-      for (const call of [...this.#calls.values()]) call.resync();
-      for (const serving of [...this.#served.values()]) serving.resync();
+      for (const call of this.#calls.values()) call.resync();
+      for (const serving of this.#served.values()) serving.resync();
     }
     this.#tell(change);
   }
 
   #outage(): void {
     this.#stopOutage = null;
-    for (const call of [...this.#calls.values()]) call.lost('the bus has lost its connection');
+    for (const call of this.#calls.values()) call.lost('the bus has lost its connection');
   }
 
   #slow(subject: string, dropped: number, whose: { readonly call?: true } = {}): void {
@@ -392,8 +390,8 @@ export class SignedBus implements Bus {
   #tickLater(): void {
     this.#stopTick ??= this.#deps.clock.after(TICK_MS, () => {
       this.#stopTick = null;
-      for (const call of [...this.#calls.values()]) call.tick();
-      for (const serving of [...this.#served.values()]) serving.tick();
+      for (const call of this.#calls.values()) call.tick();
+      for (const serving of this.#served.values()) serving.tick();
       if (this.#calls.size + this.#served.size > 0) this.#tickLater();
     });
   }

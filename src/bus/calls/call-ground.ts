@@ -1,6 +1,17 @@
 import type { Clock } from '../../model/clock.ts';
-import type { DueQueue } from './due-queue.ts';
+import type { CallId } from './call-id.ts';
+import type { DueQueue, Waiting } from './due-queue.ts';
 import type { End } from './frames.ts';
+
+/** A call that has been begun, and that nobody has taken. */
+export interface Untaken extends Waiting<Untaken> {
+  nobodyTookIt(): void;
+}
+
+/** A call that is served, and of which the caller has not heard yet. */
+export interface Quiet extends Waiting<Quiet> {
+  accept(): void;
+}
 
 /** What both ends of a call need of the bus they are on. */
 export interface CallGround {
@@ -11,16 +22,16 @@ export interface CallGround {
   /** Longest payload taken. */
   readonly maxBytes: number;
   readonly connected: boolean;
-  /** An id that no other call has, at whatever peer. */
-  nextCall(): string;
+  /** Of the calls of this peer, and of no other's. */
+  readonly family: number;
+  /** That no other call of the family has. */
+  nextCall(): number;
   /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
-  transmit(peer: string, end: Exclude<End, 'new'>, call: string, frame: Buffer): void;
+  transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
   /** Sends a request, to whoever serves its subject where there is no peer. The number of its bundle; 0 for none. */
-  request(peer: string | null, subject: string, call: string, frame: Buffer): number;
-  /** A call that has been begun, and that nobody has taken. */
-  readonly untaken: DueQueue<{ nobodyTookIt(): void }>;
-  /** A call that is served, and of which the caller has not heard yet. */
-  readonly quiet: DueQueue<{ accept(): void }>;
+  request(peer: string | null, subject: string, call: CallId, frame: Buffer): number;
+  readonly untaken: DueQueue<Untaken>;
+  readonly quiet: DueQueue<Quiet>;
   slow(subject: string): void;
 }
 

@@ -2,43 +2,83 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { Deadline } from './deadline.ts';
-import { DueQueue } from './due-queue.ts';
+import { DueQueue, type Waiting } from './due-queue.ts';
+
+/** Something that may wait, by name. */
+class Named implements Waiting<Named> {
+  readonly name: string;
+  dueAt = 0;
+  earlier: Named | null = null;
+  later: Named | null = null;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+}
 
 test('each falls due in its own time, on one timer, and what was taken out does not', async () => {
   const clock = new FakeClock();
   const due: string[] = [];
-  const queue = new DueQueue<string>(clock, 100, (item) => due.push(item));
-  queue.add('a');
+  const queue = new DueQueue<Named>(clock, 100, ({ name }) => due.push(name));
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => new Named(name)) as [Named, Named, Named, Named];
+  queue.add(a);
   await clock.advance(40);
-  queue.add('b');
-  queue.add('c');
+  queue.add(b);
+  queue.add(c);
   assert.equal(clock.pending, 1);
   await clock.advance(59);
   assert.deepEqual(due, []);
   await clock.advance(1);
   assert.deepEqual(due, ['a']);
-  queue.delete('b');
-  queue.delete('unknown');
+  queue.delete(b);
+  queue.delete(b);
+  queue.delete(a);
+  queue.delete(d);
   await clock.advance(39);
   assert.deepEqual(due, ['a']);
   await clock.advance(1);
   assert.deepEqual(due, ['a', 'c']);
   assert.equal(clock.pending, 0);
-  queue.add('d');
+  queue.add(d);
   await clock.advance(100);
   assert.deepEqual(due, ['a', 'c', 'd']);
 });
 
 test('what comes from what fell due is not lost', async () => {
   const clock = new FakeClock();
-  const due: number[] = [];
-  const queue = new DueQueue<number>(clock, 100, (item) => {
-    due.push(item);
-    if (item < 3) queue.add(item + 1);
+  const due: string[] = [];
+  const queue = new DueQueue<Named>(clock, 100, (item) => {
+    due.push(item.name);
+    if (item.name < '3') queue.add(new Named(`${Number(item.name) + 1}`));
   });
-  queue.add(1);
+  queue.add(new Named('1'));
   await clock.advance(300);
-  assert.deepEqual(due, [1, 2, 3]);
+  assert.deepEqual(due, ['1', '2', '3']);
+});
+
+test('in whatever order things are taken out, the others stay, in theirs', async () => {
+  for (const out of [[0], [4], [2], [0, 1], [3, 4], [1, 3], [4, 3, 2, 1, 0], [0, 2, 4, 1]]) {
+    const clock = new FakeClock();
+    const due: string[] = [];
+    const queue = new DueQueue<Named>(clock, 100, ({ name }) => due.push(name));
+    const all = Array.from({ length: 5 }, (_, at) => new Named(`${at}`));
+    for (const item of all) queue.add(item);
+    for (const at of out) queue.delete(all[at]!);
+    queue.add(new Named('again'));
+    await clock.advance(100);
+    assert.deepEqual(
+      due,
+      [
+        ...all
+          .keys()
+          .filter((at) => !out.includes(at))
+          .map(String),
+        'again',
+      ],
+      `${out}`,
+    );
+    assert.ok(all.every(({ earlier, later }) => earlier === null && later === null));
+  }
 });
 
 test('a deadline is met to the millisecond, and has a timer only in its last second', async () => {

@@ -2,6 +2,7 @@ import type { Random } from '../../model/random.ts';
 import { bundleSubject, callSubject, unheardSubject } from '../subjects.ts';
 import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
+import { type CallId, callText } from './call-id.ts';
 import { aloneMessage, type End } from './frames.ts';
 import { Outbox } from './outbox.ts';
 
@@ -15,13 +16,14 @@ export class FramePost {
   readonly #outbox: Outbox;
   /** Peers that have shown that they read bundles. Others get their frames one by one. */
   readonly #readers = new Set<string>();
-  readonly #family: string;
+  /** Of the calls of this peer: no two peers' begin alike. */
+  readonly family: number;
   #lastCall: number;
 
   constructor(wire: Wire, signer: Signer, random: Random) {
     this.#wire = wire;
     this.#signer = signer;
-    this.#family = random.hex(4);
+    this.family = Number.parseInt(random.hex(4), 16);
     this.#lastCall = Number.parseInt(random.hex(4), 16);
     this.#outbox = new Outbox({
       maxPayload: () => wire.maxPayload,
@@ -29,10 +31,10 @@ export class FramePost {
     });
   }
 
-  /** An id for a call: those of one peer begin alike, and no two peers' do. */
-  nextCall(): string {
-    this.#lastCall = (this.#lastCall + 1) >>> 0;
-    return this.#family + this.#lastCall.toString(16).padStart(8, '0');
+  /** A number for a call, above 0. */
+  nextCall(): number {
+    this.#lastCall = (this.#lastCall + 1) >>> 0 || 1;
+    return this.#lastCall;
   }
 
   /** The peer reads bundles. */
@@ -47,17 +49,17 @@ export class FramePost {
     this.#readers.delete(peer);
   }
 
-  transmit(peer: string, end: Exclude<End, 'new'>, call: string, frame: Buffer): void {
+  transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void {
     if (!this.#wire.connected) return;
     if (this.#readers.has(peer)) this.#outbox.add(peer, end, call, frame);
-    else this.publish(callSubject(peer, end === 'caller' ? 'c' : 's', call), aloneMessage(frame));
+    else this.publish(callSubject(peer, end === 'caller' ? 'c' : 's', callText(call)), aloneMessage(frame));
   }
 
   /** The number of the bundle; 0 where the request goes alone. */
-  request(peer: string | null, subject: string, call: string, frame: Buffer): number {
+  request(peer: string | null, subject: string, call: CallId, frame: Buffer): number {
     if (peer !== null && this.#readers.has(peer) && this.#wire.connected)
       return this.#outbox.add(peer, 'new', call, frame);
-    this.publish(subject, aloneMessage(frame), unheardSubject(this.#signer.peer, 'c', call));
+    this.publish(subject, aloneMessage(frame), unheardSubject(this.#signer.peer, 'c', callText(call)));
     return 0;
   }
 

@@ -1,4 +1,5 @@
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
+import type { CallId } from './call-id.ts';
 
 /** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
@@ -33,8 +34,7 @@ const ACK_HEAD = 1 + 4 + 1;
 /** What every frame costs beside its payload. */
 export const FRAME_OVERHEAD = FRAME_AT + REQUEST_HEAD + MAX_SUBJECT + 1;
 
-export interface RequestFrame {
-  readonly call: string;
+export interface RequestFrame extends CallId {
   readonly deadlineMs: number;
   /** Bytes of the whole payload, of which the first are here. */
   readonly total: number;
@@ -62,7 +62,8 @@ export interface AckFrame {
 /** Throws RangeError for a subject that is too long. */
 export function requestFrame(
   subject: string,
-  { call, deadlineMs, total, offered }: Omit<RequestFrame, 'first'>,
+  { family, number }: CallId,
+  { deadlineMs, total, offered }: Omit<RequestFrame, 'first' | keyof CallId>,
   pieces: Pieces,
   bytes: number,
 ): Buffer {
@@ -71,7 +72,8 @@ export function requestFrame(
   const frame = Buffer.allocUnsafe(subjectAt + subject.length + 1);
   frame[FRAME_AT] = FRAME.request;
   frame[FRAME_AT + 1] = FRAMES_VERSION;
-  frame.write(call, FRAME_AT + 2, 'hex');
+  frame.writeUInt32BE(family, FRAME_AT + 2);
+  frame.writeUInt32BE(number, FRAME_AT + 6);
   frame.writeUInt32BE(deadlineMs, FRAME_AT + 10);
   frame.writeUInt32BE(total, FRAME_AT + 14);
   frame[FRAME_AT + 18] = offered ? 1 : 0;
@@ -81,11 +83,12 @@ export function requestFrame(
   return frame;
 }
 
-/** Without what stands behind it. `call`: its id, where that is known already. */
-export function readRequest(frame: Buffer, call?: string): RequestFrame | null {
+/** Without what stands behind it. */
+export function readRequest(frame: Buffer): RequestFrame | null {
   if (frame.length < REQUEST_HEAD || frame[0] !== FRAME.request || frame[1] !== FRAMES_VERSION) return null;
   return {
-    call: call ?? frame.toString('hex', 2, 10),
+    family: frame.readUInt32BE(2),
+    number: frame.readUInt32BE(6),
     deadlineMs: frame.readUInt32BE(10),
     total: frame.readUInt32BE(14),
     offered: frame[18] === 1,
@@ -147,20 +150,24 @@ export function readAck(frame: Buffer): AckFrame | null {
 }
 
 /** Fills the room at the front of a frame with the head of its entry. */
-export function writeEntry(frame: Buffer, end: End, call: string): void {
+export function writeEntry(frame: Buffer, end: End, { family, number }: CallId): void {
   frame.writeUInt32BE(frame.length - ENTRY_AT - 4, ENTRY_AT);
   frame[ENTRY_AT + 4] = ENDS.indexOf(end);
-  frame.write(call, ENTRY_AT + 5, 'hex');
+  frame.writeUInt32BE(family, ENTRY_AT + 5);
+  frame.writeUInt32BE(number, ENTRY_AT + 9);
 }
 
 /** Hands over each frame of a message; false where the message is not cut as it says. */
-export function readEntries(bytes: Buffer, take: (end: End, call: string, frame: Buffer) => void): boolean {
+export function readEntries(
+  bytes: Buffer,
+  take: (end: End, family: number, number: number, frame: Buffer) => void,
+): boolean {
   let at = 0;
   while (at + ENTRY_HEAD < bytes.length) {
     const next = at + 4 + bytes.readUInt32BE(at);
     const end = ENDS[bytes[at + 4]!];
     if (next > bytes.length || next <= at + ENTRY_HEAD || end === undefined) return false;
-    take(end, bytes.toString('hex', at + 5, at + ENTRY_HEAD), bytes.subarray(at + ENTRY_HEAD, next));
+    take(end, bytes.readUInt32BE(at + 5), bytes.readUInt32BE(at + 9), bytes.subarray(at + ENTRY_HEAD, next));
     at = next;
   }
   return at === bytes.length;

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusServing, Payload } from '../bus.ts';
-import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
+import { type CallGround, MAX_DEADLINE_MS, type Quiet } from './call-ground.ts';
+import type { CallId } from './call-id.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
@@ -36,8 +37,14 @@ export interface IncomingEnds {
 }
 
 /** The serving end of a call: the request while it comes, the call while it runs, its answer until the caller has it. */
-export class IncomingCall implements BusServing, ChannelEnds {
-  readonly id: string;
+export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
+  readonly family: number;
+  readonly number: number;
+  dueAt = 0;
+  earlier: Quiet | null = null;
+  later: Quiet | null = null;
+  /** It is one of those that are served at once, of which there may be so many. */
+  counts = false;
   readonly subject: string;
   readonly from: string;
   readonly deadlineMs: number;
@@ -72,7 +79,8 @@ export class IncomingCall implements BusServing, ChannelEnds {
     handshake: boolean,
     ends: IncomingEnds,
   ) {
-    this.id = request.call;
+    this.family = request.family;
+    this.number = request.number;
     this.subject = subject;
     this.from = from;
     this.deadlineMs = request.deadlineMs;
@@ -203,7 +211,7 @@ export class IncomingCall implements BusServing, ChannelEnds {
   }
 
   transmit(frame: Buffer): void {
-    this.#ground.transmit(this.from, 'caller', this.id, frame);
+    this.#ground.transmit(this.from, 'caller', this, frame);
   }
 
   drained(): void {

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
+import { callOf, callText } from './call-id.ts';
 import { FRAME, plainFrame, readEntries } from './frames.ts';
 import { Outbox } from './outbox.ts';
 
 const CALL = '00112233445566aa';
+const ID = callOf(CALL);
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
 const frame = (text: string): Buffer => plainFrame(FRAME.cancel, Buffer.from(text));
 
@@ -20,8 +22,8 @@ function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: 
     maxPayload: () => maxPayload,
     send(peer, message, begins) {
       const entries: string[] = [];
-      const read = readEntries(message.subarray(SIGNATURE_BYTES), (end, call, bytes) =>
-        entries.push(`${end} ${call} ${bytes.toString('latin1', 1)}`),
+      const read = readEntries(message.subarray(SIGNATURE_BYTES), (end, family, number, bytes) =>
+        entries.push(`${end} ${callText({ family, number })} ${bytes.toString('latin1', 1)}`),
       );
       assert.ok(read);
       sent.push({ peer, begins, entries });
@@ -32,16 +34,16 @@ function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: 
 
 test('what goes to a peer in one turn is one message, in order; a message in which a call begins has its number', async () => {
   const { box, sent } = outbox();
-  box.add('a', 'caller', CALL, frame('one'));
-  const number = box.add('b', 'serving', CALL, frame('two'));
-  assert.equal(box.add('b', 'new', CALL, frame('three')), number);
+  box.add('a', 'caller', ID, frame('one'));
+  const number = box.add('b', 'serving', ID, frame('two'));
+  assert.equal(box.add('b', 'new', ID, frame('three')), number);
   assert.equal(sent.length, 0);
   await turn();
   assert.deepEqual(sent, [
     { peer: 'a', begins: null, entries: [`caller ${CALL} one`] },
     { peer: 'b', begins: number, entries: [`serving ${CALL} two`, `new ${CALL} three`] },
   ]);
-  assert.notEqual(box.add('b', 'new', CALL, frame('four')), number);
+  assert.notEqual(box.add('b', 'new', ID, frame('four')), number);
   await turn();
   assert.equal(sent.length, 3);
 });
@@ -50,7 +52,7 @@ test('no message is longer than may be, what is long leaves at once, behind what
   const { box, sent } = outbox();
   const long = 'x'.repeat(70_000);
   const half = 'y'.repeat(40_000);
-  for (const text of ['first', half, half, long, 'last']) box.add('a', 'caller', CALL, frame(text));
+  for (const text of ['first', half, half, long, 'last']) box.add('a', 'caller', ID, frame(text));
   assert.deepEqual(
     sent.map(({ entries }) => entries.map((entry) => entry.length - CALL.length - 8)),
     [[5, 40_000], [40_000], [70_000]],
@@ -58,7 +60,7 @@ test('no message is longer than may be, what is long leaves at once, behind what
   box.flush();
   assert.deepEqual(sent[3]!.entries, [`caller ${CALL} last`]);
   const narrow = outbox(200);
-  for (let at = 0; at < 4; at++) narrow.box.add('a', 'caller', CALL, frame('z'.repeat(50)));
+  for (let at = 0; at < 4; at++) narrow.box.add('a', 'caller', ID, frame('z'.repeat(50)));
   narrow.box.flush();
   assert.deepEqual(
     narrow.sent.map(({ entries }) => entries.length),
@@ -68,7 +70,7 @@ test('no message is longer than may be, what is long leaves at once, behind what
 
 test('what waits when the connection is lost is lost with it', async () => {
   const { box, sent } = outbox();
-  box.add('a', 'new', CALL, frame('lost'));
+  box.add('a', 'new', ID, frame('lost'));
   box.clear();
   await turn();
   assert.equal(sent.length, 0);
@@ -96,7 +98,7 @@ function entry(text: string): Buffer {
     maxPayload: () => 1_000,
     send: (_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)),
   });
-  box.add('a', 'caller', CALL, frame(text));
+  box.add('a', 'caller', ID, frame(text));
   box.flush();
   return Buffer.from(messages[0]!);
 }

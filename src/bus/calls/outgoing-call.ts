@@ -1,6 +1,7 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { BusCall, BusOutcome, CallOptions, Payload } from '../bus.ts';
-import { type CallGround, MAX_DEADLINE_MS } from './call-ground.ts';
+import { type CallGround, MAX_DEADLINE_MS, type Untaken } from './call-ground.ts';
+import type { CallId } from './call-id.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
@@ -10,8 +11,12 @@ import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFra
 export const TAKE_MS = 1_500;
 
 /** The caller's end of a call, until its outcome. */
-export class OutgoingCall implements BusCall, ChannelEnds {
-  readonly id: string;
+export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
+  readonly family: number;
+  readonly number: number;
+  dueAt = 0;
+  earlier: Untaken | null = null;
+  later: Untaken | null = null;
   readonly outcome: Promise<BusOutcome>;
   /** The peer it is addressed to; null: whoever comes forward. */
   readonly to: string | null;
@@ -39,7 +44,8 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   #begun = false;
 
   constructor(ground: CallGround, subject: string, options: CallOptions, ended: (call: OutgoingCall) => void) {
-    this.id = ground.nextCall();
+    this.family = ground.family;
+    this.number = ground.nextCall();
     this.to = options.to;
     this.#ground = ground;
     this.#subject = subject;
@@ -66,10 +72,10 @@ export class OutgoingCall implements BusCall, ChannelEnds {
       else this.notSent(`a request of ${total} bytes is too large for the bus`, false);
       return;
     }
-    const head = { call: this.id, deadlineMs: this.#deadlineMs, total, offered: this.to === null };
-    const frame = requestFrame(this.#subject, head, pieces, Math.min(total, chunkBytes));
+    const head = { deadlineMs: this.#deadlineMs, total, offered: this.to === null };
+    const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
-    this.bundle = this.#ground.request(this.to, this.#subject, this.id, frame);
+    this.bundle = this.#ground.request(this.to, this.#subject, this, frame);
   }
 
   get over(): boolean {
@@ -186,14 +192,14 @@ export class OutgoingCall implements BusCall, ChannelEnds {
   }
 
   transmit(frame: Buffer): void {
-    if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this.id, frame);
+    if (this.takenBy !== null) this.#ground.transmit(this.takenBy, 'serving', this, frame);
   }
 
   /** Tells the serving side that nobody waits any more; to where it is not known yet, there is no way. */
   #tell(reason: string): void {
     const at = this.takenBy ?? this.to;
     if (at === null) return;
-    this.#ground.transmit(at, 'serving', this.id, plainFrame(FRAME.cancel, Buffer.from(reason)));
+    this.#ground.transmit(at, 'serving', this, plainFrame(FRAME.cancel, Buffer.from(reason)));
   }
 
   received(part: Part, ref: number, payload: Buffer): void {

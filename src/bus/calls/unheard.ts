@@ -1,5 +1,7 @@
 import { unheardSubjects } from '../subjects.ts';
 import type { Wire, WireMessage } from '../wire.ts';
+import { callOf } from './call-id.ts';
+import type { CallTable } from './call-table.ts';
 import type { OutgoingCall } from './outgoing-call.ts';
 
 /**
@@ -8,17 +10,17 @@ import type { OutgoingCall } from './outgoing-call.ts';
  * and comes elsewhere is not believed.
  */
 export class Unheard {
-  readonly #calls: ReadonlyMap<string, OutgoingCall>;
+  readonly #calls: CallTable<OutgoingCall>;
   readonly #subscription: { close(): Promise<void> };
 
-  constructor(wire: Wire, peer: string, calls: ReadonlyMap<string, OutgoingCall>) {
+  constructor(wire: Wire, peer: string, calls: CallTable<OutgoingCall>) {
     this.#calls = calls;
     this.#subscription = wire.subscribe(unheardSubjects(peer), (message) => this.#said(message));
   }
 
   /** The connection is lost; the bundles with these numbers never left. */
   lost(unsent: ReadonlySet<number>): void {
-    for (const call of [...this.#calls.values()]) {
+    for (const call of this.#calls.values()) {
       if (unsent.has(call.bundle)) call.notSent('the bus lost its connection before the call was sent');
       else call.disconnected();
     }
@@ -32,7 +34,8 @@ export class Unheard {
     if (!noResponders) return;
     const reason = 'nobody serves what was called';
     const [, , , what, id] = subject.split('.') as [string, string, string, string, string];
-    if (what === 'c') this.#calls.get(id)?.notSent(reason);
-    else for (const call of [...this.#calls.values()]) if (call.bundle === Number(id)) call.notSent(reason);
+    const { family, number } = callOf(id);
+    if (what === 'c') this.#calls.get(family, number)?.notSent(reason);
+    else for (const call of this.#calls.values()) if (call.bundle === Number(id)) call.notSent(reason);
   }
 }

@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type CallId, callOf, callText } from './call-id.ts';
+import { CallTable } from './call-table.ts';
+
+test('an id is the same as text and as numbers; what is no id is the id of no call', () => {
+  for (const id of [
+    { family: 0, number: 1 },
+    { family: 0xffffffff, number: 0xfffffffe },
+    { family: 0x0a0b0c0d, number: 0x10 },
+  ]) {
+    assert.match(callText(id), /^[0-9a-f]{16}$/);
+    assert.deepEqual(callOf(callText(id)), id);
+  }
+  const table = new CallTable<CallId>();
+  table.add({ family: 0, number: 1 });
+  for (const text of ['', 'x', '0'.repeat(15), '0'.repeat(16), `${'0'.repeat(16)}1`, 'zzzzzzzzzzzzzzzz']) {
+    const { family, number } = callOf(text);
+    assert.equal(table.get(family, number), undefined, text);
+  }
+});
+
+test('calls of many peers with the same numbers are told apart, and those that ended leave nothing', () => {
+  const table = new CallTable<CallId>();
+  const calls = Array.from({ length: 300 }, (_, at) => ({ family: at % 100, number: 1 + Math.floor(at / 100) }));
+  for (const call of calls) table.add(call);
+  assert.equal(table.size, 300);
+  for (const call of calls) assert.equal(table.get(call.family, call.number), call);
+  assert.deepEqual(new Set(table.values()), new Set(calls));
+  assert.equal(table.get(7, 4), undefined);
+  assert.equal(table.get(100, 1), undefined);
+  for (const call of calls) {
+    table.delete(call);
+    table.delete(call);
+    assert.equal(table.get(call.family, call.number), undefined);
+  }
+  assert.equal(table.size, 0);
+  assert.deepEqual(table.values(), []);
+});
