@@ -19,6 +19,7 @@ export function toolResult(
   const { wrapped } = toolFacts(tool);
   return outcome.then((ended) => {
     if (ended.kind !== 'answer' || ended.message.kind !== 'result') return ended;
-    return answer(inPlaceOf(ended.message, resultToStateful(ended.message, 'tools/call', wrapped), 'tools/call'));
+    const translated = resultToStateful(ended.message, 'tools/call', wrapped, true);
+    return answer(inPlaceOf(ended.message, translated, 'tools/call'));
   });
 }

@@ -30,10 +30,10 @@ test('what was gathered is what came, whatever the pieces, and the edges are its
 });
 
 test('what is taken over leaves the memory of its pieces free, but never that of a single one', () => {
-  const gatherer = new ByteGatherer();
+  const gatherer = new ByteGatherer(true);
   const pieces = Array.from('abc', (letter) => Buffer.from(new ArrayBuffer(32 * 1024)).fill(letter));
   for (const piece of pieces) gatherer.add(piece);
-  const whole = gatherer.takeOver();
+  const whole = gatherer.take();
   assert.equal(whole.toString(), 'a'.repeat(32 * 1024) + 'b'.repeat(32 * 1024) + 'c'.repeat(32 * 1024));
   assert.deepEqual(
     pieces.map(({ length }) => length),
@@ -41,6 +41,36 @@ test('what is taken over leaves the memory of its pieces free, but never that of
   );
   const single = Buffer.from(new ArrayBuffer(32 * 1024)).fill('d');
   gatherer.add(single);
-  assert.equal(gatherer.takeOver(), single);
+  assert.equal(gatherer.take(), single);
   assert.equal(single.length, 32 * 1024);
+});
+
+test('a huge body is gathered in one block as it comes, and is what came', () => {
+  const mib = 1024 * 1024;
+  for (const [count, own] of [
+    [40, false],
+    [90, true],
+    [300, true],
+  ] as const) {
+    const gatherer = new ByteGatherer(own);
+    const pieces = Array.from({ length: count }, (_, i) => Buffer.from(new ArrayBuffer(64 * 1024)).fill(i + 1));
+    const whole = Buffer.concat(pieces);
+    for (const piece of pieces) gatherer.add(piece);
+    if (own)
+      assert.ok(
+        pieces.every(({ length }) => length === 0),
+        'the memory of a piece is free once it is copied',
+      );
+    assert.equal(gatherer.length, whole.length);
+    const { head, tail } = gatherer.edges(1024);
+    assert.ok(head.equals(whole.subarray(0, 1024)));
+    assert.ok(tail.equals(whole.subarray(-1024)));
+    const taken = gatherer.take();
+    assert.ok(taken.equals(whole));
+    assert.ok(taken.buffer.byteLength <= 4 * Math.max(4 * mib, whole.length));
+    assert.equal(gatherer.length, 0);
+    gatherer.add(Buffer.from('next'));
+    assert.equal(gatherer.take().toString(), 'next');
+    assert.ok(taken.equals(whole), 'what was taken is not written to again');
+  }
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { claim, dropKept, giveBack, lend, letGo } from './lent-memory.ts';
+import { claim, dropKept, FRONT_ROOM, giveBack, lend, letGo, reframed } from './lent-memory.ts';
 
 const MIB = 1024 * 1024;
 
@@ -66,5 +66,33 @@ describe('lent memory', () => {
     assert.ok(!claim(both.subarray(1)));
     giveBack(both);
     assert.equal(both.length, MIB);
+  });
+});
+
+describe('another frame around lent bytes', () => {
+  const part = (text: string) => Buffer.from(text);
+
+  test('what lies between the ends is not moved, and nobody who held a view of before reads what is there now', () => {
+    const body = lend(MIB);
+    body.fill('m');
+    body.write('begin');
+    body.write('end', MIB - 3);
+    const whole = reframed(body, 5, MIB - 3, part('a longer beginning'), part('!'));
+    assert.ok(whole !== null);
+    assert.equal(whole.toString(), `a longer beginning${'m'.repeat(MIB - 8)}!`);
+    assert.equal(body.length, 0);
+    assert.ok(claim(whole), 'it is lent as it was');
+    giveBack(whole);
+    assert.equal(whole.length, 0);
+  });
+
+  test('not where there is no room, where it is not lent, and where somebody has claimed it', () => {
+    const body = lend(MIB);
+    assert.equal(reframed(body, 0, MIB, Buffer.alloc(FRONT_ROOM + 1), part('')), null);
+    assert.equal(reframed(body, 0, MIB, part(''), Buffer.alloc(MIB)), null);
+    assert.equal(reframed(Buffer.alloc(MIB), 5, MIB, part(''), part('')), null);
+    assert.ok(claim(body));
+    assert.equal(reframed(body, 5, MIB, part(''), part('')), null);
+    assert.equal(body.length, MIB);
   });
 });

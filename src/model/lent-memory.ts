@@ -2,6 +2,8 @@
 const LEND_FROM = 256 * 1024;
 /** Sizes go up in steps of this, so that bodies of about one size use the same memory. */
 const STEP = 128 * 1024;
+/** Left free in front of a body, for a longer beginning: what is put into the words of another era gains a few members. */
+export const FRONT_ROOM = 4096;
 /** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
 const MAX_KEPT_EACH = 16 * 1024 * 1024;
 const MAX_KEPT_BYTES = 32 * 1024 * 1024;
@@ -21,17 +23,37 @@ let letGoLater: NodeJS.Timeout | null = null;
  */
 export function lend(bytes: number): Buffer {
   if (bytes < LEND_FROM) return Buffer.allocUnsafe(bytes);
+  const size = FRONT_ROOM + bytes;
   let memory: ArrayBufferLike | null = null;
   for (let i = kept.length - 1; i >= 0 && memory === null; i--) {
     const candidate = kept[i]!;
-    if (candidate.byteLength < bytes || candidate.byteLength > 2 * bytes) continue;
+    if (candidate.byteLength < size || candidate.byteLength > 2 * size) continue;
     kept.splice(i, 1);
     keptBytes -= candidate.byteLength;
     memory = candidate;
   }
-  memory ??= Buffer.allocUnsafeSlow(Math.ceil(bytes / STEP) * STEP).buffer;
+  memory ??= Buffer.allocUnsafeSlow(Math.ceil(size / STEP) * STEP).buffer;
   lent.set(memory, 'lent');
-  return Buffer.from(memory, 0, bytes);
+  return Buffer.from(memory, FRONT_ROOM, bytes);
+}
+
+/**
+ * The bytes with another beginning, in place of what stands before `from`, and another end, in place of what stands from
+ * `to` on; what lies between stays where it is. For the one who alone has the view: every view of before is detached.
+ * Null, and nothing happens, where the memory is not lent, somebody has claimed it already, or has no room for that.
+ */
+export function reframed(view: Buffer, from: number, to: number, front: Buffer, back: Buffer): Buffer | null {
+  const memory = view.buffer;
+  const start = view.byteOffset + from - front.length;
+  const end = view.byteOffset + to + back.length;
+  if (lent.get(memory) !== 'lent' || start < 0 || end > memory.byteLength) return null;
+  lent.delete(memory);
+  const moved = (memory as ArrayBuffer).transfer();
+  lent.set(moved, 'lent');
+  const whole = Buffer.from(moved, start, end - start);
+  front.copy(whole);
+  back.copy(whole, whole.length - back.length);
+  return whole;
 }
 
 /**

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { scanMessage } from '../protocol/scan.ts';
+import { resultToStateful } from '../protocol/stateful/result-to-stateful.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { lend } from './lent-memory.ts';
 import type { Message } from './message.ts';
@@ -32,4 +33,32 @@ test('what may be kept or shared stays, and so does what needed no other words',
   const same = came();
   assert.equal(inPlaceOf(same, same, 'tools/call'), same);
   assert.ok(same.bytes.length > 300_000);
+});
+
+test('goal:G12 a large answer of a tool gets its new words where it lies, at both ends', () => {
+  const changed = (json: string, own: boolean) => {
+    const bytes = lend(Buffer.byteLength(json));
+    bytes.write(json);
+    const message = scanMessage(bytes, 'stateless', 'relaxed');
+    assert.ok(!('reason' in message));
+    const copiedFrom = bytes.buffer.byteLength;
+    const translated = resultToStateful(message, 'tools/call', false, own);
+    return { bytes, copiedFrom, translated };
+  };
+  const text = 'y'.repeat(1_000_000);
+  const info = '"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"},"kept":[1]}';
+  for (const json of [
+    `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[{"type":"text","text":"${text}"}],${info}}}`,
+    `{"result":{"content":[{"type":"text","text":"${text}"}],"resultType":"complete",${info}},"jsonrpc":"2.0","id":7}`,
+    `{"result":{${info},"content":[{"type":"text","text":"${text}"}],"resultType":"complete"},"jsonrpc":"2.0","id":7}`,
+  ]) {
+    const copy = changed(json, false);
+    const moved = changed(json, true);
+    assert.equal(moved.translated.bytes.toString(), copy.translated.bytes.toString());
+    assert.equal(moved.translated.body.toString(), copy.translated.body.toString());
+    assert.equal(moved.translated.id, '7');
+    assert.equal(copy.bytes.length, json.length, 'what is not one’s own stays as it was');
+    assert.equal(moved.bytes.length, 0);
+    assert.equal(moved.translated.bytes.buffer.byteLength, moved.copiedFrom, 'it is the same memory');
+  }
 });

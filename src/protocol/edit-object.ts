@@ -12,10 +12,10 @@ export function editObject(bytes: Buffer, object: Range, changes: readonly Chang
   return splice(own, editMembers(own, { start: 0, end: own.length }, changes));
 }
 
-/** The message with the changes in its body, which is an object; `era` is the vocabulary that it speaks then. */
-export function editBody(message: Message, changes: readonly Change[], era: Era = message.era): Message {
+/** The message with the changes in its body, which is an object; `era` and `own` as in `spliceMessage`. */
+export function editBody(message: Message, changes: readonly Change[], era: Era = message.era, own = false): Message {
   const { bytes, bodyStart: start, bodyEnd: end } = message;
-  return spliceMessage(message, editMembers(bytes, { start, end }, changes), era);
+  return spliceMessage(message, editMembers(bytes, { start, end }, changes), era, own);
 }
 
 /**

@@ -11,6 +11,15 @@ const RELAXED_MAX_DEPTH = 10_000;
 /** Strings up to this length are walked; a native search costs more than it saves below it. */
 const WALK = 48;
 
+/** The end of a string as long as this is remembered. */
+const LONG = 256 * 1024;
+
+/**
+ * The last long string: whoever looks for one member after the other passes it each time, and it may have ten million
+ * bytes. Places are those in the memory, which is written once if it is that large; lent to somebody else it is another.
+ */
+const long = { memory: new WeakRef<ArrayBufferLike>(new ArrayBuffer(0)), from: 0, end: 0 };
+
 /** Shared by all calls: skipping is synchronous and never re-entered. Holds the closing bracket awaited per level. */
 const awaited = new Uint8Array(RELAXED_MAX_DEPTH + 1);
 
@@ -32,6 +41,23 @@ export function skipString(bytes: Buffer, at: number, end: number): number {
 
 /** `at` stands inside a string, and not inside an escape. */
 function endOfString(bytes: Buffer, at: number, end: number): number {
+  return end - at < LONG ? walkString(bytes, at, end) : endOfLong(bytes, at, end);
+}
+
+function endOfLong(bytes: Buffer, at: number, end: number): number {
+  const { byteOffset, buffer } = bytes;
+  if (long.from === byteOffset + at && long.end <= byteOffset + end && long.memory.deref() === buffer)
+    return long.end - byteOffset;
+  const found = walkString(bytes, at, end);
+  if (found - at >= LONG) {
+    long.memory = new WeakRef(buffer);
+    long.from = byteOffset + at;
+    long.end = byteOffset + found;
+  }
+  return found;
+}
+
+function walkString(bytes: Buffer, at: number, end: number): number {
   for (;;) {
     const walkEnd = Math.min(at + WALK, end);
     while (at < walkEnd) {

@@ -2,7 +2,7 @@
  * Changing bytes without rebuilding them: edits replace ranges, everything between stays as it came. Member edits
  * keep the commas right, whatever stands around the member.
  */
-import { lend } from '../model/lent-memory.ts';
+import { lend, letGo, reframed } from '../model/lent-memory.ts';
 import { type Era, Message } from '../model/message.ts';
 import { entries, keyIs, type Range } from './fields.ts';
 import { scanMessage } from './scan.ts';
@@ -58,11 +58,41 @@ export function splice(bytes: Buffer, edits: readonly Edit[]): Buffer {
   return out;
 }
 
+/** So much at both ends together is copied in place of all that lies between. */
+const MAX_ENDS_BYTES = 64 * 1024;
+
+/**
+ * As `splice`, for large bytes that are nobody else's: where all edits are near the ends of a large body, what lies between them
+ * stays where it is. What the bytes were in is let go of.
+ */
+function spliceOwn(bytes: Buffer, edits: readonly Edit[]): Buffer {
+  if (edits.length === 0) return bytes;
+  const ordered = inOrder(edits);
+  // The longest stretch without an edit.
+  let from = 0;
+  let to = ordered[0]?.start ?? bytes.length;
+  ordered.forEach(({ end }, i) => {
+    const next = ordered[i + 1]?.start ?? bytes.length;
+    if (next - end > to - from) [from, to] = [end, next];
+  });
+  if (bytes.length - (to - from) <= MAX_ENDS_BYTES) {
+    const before = ordered.filter(({ end }) => end <= from);
+    const after = ordered.slice(before.length).map((edit) => ({ ...edit, start: edit.start - to, end: edit.end - to }));
+    const ends = [splice(Buffer.from(bytes.subarray(0, from)), before), splice(Buffer.from(bytes.subarray(to)), after)];
+    const inPlace = reframed(bytes, from, to, ends[0]!, ends[1]!);
+    if (inPlace !== null) return inPlace;
+  }
+  const out = splice(bytes, edits);
+  letGo(bytes);
+  return out;
+}
+
 /**
  * The message with edits applied to its bytes, its ranges moved along. Edits may replace or lie within the id and
- * the body, but not cut across their borders. `era` is the vocabulary that the edited body speaks.
+ * the body, but not cut across their borders. `era` is the vocabulary that the edited body speaks. `own`: nobody else has
+ * the message, and nobody looks at it again.
  */
-export function spliceMessage(message: Message, edits: readonly Edit[], era: Era = message.era): Message {
+export function spliceMessage(message: Message, edits: readonly Edit[], era: Era = message.era, own = false): Message {
   if (edits.length === 0 && era === message.era) return message;
   const sizes = edits.map(({ start, end, insert }) => ({ start, end, by: byteLength(insert) - (end - start) }));
   const startOf = (at: number): number =>
@@ -70,7 +100,7 @@ export function spliceMessage(message: Message, edits: readonly Edit[], era: Era
   const endOf = (at: number): number =>
     at < 0 ? at : sizes.reduce((sum, edit) => (edit.start < at ? sum + edit.by : sum), at);
   return new Message(
-    splice(message.bytes, edits),
+    own && message.bytes.length > MAX_ENDS_BYTES ? spliceOwn(message.bytes, edits) : splice(message.bytes, edits),
     message.kind,
     era,
     message.method,

@@ -15,9 +15,9 @@ import { toolToStateful } from './tool-to-stateful.ts';
  * only; `wrapsOutput` says that the tool's schema was wrapped (`wrapsOutput(tool)`), so that objects are wrapped too.
  *
  * Other types than `complete` have no counterpart. `input_required` is for the caller to fulfil before; what is left
- * is answered as a failure of the server.
+ * is answered as a failure of the server. `own` as in `spliceMessage`.
  */
-export function resultToStateful(result: Message, method: string, wrapsOutput = false): Message {
+export function resultToStateful(result: Message, method: string, wrapsOutput = false, own = false): Message {
   if (result.era === 'stateful') return result;
   const type = resultType(result);
   if (type !== 'complete') {
@@ -33,7 +33,7 @@ export function resultToStateful(result: Message, method: string, wrapsOutput = 
   if (method === 'tools/call') changes.push(...structuredContent(bytes, { start, end }, wrapsOutput));
   const tools = method === 'tools/list' ? elementsChange(bytes, { start, end }, 'tools', toolToStateful) : null;
   if (tools !== null) changes.push(tools);
-  return editBody(result, changes, 'stateful');
+  return editBody(result, changes, 'stateful', own);
 }
 
 function structuredContent(bytes: Buffer, result: Range, wrapsOutput: boolean): Change[] {

@@ -7,9 +7,15 @@ import { toolToStateless } from './tool-to-stateless.ts';
 
 /**
  * A stateful server's result for a stateless client: says that it is complete, that it may not be cached (its server
- * gave no hint), and who the server is. `serverInfoJson` is the server's own `serverInfo`, null to leave it out.
+ * gave no hint), and who the server is. `serverInfoJson` is the server's own `serverInfo`, null to leave it out; `own` as in
+ * `spliceMessage`.
  */
-export function resultToStateless(result: Message, method: string, serverInfoJson: string | null): Message {
+export function resultToStateless(
+  result: Message,
+  method: string,
+  serverInfoJson: string | null,
+  own = false,
+): Message {
   if (result.era === 'stateless') return result;
   const { bytes, bodyStart: start, bodyEnd: end } = result;
   if (bytes[start] !== 0x7b) return spliceMessage(result, [], 'stateless');
@@ -20,5 +26,5 @@ export function resultToStateless(result: Message, method: string, serverInfoJso
   if (meta !== null) changes.push(meta);
   const tools = method === 'tools/list' ? elementsChange(bytes, { start, end }, 'tools', toolToStateless) : null;
   if (tools !== null) changes.push(tools);
-  return editBody(result, changes, 'stateless');
+  return editBody(result, changes, 'stateless', own);
 }

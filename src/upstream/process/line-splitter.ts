@@ -32,7 +32,7 @@ export class LineSplitter {
   readonly #sink: LineSink;
   readonly #maxLineBytes: number;
   /** The line under way. */
-  readonly #held = new ByteGatherer();
+  readonly #held = new ByteGatherer(true);
   /** Not null while an overlong line is being skipped. */
   #head: Buffer | null = null;
   #tail: Buffer = Buffer.alloc(0);
@@ -97,7 +97,7 @@ export class LineSplitter {
       this.#sink.overflowEnd(head, this.#tail);
       return;
     }
-    let line = this.#held.takeOver();
+    let line = this.#held.take();
     if (line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
     else this.#sink.blank();
@@ -111,15 +111,18 @@ export class LineSplitter {
       this.#sink.skipped(length);
       return;
     }
-    this.#held.add(part);
-    if (this.#held.length <= this.#maxLineBytes) return;
-    const held = this.#held.length;
+    if (this.#held.length + part.length <= this.#maxLineBytes) {
+      this.#held.add(part);
+      return;
+    }
+    const bytes = this.#held.length + part.length;
     const { head, tail } = this.#held.edges(EDGE_BYTES);
-    this.#held.discard();
-    this.#head = head;
-    this.#tail = tail;
-    this.#sink.overflow(head);
-    if (!this.#stopped) this.#sink.skipped(held);
+    this.#held.clear();
+    this.#head = Buffer.concat([head, part.subarray(0, EDGE_BYTES - head.length)]);
+    this.#tail = lastBytes(tail, part);
+    releaseBytes(part);
+    this.#sink.overflow(this.#head);
+    if (!this.#stopped) this.#sink.skipped(bytes);
   }
 }
 

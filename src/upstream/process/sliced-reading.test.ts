@@ -135,3 +135,30 @@ test('however it is sliced, the lines are those of the whole', async () => {
     { numRuns: 20 },
   );
 });
+
+test('goal:G12 one long line is taken in slices, with a turn of others in between and no rest', async () => {
+  const stream = new PassThrough({ highWaterMark: 1 << 24 });
+  let now = 0;
+  let taken = 0;
+  new SlicedReading(
+    stream,
+    (chunk) => {
+      now += 0.2;
+      taken += chunk.length;
+      return chunk.length;
+    },
+    () => now,
+  );
+  const chunks = 100;
+  for (let i = 0; i < chunks; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
+  let most = 0;
+  let turns = 0;
+  for (let before = 0; taken < chunks * 64 * 1024; before = taken) {
+    await turn();
+    turns++;
+    most = Math.max(most, taken - before);
+  }
+  // Five times 0.2 ms are the first chunk beyond a slice that had at least four.
+  assert.ok(most <= 2 * 5 * 64 * 1024, `${most} bytes in one turn`);
+  assert.ok(turns <= chunks, 'it did not wait for a clock');
+});

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
+import { clearImmediate, clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 
 /**
@@ -26,6 +26,7 @@ export class SlicedReading {
   readonly #now: () => number;
   readonly #full = () => {
     this.#looks++;
+    this.#hadLines = true;
     return this.#isFull;
   };
   readonly #heard = (chunk: Buffer): void => {
@@ -38,9 +39,10 @@ export class SlicedReading {
   #since: number | null = null;
   /** In this slice. */
   #looks = 0;
+  #hadLines = false;
   #ended = false;
   /** Until the next slice; null while nothing is held. */
-  #rest: NodeJS.Timeout | null = null;
+  #rest: { readonly end: () => void } | null = null;
   #held: Held | null = null;
 
   constructor(stream: Readable, take: Take, now: () => number) {
@@ -75,7 +77,7 @@ export class SlicedReading {
   #release(): Held | null {
     const held = this.#held;
     this.#held = null;
-    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#rest?.end();
     this.#rest = null;
     return held;
   }
@@ -88,10 +90,22 @@ export class SlicedReading {
   #begin(): void {
     this.#since = this.#now();
     this.#looks = 0;
+    this.#hadLines = false;
     setImmediate(() => {
       this.#since = null;
-      if (this.#held !== null) this.#rest ??= setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+      if (this.#held !== null) this.#rest ??= this.#hadLines ? this.#resting() : this.#nextTurn();
     });
+  }
+
+  #resting(): { end(): void } {
+    const timer = setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+    return { end: () => clearTimeout(timer) };
+  }
+
+  /** One long message is no flood: others have their turn in between, and it is not kept waiting longer than that. */
+  #nextTurn(): { end(): void } {
+    const immediate = setImmediate(() => this.#goOn());
+    return { end: () => clearImmediate(immediate) };
   }
 
   #goOn(): void {
@@ -103,6 +117,7 @@ export class SlicedReading {
   }
 
   #go(chunk: Buffer, from: number): void {
+    this.#looks++;
     const at = this.#isFull ? from : this.#take(chunk, from, this.#full);
     if (at >= chunk.length) return;
     this.#held = { chunk, at };
