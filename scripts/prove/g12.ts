@@ -69,7 +69,8 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
         const besides = pairs.flatMap(({ beside }) => beside[server]!);
         const name = `${server} beside ${neighbour.kind}: p99`;
         ratios.push(`${server} ${ratio.toFixed(2)} × (${each.map((one) => one.toFixed(1)).join(' ')})`);
-        figures.push(figure(`${name} over its own alone, median of ${pairs.length} pairs`, ratio, '×', 2));
+        const limit = neighbour.tool === null ? null : 2;
+        figures.push(figure(`${name} over its own alone, median of ${pairs.length} pairs`, ratio, '×', limit));
         figures.push(figure(name, percentile(besides, 99), 'ms'));
       }
       const { turnCpuMaxMs } = await gateway.probe();

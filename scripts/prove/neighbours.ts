@@ -11,12 +11,15 @@ const TIMEOUT_MS = 1_000;
 export interface Neighbour {
   readonly kind: string;
   readonly definition: Record<string, unknown>;
-  /** The tool that brings it about. */
-  readonly tool: string;
+  /** The tool that brings it about; null for a good one beside which a process computes that has nothing to do with it. */
+  readonly tool: string | null;
   readonly args: Record<string, unknown>;
 }
 
-/** Each way in which a server on a pipe, or behind a URL, can be bad. */
+/**
+ * Each way in which a server on a pipe, or behind a URL, can be bad; and, to tell from it what the machine does, a good one
+ * beside which something computes.
+ */
 export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
   const pipe = (kind: string, tool: string, args: Record<string, unknown> = {}): Neighbour => ({
     kind,
@@ -45,6 +48,7 @@ export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
     pipe('deaf', 'stop_reading', { text: 'x'.repeat(100_000) }),
     { ...pipe('missing', 'safe'), definition: { command: `${bench.folder}/no-such-program` } },
     ...BAD_ANSWERS.map(far),
+    { ...pipe('computing', 'safe'), tool: null },
   ];
 }
 
@@ -95,7 +99,8 @@ export class Provoker {
   readonly #child: ChildProcess;
 
   static async start(url: URL, { kind, tool, args }: Neighbour): Promise<Provoker> {
-    const provocation: Provocation = { url: url.href, tool: `bad_${kind}__${tool}`, args };
+    const name = tool === null ? null : `bad_${kind}__${tool}`;
+    const provocation: Provocation = { url: url.href, tool: name, args };
     const program = [join(import.meta.dirname, 'provoker.ts'), JSON.stringify(provocation)];
     const { command, args: all } = atLowestPriority(process.execPath, program);
     const child = spawn(command, all, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true });

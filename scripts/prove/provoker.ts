@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Provocation {
   readonly url: string;
-  readonly tool: string;
+  /** Null: it calls nothing and only computes. */
+  readonly tool: string | null;
   readonly args: Record<string, unknown>;
 }
 
@@ -22,9 +23,9 @@ const { url, tool, args } = JSON.parse(process.argv[2]!) as Provocation;
 let running = false;
 let calls = 0;
 
-async function call(): Promise<void> {
+async function call(name: string): Promise<void> {
   const n = ++calls;
-  const params = { name: tool, arguments: { call: `provoked-${process.pid}-${n}`, ...args }, _meta: META };
+  const params = { name, arguments: { call: `provoked-${process.pid}-${n}`, ...args }, _meta: META };
   const response = await fetch(url, {
     method: 'POST',
     headers: {
@@ -32,7 +33,7 @@ async function call(): Promise<void> {
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': 'tools/call',
-      'mcp-name': tool,
+      'mcp-name': name,
     },
     body: JSON.stringify({ jsonrpc: '2.0', id: n, method: 'tools/call', params }),
   });
@@ -41,12 +42,15 @@ async function call(): Promise<void> {
 
 async function live(): Promise<void> {
   for (;;) {
-    if (running) await call().catch(() => {});
+    if (running && tool !== null) await call(tool).catch(() => {});
     await sleep(PAUSE_MS);
   }
 }
 
-process.on('message', (message) => (running = message === 'go'));
+process.on('message', (message) => {
+  running = message === 'go';
+  while (running && tool === null);
+});
 process.on('disconnect', () => process.exit(0));
 for (let i = 0; i < CALLERS; i++) void live();
 process.send?.('ready');

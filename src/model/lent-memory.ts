@@ -6,7 +6,7 @@ const STEP = 128 * 1024;
 export const FRONT_ROOM = 4096;
 /** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
 const MAX_KEPT_EACH = 16 * 1024 * 1024;
-const MAX_KEPT_BYTES = 32 * 1024 * 1024;
+const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 /** What nobody has needed for so long is let go of. */
 const KEPT_MS = 5_000;
 
