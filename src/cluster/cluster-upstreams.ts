@@ -13,6 +13,7 @@ import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { deadlineOf, isListen } from './calls/deadline-of.ts';
+import { elsewhere, notHere, notPassedOn } from './calls/not-begun.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
@@ -57,8 +58,12 @@ export class ClusterUpstreams implements Upstreams {
   readonly #homes = new Homes();
   readonly #remote: RemoteCalls;
   readonly #owners: Owners;
-
   #sentElsewhere = 0;
+  /** Whoever leaves begins nothing any more: what did not begin here may begin elsewhere. */
+  readonly #unlessLeaving = (served: Served): Served => {
+    const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
+    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
+  };
 
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
@@ -90,40 +95,33 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   /** A call that another node sent here. Never goes on to a third. */
-  async serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
-    const served = await this.#serveHere(server, request, exchange, epoch, by);
-    // Whoever leaves begins nothing any more: what did not begin here may begin elsewhere.
-    const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
-    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
+  serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
+    return this.#serveHere(server, request, exchange, epoch, by).then(this.#unlessLeaving);
   }
 
-  async #serveHere(
-    server: string,
-    request: Message,
-    exchange: Exchange,
-    epoch: string | null,
-    by: string,
-  ): Promise<Served> {
+  #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     const place = this.#place(server);
-    if (place?.here !== true) return elsewhere(`${server} is not defined here`);
+    if (place?.here !== true) return notHere(`${server} is not defined here`);
     const key = claimKey(place, exchange.client, this);
-    if (key === null) {
-      if (this.#deps.draining()) return elsewhere('this node takes nothing new');
-      return this.#callHere(place, request, exchange, by);
+    const claim = key === null ? null : this.#owners.mine(place, key);
+    if (claim !== null) {
+      if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
+      return this.#callOwned(claim, request, exchange);
     }
-    let claim = this.#owners.mine(place, key);
-    if (claim === null) {
-      if (this.#deps.draining()) return elsewhere('this node takes nothing new');
-      if (this.#owners.ending(place, key)) return elsewhere(ENDING);
-      try {
-        const owner = await this.#owners.claim(place, key, exchange.client);
-        if (owner.kind === 'theirs') return elsewhere(`${server} is owned by ${owner.node}`);
-        ({ claim } = owner);
-      } catch (error) {
-        return elsewhere(error instanceof Error ? error.message : String(error));
-      }
-    } else if (epoch !== null && epoch !== claim.epoch) return elsewhere('the owner is another one since');
-    return this.#callOwned(claim, request, exchange);
+    if (this.#deps.draining()) return notHere('this node takes nothing new');
+    if (key === null) return this.#callHere(place, request, exchange, by);
+    if (this.#owners.ending(place, key)) return notHere(ENDING);
+    return this.#serveClaimed(place, key, request, exchange);
+  }
+
+  async #serveClaimed(place: Place, key: string, request: Message, exchange: Exchange): Promise<Served> {
+    try {
+      const owner = await this.#owners.claim(place, key, exchange.client);
+      if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
+      return this.#callOwned(owner.claim, request, exchange);
+    } catch (error) {
+      return elsewhere(error instanceof Error ? error.message : String(error));
+    }
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
@@ -284,33 +282,25 @@ export class ClusterUpstreams implements Upstreams {
     return owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
   }
 
-  async #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { clock } = this.#deps;
-    const begunAt = (exchange.begunAt = clock.now());
-    // Nor does it wait for longer than it may take altogether.
-    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
-    const end = begunAt + (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS);
-    let why = '';
-    for (;;) {
-      const place = this.#place(server);
-      if (place === undefined) return this.#deps.local.call(server, request, exchange);
-      if (exchange.cancelled !== null) return failure(calledOff(server, exchange.cancelled));
-      try {
-        const tried = await this.#tryCall(place, request, exchange);
-        if (tried.kind !== 'elsewhere') return tried;
-        why = tried.reason;
-      } catch (error) {
-        if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return failure(error);
-        throw error;
-      }
-      if (clock.now() >= end)
-        return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
-      await pause(clock, PAUSE_MS);
+  #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    exchange.begunAt = this.#deps.clock.now();
+    return this.#try(server, request, exchange);
+  }
+
+  /** Where it belongs at the moment, and once more as long as nobody has begun it. */
+  #try(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    try {
+      return this.#passOn(server, request, exchange);
+    } catch (error) {
+      return notPassedOn(error);
     }
   }
 
-  async #tryCall(place: Place, request: Message, exchange: Exchange): Promise<Served> {
-    const { client } = exchange;
+  #passOn(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const place = this.#place(server);
+    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    const { client, cancelled } = exchange;
+    if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
     const key = claimKey(place, client, this);
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
@@ -318,22 +308,40 @@ export class ClusterUpstreams implements Upstreams {
     if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
     const mine = this.#owners.mine(place, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);
-    if (this.#owners.ending(place, key)) return elsewhere(ENDING);
+    if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
     if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
-    const owner = await this.#owners.of(place, key, client);
-    if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
-    if (owner?.kind === 'mine') return this.#callOwned(owner.claim, request, exchange);
-    return this.#callForeign(place, key, owner, request, exchange);
+    return this.#callOwner(place, key, request, exchange);
+  }
+
+  async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
+    const { clock } = this.#deps;
+    // Nor does it wait for longer than it may take altogether.
+    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
+    if (clock.now() - exchange.begunAt! >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
+      return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
+    await pause(clock, PAUSE_MS);
+    return this.#try(server, request, exchange);
+  }
+
+  async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    try {
+      const owner = await this.#owners.of(place, key, exchange.client);
+      if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
+      if (owner?.kind === 'mine') return await this.#callOwned(owner.claim, request, exchange);
+      return await this.#callForeign(place, key, owner, request, exchange);
+    } catch (error) {
+      return notPassedOn(error);
+    }
   }
 
   /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */
-  async #callForeign(
+  #callForeign(
     place: Place,
     key: string | null,
     owner: Owner | null,
     request: Message,
     exchange: Exchange,
-  ): Promise<Served> {
+  ): Promise<Outcome> {
     const { clock, catalogs, random } = this.#deps;
     const { name } = place.server;
     let home: ForeignHome | null;
@@ -344,32 +352,26 @@ export class ClusterUpstreams implements Upstreams {
       home = owning;
       epoch = theirs!.epoch;
     } else if (theirs !== null && place.here) {
-      return elsewhere(`its owner ${theirs.node} is gone, and its lease not over yet`);
+      return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#homes.known(place, key);
       // Where a dead node owned it, the home that is asked takes it over.
       home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
       epoch = known?.epoch ?? null;
-      if (home === null) return elsewhere('no node that has it can be reached');
+      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
     this.#sentElsewhere++;
-    const tried = await this.#remote.run(
-      home.node,
-      name,
-      request,
-      exchange,
-      epoch,
-      waitedMs,
-      deadlineOf(place, request, exchange),
-    );
-    if (tried.kind === 'elsewhere') {
-      if (key !== null) this.#homes.forget(name, key);
-      return tried;
-    }
-    if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
-    return tried.outcome;
+    const timeoutMs = deadlineOf(place, request, exchange);
+    return this.#remote.run(home.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
+      if (tried.kind === 'elsewhere') {
+        if (key !== null) this.#homes.forget(name, key);
+        return this.#tryAgain(name, request, exchange, tried.reason);
+      }
+      if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
+      return tried.outcome;
+    });
   }
 
   /** The other node whose process alone may understand what the request holds. */
@@ -391,8 +393,4 @@ export class ClusterUpstreams implements Upstreams {
     const served = place.elsewhere.find(({ node }) => node.peer === peer);
     return served ?? this.homeOf(place.server.name);
   }
-}
-
-function elsewhere(reason: string): Served {
-  return { kind: 'elsewhere', reason };
 }

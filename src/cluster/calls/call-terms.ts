@@ -39,6 +39,8 @@ type TermsText = CallTerms & { readonly client: ClientText };
 const MAX_TERMS = 4_096;
 /** To so many servers of one client; whoever uses more tells the terms again. */
 const MAX_OF_CLIENT = 8;
+/** Nodes whose terms are kept. */
+const MAX_PEERS = 1_024;
 /** Longer ones are not worth the memory at the other node. */
 const MAX_TEXT = 4_096;
 
@@ -88,19 +90,29 @@ export class TermsToTell {
 
 /** The serving side: what the numbers of other nodes mean. */
 export class TermsHeard {
-  readonly #heard = new Recent<HeardTerms>(MAX_TERMS);
+  readonly #heard = new Recent<HeardTerms, number>(MAX_TERMS);
+  /** Each node by a number of ours, because one number is found sooner than a text with two of them. */
+  readonly #peers = new Recent<number>(MAX_PEERS);
+  #lastPeer = 0;
 
   /** Undefined for what was never told, or was forgotten. */
   get(peer: string, number: number): HeardTerms | undefined {
-    return this.#heard.get(`${peer} ${number}`);
+    return this.#heard.get(this.#keyOf(peer, number));
   }
 
   /** Throws SyntaxError or TypeError for what no node can have said. */
   take(peer: string, number: number, text: string): HeardTerms {
     const { client, ...terms } = JSON.parse(text) as TermsText;
     const heard = { terms, client: clientOf(client) };
-    this.#heard.set(`${peer} ${number}`, heard);
+    this.#heard.set(this.#keyOf(peer, number), heard);
     return heard;
+  }
+
+  /** `number` has four bytes. Of a node that was forgotten nothing is found any more. */
+  #keyOf(peer: string, number: number): number {
+    let known = this.#peers.get(peer);
+    if (known === undefined) this.#peers.set(peer, (known = ++this.#lastPeer));
+    return known * 2 ** 32 + number;
   }
 }
 

@@ -6,6 +6,7 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { type ClientText, clientText } from '../frames/client-codec.ts';
 import { headOf, type MessageHead, messageOf, packFrame, SHORT_FORM, unpackFrame } from '../frames/frame.ts';
 import type { NodeView } from '../nodes/node-state.ts';
+import { Recent } from '../recent.ts';
 import { TermsToTell, type ToldTerms } from './call-terms.ts';
 import { hasShortForm, packRequest, unpackAnswer } from './short-form.ts';
 
@@ -51,6 +52,7 @@ export type RemoteOutcome =
 const LONGEST_MS = 7 * 24 * 3_600_000;
 /** Its node says that a call's time is over. Only where that does not arrive does the caller's node say so itself. */
 const GRACE_MS = 500;
+const MAX_SUBJECTS = 256;
 
 export function callsSubject(peer: string): string {
   return `trunkline.calls.${peer}`;
@@ -69,22 +71,24 @@ export function exchangeHeader(request: Message, exchange: Exchange): ExchangeHe
   };
 }
 
-/** Everything that may happen to an exchange until its outcome, over the bus. Never rejects. */
-export async function runElsewhere(
+/** Everything that may happen to an exchange until its outcome, over the bus: what `ended` makes of that. */
+export function runElsewhere<Ended>(
   bus: Bus,
   subject: string,
   peer: string,
   payload: Payload,
   exchange: Exchange,
-  quietMs = 0,
-): Promise<BusOutcome> {
+  quietMs: number,
+  ended: (outcome: BusOutcome) => Ended | Promise<Ended>,
+): Promise<Ended> {
   const running = new RunningElsewhere(peer, quietMs, exchange);
   const call = bus.call(subject, payload, running);
   running.call = call;
   exchange.onCancel = (reason) => call.cancel(reason);
-  const outcome = await call.outcome;
-  exchange.onCancel = null;
-  return outcome;
+  return call.outcome.then((outcome) => {
+    exchange.onCancel = null;
+    return ended(outcome);
+  });
 }
 
 /** What the bus is told of an exchange that runs at another node. */
@@ -124,6 +128,8 @@ class RunningElsewhere implements CallOptions, Flow {
 export class RemoteCalls {
   readonly #bus: Bus;
   readonly #terms = new TermsToTell();
+  /** Of the nodes that are called: every call needs one. */
+  readonly #subjects = new Recent<string>(MAX_SUBJECTS);
 
   constructor(bus: Bus) {
     this.#bus = bus;
@@ -133,7 +139,7 @@ export class RemoteCalls {
    * Emits, questions and cancellation go along. Its deadline is kept there, from `waitedMs` ago on; `timeoutMs` is what it is by
    * the definition known here, 0 for none. Never rejects.
    */
-  async run(
+  run(
     node: NodeView,
     server: string,
     request: Message,
@@ -143,8 +149,7 @@ export class RemoteCalls {
     timeoutMs: number,
   ): Promise<RemoteOutcome> {
     const { cancelled } = exchange;
-    if (cancelled !== null) return ended(calledOff(server, cancelled));
-    const bus = this.#bus;
+    if (cancelled !== null) return Promise.resolve(ended(calledOff(server, cancelled)));
     const quietMs = timeoutMs > 0 ? Math.max(0, timeoutMs - waitedMs) + GRACE_MS : 0;
     const told = this.#told(node, server, request, epoch, exchange);
     const known = told?.known === true;
@@ -154,35 +159,26 @@ export class RemoteCalls {
       packFrame({ ...exchangeHeader(request, exchange), server, nodeEpoch: node.epoch, epoch, waitedMs }, [
         request.bytes,
       ]);
-    const outcome = await runElsewhere(bus, callsSubject(node.peer), node.peer, payload, exchange, quietMs);
-    if (terms !== null) told!.text = null;
-    if (outcome.kind === 'failure') {
-      const { error, told: said } = outcome;
-      // It never came to that node, which has just left: whoever serves it now is to be found.
-      if (said !== true && error.code === 'NOT_SENT' && error.data.retryable && bus.status.state === 'connected') {
-        return { kind: 'elsewhere', reason: error.message };
-      }
-      return ended(at(error, node, server));
-    }
-    try {
-      const short = unpackAnswer(outcome.payload);
-      if (short === 'tell' && told !== null && known) {
-        // The node has forgotten them, and did nothing.
-        told.known = false;
-        return await this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
-      }
-      if (short === 'tell') throw new Error('it does not take the terms that it was told');
-      if (short !== null) {
-        if (told !== null) told.known = true;
-        return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own };
-      }
-      const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
-      if (reply.kind === 'elsewhere') return reply;
-      const message = messageOf(reply.message, pieces[0]!);
-      return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
-    } catch (cause) {
-      return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
-    }
+    return runElsewhere(this.#bus, this.#subjectOf(node.peer), node.peer, payload, exchange, quietMs, (outcome) => {
+      if (terms !== null) told!.text = null;
+      if (outcome.kind === 'failure') return this.#failed(outcome, node, server);
+      const reply = readReply(outcome.payload, told, known, node, server);
+      // The node has forgotten the terms, and did nothing.
+      return reply ?? this.run(node, server, request, exchange, epoch, waitedMs, timeoutMs);
+    });
+  }
+
+  #failed({ error, told }: Extract<BusOutcome, { kind: 'failure' }>, node: NodeView, server: string): RemoteOutcome {
+    // It never came to that node, which has just left: whoever serves it now is to be found.
+    const unheard = told !== true && error.code === 'NOT_SENT' && error.data.retryable;
+    if (unheard && this.#bus.status.state === 'connected') return { kind: 'elsewhere', reason: error.message };
+    return ended(at(error, node, server));
+  }
+
+  #subjectOf(peer: string): string {
+    let subject = this.#subjects.get(peer);
+    if (subject === undefined) this.#subjects.set(peer, (subject = callsSubject(peer)));
+    return subject;
   }
 
   /** Null where the call has the form that all nodes read. */
@@ -190,6 +186,35 @@ export class RemoteCalls {
     if ((node.forms ?? 1) < SHORT_FORM || exchange.paramHeaders != null) return null;
     if (!hasShortForm(request, exchange.id)) return null;
     return this.#terms.of(node, server, epoch, exchange);
+  }
+}
+
+/** Null where the terms have to be told again: the node does not know them any more. */
+function readReply(
+  payload: Buffer,
+  told: ToldTerms | null,
+  /** The call needed no more than their number. */
+  known: boolean,
+  node: NodeView,
+  server: string,
+): RemoteOutcome | null {
+  try {
+    const short = unpackAnswer(payload);
+    if (short === 'tell') {
+      if (told === null || !known) throw new Error('it does not take the terms that it was told');
+      told.known = false;
+      return null;
+    }
+    if (short !== null) {
+      if (told !== null) told.known = true;
+      return { kind: 'ended', outcome: answer(short.message), key: short.key, own: short.own };
+    }
+    const { header: reply, pieces } = unpackFrame<ReplyHeader>(payload);
+    if (reply.kind === 'elsewhere') return reply;
+    const message = messageOf(reply.message, pieces[0]!);
+    return { kind: 'ended', outcome: answer(message), key: reply.key, own: reply.own };
+  } catch (cause) {
+    return ended(new GatewayError('UNKNOWN', `node ${node.id} answered what cannot be read`, { server, cause }));
   }
 }
 

@@ -37,14 +37,16 @@ export class ReturnedCalls {
     this.#serving = bus.serve(subject(bus.peer), serve, { concurrency: MAX_CALLS });
   }
 
-  async run(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
+  run(peer: string, exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     const { request } = exchange;
     const header: ReturnedHeader = { ...exchangeHeader(request, exchange), endpoint };
     const payload = packFrame(header, [request.bytes]);
-    const outcome = await runElsewhere(this.#bus, subject(peer), peer, payload, exchange);
-    if (outcome.kind === 'failure') return failure(unreached(outcome.error));
-    const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
-    return reply.kind === 'failure' ? failure(readFailure(pieces[0]!)) : answer(messageOf(reply.message, pieces[0]!));
+    return runElsewhere(this.#bus, subject(peer), peer, payload, exchange, 0, (outcome) => {
+      if (outcome.kind === 'failure') return failure(unreached(outcome.error));
+      const { header: reply, pieces } = unpackFrame<ReplyHeader>(outcome.payload);
+      if (reply.kind === 'failure') return failure(readFailure(pieces[0]!));
+      return answer(messageOf(reply.message, pieces[0]!));
+    });
   }
 
   /** Takes no new ones. */

@@ -97,34 +97,46 @@ export class ServedCalls {
     while (this.#load > 0 && clock.now() < end) await pause(clock, POLL_MS);
   }
 
-  async #serve(serving: BusServing): Promise<void> {
+  #serve(serving: BusServing): Promise<void> | undefined {
     const { clock, nodeEpoch, run, used, connection } = this.#deps;
     const call = this.#read(serving);
     if (call === null) {
       serving.answer(packTell());
-      return;
+      return undefined;
     }
     const { exchange, server, epoch, short } = call;
     // Meant for an earlier life of this node: whatever the caller believes of it does not hold.
     if (call.nodeEpoch !== nodeEpoch()) {
       serving.answer(packFrame({ kind: 'elsewhere', reason: 'the lease of the node is another one' } as ReplyHeader));
-      return;
+      return undefined;
     }
     exchange.begunAt = clock.now() - call.waitedMs;
     used(server, exchange.client, serving.from);
-    const listens = isListen(exchange.request) ? 1 : 0;
-    this.#load++;
-    this.#listens += listens;
-    this.#count++;
-    try {
-      const outcome = await run(server, exchange.request, exchange, epoch, serving.from);
+    const listens = isListen(exchange.request);
+    const running = run(server, exchange.request, exchange, epoch, serving.from);
+    this.#begun(listens);
+    const ended = (outcome: Served): void => {
+      this.#ended(listens);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
       else serving.answer(packReply(outcome.message, connection(server, exchange.client), short));
-    } finally {
-      this.#load--;
-      this.#listens -= listens;
-    }
+    };
+    const failed = (error: unknown): never => {
+      this.#ended(listens);
+      throw error;
+    };
+    return running.then(ended, failed);
+  }
+
+  #begun(listens: boolean): void {
+    this.#count++;
+    this.#load++;
+    if (listens) this.#listens++;
+  }
+
+  #ended(listens: boolean): void {
+    this.#load--;
+    if (listens) this.#listens--;
   }
 
   /** Null where the caller has to tell the terms again. Throws GatewayError for what no node can have sent. */

@@ -132,7 +132,11 @@ export class ForeignCatalogs {
 
   /** A call has told over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
-    this.#keys.set(callerOf(server, client), { key, own });
+    const caller = callerOf(server, client);
+    const known = this.#keys.get(caller);
+    // Every call tells it, and nearly always the same.
+    if (known !== undefined && known.key === key && known.own === own) return;
+    this.#keys.set(caller, { key, own });
     if (key !== null) this.#sharedKeys.set(`${server}\n${wordsOf(client)}`, key);
   }
 

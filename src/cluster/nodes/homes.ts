@@ -22,6 +22,8 @@ export class Homes {
 
   remember(server: string, key: string, peer: string, epoch: string | null): void {
     const known = this.#homes.get(key);
+    const before = known?.get(server);
+    if (before !== undefined && before.peer === peer && before.epoch === epoch) return;
     if (known === undefined) this.#homes.set(key, new Map([[server, { peer, epoch }]]));
     else known.set(server, { peer, epoch });
   }

@@ -1,0 +1,19 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { Served } from './served-calls.ts';
+
+/** This node is not the one to ask, and did nothing. */
+export function elsewhere(reason: string): Served {
+  return { kind: 'elsewhere', reason };
+}
+
+/** The same for whoever waits. */
+export function notHere(reason: string): Promise<Served> {
+  return Promise.resolve(elsewhere(reason));
+}
+
+/** What went wrong on the way to another node; rejects with what is nobody's word about a call. */
+export function notPassedOn(error: unknown): Promise<Outcome> {
+  if (error instanceof GatewayError && error.outcome !== 'UNKNOWN') return Promise.resolve(failure(error));
+  return Promise.reject(error);
+}
