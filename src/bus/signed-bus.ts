@@ -20,18 +20,22 @@ import { type CallId, callOf } from './calls/call-id.ts';
 import { CallTable } from './calls/call-table.ts';
 import { TICK_MS } from './calls/deadline.ts';
 import { DueQueue } from './calls/due-queue.ts';
+import { Entries } from './calls/entries.ts';
 import { FramePost } from './calls/frame-post.ts';
 import {
-  addressed,
   FRAME,
   FRAME_OVERHEAD,
+  type Framed,
+  framed,
   hintMessage,
   plainFrame,
   type RequestFrame,
   readAck,
   readData,
-  readEntries,
   readRequest,
+  subjectAt,
+  subjectOf,
+  wordsOf,
 } from './calls/frames.ts';
 import { IncomingCall, type IncomingEnds, QUIET_MS } from './calls/incoming-call.ts';
 import { OutgoingCall, TAKE_MS } from './calls/outgoing-call.ts';
@@ -180,7 +184,7 @@ export class SignedBus implements Bus {
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
-      const request = signed === null ? null : readRequest(signed.frame);
+      const request = signed === null ? null : readRequest(framed(signed.frame), signed.frame.length);
       if (request === null) return;
       // A request that somebody recorded could be sent to a member of the group that has not seen it, or to a process that
       // has just started: those are asked after. Where the subject names us, it can have been meant for nobody else.
@@ -256,30 +260,32 @@ export class SignedBus implements Bus {
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
     const { from } = signed;
-    const whole = readEntries(signed.frame, (end, family, number, frame) => {
-      if (end === 'caller') this.#toCaller(family, number, from, frame);
-      else if (end === 'serving') this.#toServing(family, number, from, frame);
-      else this.#addressed(family, number, from, frame);
-    });
-    if (!whole) this.#refused.add(message.subject, 'it is cut otherwise than it says');
+    const entries = new Entries(signed.frame);
+    while (entries.next()) {
+      if (entries.end === 'caller') this.#toCaller(entries, from, entries);
+      else if (entries.end === 'serving') this.#toServing(entries, from, entries);
+      else this.#addressed(entries, from);
+    }
+    if (!entries.whole) this.#refused.add(message.subject, 'it is cut otherwise than it says');
   }
 
   #onFrame(message: WireMessage): void {
     const [, , , end, id] = message.subject.split('.') as [string, string, string, string, string];
     const signed = this.#open(message, this.#seen);
     if (signed === null) return;
-    const { family, number } = callOf(id);
-    if (end === 'c') this.#toCaller(family, number, signed.from, signed.frame);
-    else this.#toServing(family, number, signed.from, signed.frame);
+    const call = callOf(id);
+    if (call === null) this.#refused.add(message.subject, 'no call has such an id');
+    else if (end === 'c') this.#toCaller(call, signed.from, framed(signed.frame));
+    else this.#toServing(call, signed.from, framed(signed.frame));
   }
 
   /** A request that came to this peer, and to no subject's subscribers. */
-  #addressed(family: number, number: number, from: string, bytes: Buffer): void {
-    const { subject, frame } = addressed(bytes);
-    const request = readRequest(frame);
+  #addressed(entry: Entries, from: string): void {
+    const subject = subjectOf(entry);
+    const request = readRequest(entry, subjectAt(entry));
     const serving = this.#serving.get(subject);
     if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
-    else if (request === null) this.#unserved({ family, number }, from, 'the node speaks another version');
+    else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
     else this.#unserved(request, from, 'nobody serves what was called');
   }
 
@@ -307,18 +313,13 @@ export class SignedBus implements Bus {
     }
   }
 
-  #toCaller(family: number, number: number, from: string, frame: Buffer): void {
-    const call = this.#calls.get(family, number);
-    const kind = frame[0];
+  #toCaller(id: CallId, from: string, frame: Framed): void {
+    const call = this.#calls.get(id.family, id.number);
+    const kind = frame.bytes[frame.from];
     if (call === undefined) {
       // Whoever still works for it is told to stop.
       if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
-        this.#ground.transmit(
-          from,
-          'serving',
-          { family, number },
-          plainFrame(FRAME.cancel, Buffer.from('the caller has left')),
-        );
+        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) call.data(data, from);
@@ -326,23 +327,23 @@ export class SignedBus implements Bus {
       const ack = readAck(frame);
       if (ack !== null) call.ack(ack, from);
     } else if (kind === FRAME.accept) call.accepted(from);
-    else if (kind === FRAME.unserved && call.to === from) call.notSent(frame.toString('utf8', 1));
-    else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(frame.toString('utf8', 1));
+    else if (kind === FRAME.unserved && call.to === from) call.notSent(wordsOf(frame));
+    else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
   }
 
-  #toServing(family: number, number: number, from: string, frame: Buffer): void {
-    const serving = this.#served.get(family, number);
-    const kind = frame[0];
+  #toServing(id: CallId, from: string, frame: Framed): void {
+    const serving = this.#served.get(id.family, id.number);
+    const kind = frame.bytes[frame.from];
     if (serving === undefined || serving.from !== from) {
       if (serving === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#ground.transmit(from, 'caller', { family, number }, plainFrame(FRAME.gone));
+        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
     } else if (kind === FRAME.data) {
       const data = readData(frame);
       if (data !== null) serving.data(data);
     } else if (kind === FRAME.ack) {
       const ack = readAck(frame);
       if (ack !== null) serving.ack(ack);
-    } else if (kind === FRAME.cancel) serving.cancel(frame.toString('utf8', 1));
+    } else if (kind === FRAME.cancel) serving.cancel(wordsOf(frame));
   }
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {

@@ -9,9 +9,9 @@ export function callText({ family, number }: CallId): string {
   return hex(family) + hex(number);
 }
 
-/** Numbers that no call has where the text is not one of those. */
-export function callOf(text: string): CallId {
-  if (!CALL.test(text)) return { family: -1, number: 0 };
+/** Null where the text is not one of those. */
+export function callOf(text: string): CallId | null {
+  if (!CALL.test(text)) return null;
   return { family: Number.parseInt(text.slice(0, 8), 16), number: Number.parseInt(text.slice(8), 16) };
 }
 

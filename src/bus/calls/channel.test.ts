@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Channel } from './channel.ts';
-import { FRAME, FRAME_AT, PART, readAck, readData } from './frames.ts';
+import { FRAME, FRAME_AT, framed, PART, readAck, readData } from './frames.ts';
 
 const CHUNK = 1_000;
 
@@ -36,8 +36,8 @@ function end(): End {
 function carry(from: End, to: End, lost: (at: number) => boolean = () => false): void {
   for (const [at, frame] of from.sent.splice(0).entries()) {
     if (lost(at)) continue;
-    if (frame[0] === FRAME.data) to.channel.data(readData(frame)!);
-    else to.channel.ack(readAck(frame)!);
+    if (frame[0] === FRAME.data) to.channel.data(readData(framed(frame))!);
+    else to.channel.ack(readAck(framed(frame))!);
   }
 }
 
@@ -99,7 +99,7 @@ test('a payload that is longer than may be breaks the channel, and memory is not
 });
 
 test('frames that are none are not read', () => {
-  assert.equal(readData(Buffer.from([FRAME.data, 0, 0])), null);
-  assert.equal(readData(Buffer.from([FRAME.data, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0])), null);
-  assert.equal(readAck(Buffer.from([FRAME.ack])), null);
+  assert.equal(readData(framed(Buffer.from([FRAME.data, 0, 0]))), null);
+  assert.equal(readData(framed(Buffer.from([FRAME.data, 0, 0, 0, 1, 99, 0, 0, 0, 0, 0]))), null);
+  assert.equal(readAck(framed(Buffer.from([FRAME.ack]))), null);
 });

@@ -17,7 +17,7 @@ export const FRAMES_VERSION = 1;
  * a request stands which subject it calls, and how long that is.
  */
 export const ENTRY_AT = SIGNATURE_BYTES;
-const ENTRY_HEAD = 4 + 1 + 8;
+export const ENTRY_HEAD = 4 + 1 + 8;
 /** Where the frame itself begins. */
 export const FRAME_AT = ENTRY_AT + ENTRY_HEAD;
 
@@ -83,33 +83,49 @@ export function requestFrame(
   return frame;
 }
 
-/** Without what stands behind it. */
-export function readRequest(frame: Buffer): RequestFrame | null {
-  if (frame.length < REQUEST_HEAD || frame[0] !== FRAME.request || frame[1] !== FRAMES_VERSION) return null;
+/** A frame among other bytes, from here to there. */
+export interface Framed {
+  readonly bytes: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** A frame that came alone. */
+export function framed(bytes: Buffer): Framed {
+  return { bytes, from: 0, to: bytes.length };
+}
+
+/** Where it ends may be before its subject. */
+export function readRequest({ bytes, from }: Framed, to: number): RequestFrame | null {
+  if (to - from < REQUEST_HEAD || bytes[from] !== FRAME.request || bytes[from + 1] !== FRAMES_VERSION) return null;
   return {
-    family: frame.readUInt32BE(2),
-    number: frame.readUInt32BE(6),
-    deadlineMs: frame.readUInt32BE(10),
-    total: frame.readUInt32BE(14),
-    offered: frame[18] === 1,
-    first: frame.subarray(REQUEST_HEAD),
+    family: bytes.readUInt32BE(from + 2),
+    number: bytes.readUInt32BE(from + 6),
+    deadlineMs: bytes.readUInt32BE(from + 10),
+    total: bytes.readUInt32BE(from + 14),
+    offered: bytes[from + 18] === 1,
+    first: bytes.subarray(from + REQUEST_HEAD, to),
   };
 }
 
-/** Where the subject behind a request begins; 0 where there is none. */
-function subjectAt(request: Buffer): number {
-  return Math.max(0, request.length - 1 - (request.at(-1) ?? 0));
+/** Where the subject behind a request begins, and so where the request ends. */
+export function subjectAt({ bytes, from, to }: Framed): number {
+  return Math.max(from, to - 1 - (bytes[to - 1] ?? 0));
 }
 
-/** The subject that a request of a bundle calls, and the request without it. */
-export function addressed(request: Buffer): { readonly subject: string; readonly frame: Buffer } {
-  const at = subjectAt(request);
-  return { subject: request.toString('latin1', at, request.length - 1), frame: request.subarray(0, at) };
+/** The subject that a request of a bundle calls. */
+export function subjectOf(request: Framed): string {
+  return request.bytes.toString('latin1', subjectAt(request), request.to - 1);
+}
+
+/** What stands behind the kind of a frame that has nothing else. */
+export function wordsOf({ bytes, from, to }: Framed): string {
+  return bytes.toString('utf8', from + 1, to);
 }
 
 /** The message of a frame that goes without company: to a subject, or to a peer that reads no bundles. */
 export function aloneMessage(frame: Buffer): Buffer {
-  const end = frame[FRAME_AT] === FRAME.request ? subjectAt(frame) : frame.length;
+  const end = frame[FRAME_AT] === FRAME.request ? subjectAt(framed(frame)) : frame.length;
   return frame.subarray(FRAME_AT - SIGNATURE_BYTES, end);
 }
 
@@ -124,16 +140,16 @@ export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, 
   return frame;
 }
 
-export function readData(frame: Buffer): DataFrame | null {
-  if (frame.length < DATA_HEAD) return null;
-  const part = frame[5]!;
+export function readData({ bytes, from, to }: Framed): DataFrame | null {
+  if (to - from < DATA_HEAD) return null;
+  const part = bytes[from + 5]!;
   if (part < PART.request || part > PART.failure) return null;
   return {
-    seq: frame.readUInt32BE(1),
+    seq: bytes.readUInt32BE(from + 1),
     part: part as Part,
-    ref: frame.readUInt32BE(6),
-    more: frame[10] === 1,
-    bytes: frame.subarray(DATA_HEAD),
+    ref: bytes.readUInt32BE(from + 6),
+    more: bytes[from + 10] === 1,
+    bytes: bytes.subarray(from + DATA_HEAD, to),
   };
 }
 
@@ -145,8 +161,8 @@ export function ackFrame(seq: number, resync: boolean): Buffer {
   return frame;
 }
 
-export function readAck(frame: Buffer): AckFrame | null {
-  return frame.length < ACK_HEAD ? null : { seq: frame.readUInt32BE(1), resync: frame[5] === 1 };
+export function readAck({ bytes, from, to }: Framed): AckFrame | null {
+  return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
 /** Fills the room at the front of a frame with the head of its entry. */
@@ -155,22 +171,6 @@ export function writeEntry(frame: Buffer, end: End, { family, number }: CallId):
   frame[ENTRY_AT + 4] = ENDS.indexOf(end);
   frame.writeUInt32BE(family, ENTRY_AT + 5);
   frame.writeUInt32BE(number, ENTRY_AT + 9);
-}
-
-/** Hands over each frame of a message; false where the message is not cut as it says. */
-export function readEntries(
-  bytes: Buffer,
-  take: (end: End, family: number, number: number, frame: Buffer) => void,
-): boolean {
-  let at = 0;
-  while (at + ENTRY_HEAD < bytes.length) {
-    const next = at + 4 + bytes.readUInt32BE(at);
-    const end = ENDS[bytes[at + 4]!];
-    if (next > bytes.length || next <= at + ENTRY_HEAD || end === undefined) return false;
-    take(end, bytes.readUInt32BE(at + 5), bytes.readUInt32BE(at + 9), bytes.subarray(at + ENTRY_HEAD, next));
-    at = next;
-  }
-  return at === bytes.length;
 }
 
 /** `accept`, `cancel`, `gone`, `unserved`: a kind and its bytes. */

@@ -2,11 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 import { callOf, callText } from './call-id.ts';
-import { FRAME, plainFrame, readEntries } from './frames.ts';
+import { Entries } from './entries.ts';
+import { FRAME, plainFrame, wordsOf } from './frames.ts';
 import { Outbox } from './outbox.ts';
 
 const CALL = '00112233445566aa';
-const ID = callOf(CALL);
+const ID = callOf(CALL)!;
 const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
 const frame = (text: string): Buffer => plainFrame(FRAME.cancel, Buffer.from(text));
 
@@ -22,10 +23,9 @@ function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: 
     maxPayload: () => maxPayload,
     send(peer, message, begins) {
       const entries: string[] = [];
-      const read = readEntries(message.subarray(SIGNATURE_BYTES), (end, family, number, bytes) =>
-        entries.push(`${end} ${callText({ family, number })} ${bytes.toString('latin1', 1)}`),
-      );
-      assert.ok(read);
+      const read = new Entries(message.subarray(SIGNATURE_BYTES));
+      while (read.next()) entries.push(`${read.end} ${callText(read)} ${wordsOf(read)}`);
+      assert.ok(read.whole);
       sent.push({ peer, begins, entries });
     },
   });
@@ -79,8 +79,10 @@ test('what waits when the connection is lost is lost with it', async () => {
 test('messages that are cut otherwise than they say are not read to their end', () => {
   const message = Buffer.concat([entry('one'), entry('two')]);
   const read = (bytes: Buffer): [boolean, number] => {
+    const entries = new Entries(bytes);
     let count = 0;
-    return [readEntries(bytes, () => count++), count];
+    while (entries.next()) count++;
+    return [entries.whole, count];
   };
   assert.deepEqual(read(message), [true, 2]);
   for (let at = 1; at < message.length; at++) {

@@ -34,8 +34,9 @@ export class Unheard {
     if (!noResponders) return;
     const reason = 'nobody serves what was called';
     const [, , , what, id] = subject.split('.') as [string, string, string, string, string];
-    const { family, number } = callOf(id);
-    if (what === 'c') this.#calls.get(family, number)?.notSent(reason);
-    else for (const call of this.#calls.values()) if (call.bundle === Number(id)) call.notSent(reason);
+    if (what === 'c') {
+      const call = callOf(id);
+      if (call !== null) this.#calls.get(call.family, call.number)?.notSent(reason);
+    } else for (const call of this.#calls.values()) if (call.bundle === Number(id)) call.notSent(reason);
   }
 }

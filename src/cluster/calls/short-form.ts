@@ -134,10 +134,20 @@ function writePlaces(head: Buffer, { idStart, idEnd, bodyStart, bodyEnd }: Messa
 
 function messageAtPlaces(bytes: Buffer, at: number, kind: MessageKind, era: Message['era'], method: string): Message {
   const last = bytes.length - at;
-  const place = (from: number): number => {
-    const found = bytes.readInt32BE(from);
-    if (found < -1 || found > last) throw malformed('with ranges beyond its bytes');
-    return found;
-  };
-  return new Message(bytes.subarray(at), kind, era, method, place(4), place(8), place(12), place(16));
+  return new Message(
+    bytes.subarray(at),
+    kind,
+    era,
+    method,
+    placeAt(bytes, 4, last),
+    placeAt(bytes, 8, last),
+    placeAt(bytes, 12, last),
+    placeAt(bytes, 16, last),
+  );
+}
+
+function placeAt(bytes: Buffer, at: number, last: number): number {
+  const place = bytes.readInt32BE(at);
+  if (place < -1 || place > last) throw malformed('with ranges beyond its bytes');
+  return place;
 }
