@@ -4,7 +4,8 @@ import { existsSync } from 'node:fs';
 import module from 'node:module';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+import { setFlagsFromString } from 'node:v8';
+import { boundYoungGeneration } from './young-generation.js';
 
 const [major] = process.versions.node.split('.').map(Number);
 if (major < 24) {
@@ -34,24 +35,6 @@ if (!useSource) {
 setFlagsFromString('--external-memory-accounted-in-global-limit');
 // Few objects outlive a call: to rouse other threads for those costs more than it saves (decision 022).
 setFlagsFromString('--no-parallel-scavenge');
-boundYoungGeneration(16);
+boundYoungGeneration(8);
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));
-
-/**
- * Lets the young generation of the heap have this many MiB from now on and no more. V8 would begin with 1 and go up to
- * 128, of which every byte is resident before the first collection. The maximum can only be chosen before a process
- * starts; but how far the next step goes can be chosen at any time, so that one is provoked now, and then there is none.
- */
-function boundYoungGeneration(mebibytes) {
-  setFlagsFromString(`--semi-space-growth-factor=${mebibytes / 2}`);
-  const survivors = [];
-  for (let i = 0; i < 40_000 && youngBytes() < mebibytes * 0x100000; i += 4_000) {
-    for (let j = 0; j < 4_000; j++) survivors.push([j]);
-  }
-  setFlagsFromString('--semi-space-growth-factor=1');
-}
-
-function youngBytes() {
-  return getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')?.space_size ?? 0;
-}
