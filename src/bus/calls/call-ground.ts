@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import type { CallId } from './call-id.ts';
 import type { DueQueue, Waiting } from './due-queue.ts';
-import type { End } from './frames.ts';
+import type { End, Part, Pieces, RequestHead } from './frames.ts';
 
 /** A call that has been begun, and that nobody has taken. */
 export interface Untaken extends Waiting<Untaken> {
@@ -28,8 +28,10 @@ export interface CallGround {
   nextCall(): number;
   /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
-  /** Sends a request, to whoever serves its subject where there is no peer. The number of its bundle; 0 for none. */
-  request(peer: string | null, subject: string, call: CallId, frame: Buffer): number;
+  /** Sends a request with so much of its payload, to whoever serves its subject where there is no peer. The number of its bundle; 0 for none. */
+  request(peer: string | null, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
+  /** Sends all that there is to say to the caller of a short call, as `transmit` does. */
+  answer(peer: string, call: CallId, part: Part, pieces: Pieces): void;
   readonly untaken: DueQueue<Untaken>;
   readonly quiet: DueQueue<Quiet>;
   slow(subject: string): void;

@@ -3,7 +3,19 @@ import { bundleSubject, callSubject, unheardSubject } from '../subjects.ts';
 import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
 import { type CallId, callText } from './call-id.ts';
-import { aloneMessage, type End } from './frames.ts';
+import {
+  aloneMessage,
+  dataFrame,
+  dataLength,
+  type End,
+  FRAME_AT,
+  type Part,
+  type Pieces,
+  type RequestHead,
+  requestLength,
+  writeData,
+  writeRequest,
+} from './frames.ts';
 import { Outbox } from './outbox.ts';
 
 /** Whoever is forgotten shows it again with the next message. */
@@ -55,10 +67,34 @@ export class FramePost {
     else this.publish(callSubject(peer, end === 'caller' ? 'c' : 's', callText(call)), aloneMessage(frame));
   }
 
-  /** The number of the bundle; 0 where the request goes alone. */
-  request(peer: string | null, subject: string, call: CallId, frame: Buffer): number {
-    if (peer !== null && this.#readers.has(peer) && this.#wire.connected)
-      return this.#outbox.add(peer, 'new', call, frame);
+  /** All that is said to the caller of a short call, in one frame. */
+  answer(peer: string, call: CallId, part: Part, pieces: Pieces): void {
+    if (!this.#wire.connected) return;
+    const length = dataLength(pieces.left);
+    const room = this.#readers.has(peer) ? this.#outbox.room(peer, 'caller', call, length) : null;
+    if (room === null) this.transmit(peer, 'caller', call, dataFrame(1, part, 0, pieces, pieces.left));
+    else writeData(room.bytes, room.at, 1, part, 0, pieces, pieces.left);
+  }
+
+  /** With so much of the payload. The number of the bundle; 0 where the request goes alone. */
+  request(
+    peer: string | null,
+    subject: string,
+    call: CallId,
+    head: RequestHead,
+    pieces: Pieces,
+    bytes: number,
+  ): number {
+    const length = requestLength(subject, bytes);
+    const bundled = peer !== null && this.#readers.has(peer) && this.#wire.connected;
+    const room = bundled ? this.#outbox.room(peer, 'new', call, length) : null;
+    if (room !== null) {
+      writeRequest(room.bytes, room.at, subject, call, head, pieces, bytes);
+      return room.number;
+    }
+    const frame = Buffer.allocUnsafe(FRAME_AT + length);
+    writeRequest(frame, FRAME_AT, subject, call, head, pieces, bytes);
+    if (bundled) return this.#outbox.add(peer, 'new', call, frame);
     this.publish(subject, aloneMessage(frame), unheardSubject(this.#signer.peer, 'c', callText(call)));
     return 0;
   }

@@ -59,28 +59,36 @@ export interface AckFrame {
   readonly resync: boolean;
 }
 
-/** Throws RangeError for a subject that is too long. */
-export function requestFrame(
+/** What a request says of its call beside the id. */
+export type RequestHead = Omit<RequestFrame, 'first' | keyof CallId>;
+
+/** How long a request with so much of its payload is. Throws RangeError for a subject that is too long. */
+export function requestLength(subject: string, bytes: number): number {
+  if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
+  return REQUEST_HEAD + bytes + subject.length + 1;
+}
+
+/** Writes it where there is room for it. */
+export function writeRequest(
+  to: Buffer,
+  at: number,
   subject: string,
   { family, number }: CallId,
-  { deadlineMs, total, offered }: Omit<RequestFrame, 'first' | keyof CallId>,
+  { deadlineMs, total, offered }: RequestHead,
   pieces: Pieces,
   bytes: number,
-): Buffer {
-  if (subject.length > MAX_SUBJECT) throw new RangeError(`a subject of ${subject.length} characters`);
-  const subjectAt = FRAME_AT + REQUEST_HEAD + bytes;
-  const frame = Buffer.allocUnsafe(subjectAt + subject.length + 1);
-  frame[FRAME_AT] = FRAME.request;
-  frame[FRAME_AT + 1] = FRAMES_VERSION;
-  frame.writeUInt32BE(family, FRAME_AT + 2);
-  frame.writeUInt32BE(number, FRAME_AT + 6);
-  frame.writeUInt32BE(deadlineMs, FRAME_AT + 10);
-  frame.writeUInt32BE(total, FRAME_AT + 14);
-  frame[FRAME_AT + 18] = offered ? 1 : 0;
-  pieces.copy(frame, FRAME_AT + REQUEST_HEAD, bytes);
-  frame.write(subject, subjectAt, 'latin1');
-  frame[frame.length - 1] = subject.length;
-  return frame;
+): void {
+  to[at] = FRAME.request;
+  to[at + 1] = FRAMES_VERSION;
+  to.writeUInt32BE(family, at + 2);
+  to.writeUInt32BE(number, at + 6);
+  to.writeUInt32BE(deadlineMs, at + 10);
+  to.writeUInt32BE(total, at + 14);
+  to[at + 18] = offered ? 1 : 0;
+  const subjectAt = at + REQUEST_HEAD + bytes;
+  pieces.copy(to, at + REQUEST_HEAD, bytes);
+  to.write(subject, subjectAt, 'latin1');
+  to[subjectAt + subject.length] = subject.length;
 }
 
 /** A frame among other bytes, from here to there. */
@@ -130,14 +138,32 @@ export function aloneMessage(frame: Buffer): Buffer {
 }
 
 export function dataFrame(seq: number, part: Part, ref: number, pieces: Pieces, bytes: number): Buffer {
-  const frame = Buffer.allocUnsafe(FRAME_AT + DATA_HEAD + bytes);
-  frame[FRAME_AT] = FRAME.data;
-  frame.writeUInt32BE(seq, FRAME_AT + 1);
-  frame[FRAME_AT + 5] = part;
-  frame.writeUInt32BE(ref, FRAME_AT + 6);
-  pieces.copy(frame, FRAME_AT + DATA_HEAD, bytes);
-  frame[FRAME_AT + 10] = pieces.left > 0 ? 1 : 0;
+  const frame = Buffer.allocUnsafe(FRAME_AT + dataLength(bytes));
+  writeData(frame, FRAME_AT, seq, part, ref, pieces, bytes);
   return frame;
+}
+
+/** How long a data frame with so many bytes is. */
+export function dataLength(bytes: number): number {
+  return DATA_HEAD + bytes;
+}
+
+/** Writes it where there is room for it. */
+export function writeData(
+  to: Buffer,
+  at: number,
+  seq: number,
+  part: Part,
+  ref: number,
+  pieces: Pieces,
+  bytes: number,
+): void {
+  to[at] = FRAME.data;
+  to.writeUInt32BE(seq, at + 1);
+  to[at + 5] = part;
+  to.writeUInt32BE(ref, at + 6);
+  pieces.copy(to, at + DATA_HEAD, bytes);
+  to[at + 10] = pieces.left > 0 ? 1 : 0;
 }
 
 export function readData({ bytes, from, to }: Framed): DataFrame | null {
@@ -165,12 +191,12 @@ export function readAck({ bytes, from, to }: Framed): AckFrame | null {
   return to - from < ACK_HEAD ? null : { seq: bytes.readUInt32BE(from + 1), resync: bytes[from + 5] === 1 };
 }
 
-/** Fills the room at the front of a frame with the head of its entry. */
-export function writeEntry(frame: Buffer, end: End, { family, number }: CallId): void {
-  frame.writeUInt32BE(frame.length - ENTRY_AT - 4, ENTRY_AT);
-  frame[ENTRY_AT + 4] = ENDS.indexOf(end);
-  frame.writeUInt32BE(family, ENTRY_AT + 5);
-  frame.writeUInt32BE(number, ENTRY_AT + 9);
+/** Writes the head of an entry, behind which a frame of so many bytes stands. */
+export function writeEntry(to: Buffer, at: number, end: End, { family, number }: CallId, length: number): void {
+  to.writeUInt32BE(ENTRY_HEAD - 4 + length, at);
+  to[at + 4] = ENDS.indexOf(end);
+  to.writeUInt32BE(family, at + 5);
+  to.writeUInt32BE(number, at + 9);
 }
 
 /** `accept`, `cancel`, `gone`, `unserved`: a kind and its bytes. */

@@ -8,7 +8,6 @@ import { failureJson, readFailure } from './failure-json.ts';
 import {
   type AckFrame,
   type DataFrame,
-  dataFrame,
   FRAME,
   PART,
   type Part,
@@ -245,7 +244,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     const { chunkBytes, connected, clock } = this.#ground;
     if (!this.#acceptedIt && this.#made === null && pieces.left <= chunkBytes && connected) {
       // Whoever was not told that we took it has it in this one message, or never asks for it again.
-      this.transmit(dataFrame(1, part, 0, pieces, pieces.left));
+      this.#ground.answer(this.from, this, part, pieces);
       this.#end();
       return;
     }

@@ -68,6 +68,24 @@ test('no message is longer than may be, what is long leaves at once, behind what
   );
 });
 
+test('a bundle has room for as many frames as come, and each message is its own memory', () => {
+  const messages: Buffer[] = [];
+  const box = new Outbox({ maxPayload: () => 1_000_000, send: (_peer, message) => messages.push(message) });
+  const texts = Array.from({ length: 200 }, (_, at) => `${at} `.repeat(1 + (at % 40)));
+  for (let round = 0; round < 3; round++) {
+    for (const text of texts) box.add('a', 'caller', ID, frame(text));
+    box.flush();
+  }
+  assert.equal(messages.length, 3);
+  for (const message of messages) {
+    const read = new Entries(message.subarray(SIGNATURE_BYTES));
+    const found: string[] = [];
+    while (read.next()) found.push(wordsOf(read));
+    assert.deepEqual(found, texts);
+    message.fill(0);
+  }
+});
+
 test('what waits when the connection is lost is lost with it', async () => {
   const { box, sent } = outbox();
   box.add('a', 'new', ID, frame('lost'));

@@ -5,7 +5,7 @@ import type { CallId } from './call-id.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame, requestFrame } from './frames.ts';
+import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
 
 /** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
 export const TAKE_MS = 1_500;
@@ -73,9 +73,8 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
       return;
     }
     const head = { deadlineMs: this.#deadlineMs, total, offered: this.to === null };
-    const frame = requestFrame(this.#subject, this, head, pieces, Math.min(total, chunkBytes));
+    this.bundle = this.#ground.request(this.to, this.#subject, this, head, pieces, Math.min(total, chunkBytes));
     this.#rest = pieces.left > 0 ? copied(pieces) : null;
-    this.bundle = this.#ground.request(this.to, this.#subject, this, frame);
   }
 
   get over(): boolean {

@@ -1,15 +1,9 @@
-import type {
-  Msg,
-  MsgHdrs,
-  NatsConnection,
-  NodeConnectionOptions,
-  Subscription,
-  TlsOptions,
-} from '@nats-io/transport-node';
+import type { NatsConnection, NodeConnectionOptions, Subscription, TlsOptions } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
 import type { NatsCredentials } from '../../model/cluster-settings.ts';
 import type { Wire, WireChange, WireMessage, WirePublishOptions, WireStatus, WireTraffic } from '../wire.ts';
 import type { NatsCore } from './load-nats.ts';
+import { NatsMessage } from './nats-message.ts';
 import type { NatsOptions } from './nats-options.ts';
 import { natsIdentity } from './server-identity.ts';
 import { serverLacks } from './server-lacks.ts';
@@ -163,10 +157,12 @@ export class NatsWire implements Wire {
   }
 
   #listen(connection: NatsConnection, registered: Registered): void {
-    registered.live = connection.subscribe(registered.subject, {
-      ...(registered.queue === null ? {} : { queue: registered.queue }),
+    const { subject, queue, deliver } = registered;
+    const only = /[*>]/.test(subject) ? null : subject;
+    registered.live = connection.subscribe(subject, {
+      ...(queue === null ? {} : { queue }),
       callback: (error, message) => {
-        if (error === null) registered.deliver(wireMessage(message));
+        if (error === null) deliver(new NatsMessage(message, only));
         else this.#lastError = reasonOf(error);
       },
     });
@@ -242,18 +238,6 @@ export class NatsWire implements Wire {
         return { authenticator: this.#core.credsAuthenticator(bytes(credentials.creds.reveal())) };
     }
   }
-}
-
-function wireMessage(message: Msg): WireMessage {
-  const { data } = message;
-  const headers: MsgHdrs | undefined = message.headers;
-  return {
-    subject: message.subject,
-    payload: Buffer.from(data.buffer, data.byteOffset, data.byteLength),
-    reply: message.reply ?? '',
-    noResponders: data.length === 0 && headers?.code === 503,
-    header: (name) => (headers?.has(name) === true ? headers.get(name) : null),
-  };
 }
 
 function present(files: Readonly<Record<string, string | null>>): Record<string, string> {
