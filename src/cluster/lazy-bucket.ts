@@ -10,14 +10,20 @@ export class LazyBucket {
   readonly #open: () => Promise<Bucket>;
   #bucket: Promise<Bucket> | null = null;
   #opened: Bucket | null = null;
+  /** An incarnation, and what it is called here. */
+  #long = '';
+  #short = '';
 
   constructor(state: SharedState, name: string, options: BucketOptions) {
     this.#open = () => state.bucket(name, options);
   }
 
-  /** Which making of the bucket this is, as last seen; empty before. */
+  /** Which making of the bucket this is, as last seen; empty before. Every call of another node asks for it. */
   get incarnation(): string {
-    return this.#opened === null ? '' : shortened(this.#opened.incarnation);
+    if (this.#opened === null) return '';
+    const { incarnation } = this.#opened;
+    if (incarnation !== this.#long) [this.#long, this.#short] = [incarnation, shortened(incarnation)];
+    return this.#short;
   }
 
   /** The same, asked now. */
