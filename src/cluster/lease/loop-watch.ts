@@ -2,7 +2,8 @@ import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
-const BEAT_MS = 100;
+/** Each costs a wake-up of the process, however little there is to do. */
+const BEAT_MS = 250;
 /** A loop that does not turn for so long is reported, from outside of it. */
 const BLOCKED_MS = 1_000;
 
@@ -29,7 +30,7 @@ export class LoopWatch {
     this.#beatAt = this.#clock.now();
     this.#beat();
     if (!thread) return;
-    const workerData = { beats: this.#beats, blockedMs: BLOCKED_MS };
+    const workerData = { beats: this.#beats, beatMs: BEAT_MS, blockedMs: BLOCKED_MS };
     const worker = new Worker(WATCHER, { eval: true, workerData, stdout: false, stderr: false });
     worker.unref();
     worker.on('error', (error) => this.#logger.warn('loop_watch_failed', { error: String(error) }));
@@ -67,7 +68,7 @@ export class LoopWatch {
 const WATCHER = `
 const { workerData } = require('node:worker_threads');
 const { writeSync } = require('node:fs');
-const { beats, blockedMs } = workerData;
+const { beats, beatMs, blockedMs } = workerData;
 let seen = Atomics.load(beats, 0);
 let since = performance.now();
 let told = false;
@@ -79,5 +80,5 @@ setInterval(() => {
   told = true;
   const entry = { time: new Date().toISOString(), level: 'error', event: 'event_loop_blocked', ms: Math.round(now - since) };
   try { writeSync(2, JSON.stringify(entry) + '\\n'); } catch {}
-}, 100);
+}, beatMs);
 `;

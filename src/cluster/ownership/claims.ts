@@ -81,9 +81,9 @@ export class Claims {
     return claim !== undefined && this.#deps.lease().held ? claim : null;
   }
 
-  /** The same claim, still: not lost, and not lost and won again. */
+  /** The same claim, still: not lost, and not lost and won again. Every call asks, twice and more. */
   still(claim: Claim): boolean {
-    return this.mine(claim.server, claim.key) === claim;
+    return claim.held && this.#deps.lease().held;
   }
 
   /** Whose it is; null for nobody's. Rejects with GatewayError while the store does not answer. */

@@ -20,11 +20,14 @@ test('what a node owns is found by server and key, which are two words and not o
   claims.delete(one);
   claims.delete(one);
   assert.deepEqual([claims.size, claims.get('a b', 'c')], [1, undefined]);
+  assert.deepEqual([one.held, other.held], [false, true]);
   const again = claim('a', 'b c', 3);
   claims.set(again);
   assert.deepEqual([claims.size, claims.get('a', 'b c')], [1, again]);
+  assert.deepEqual([other.held, again.held], [false, true]);
   claims.clear();
   assert.deepEqual([claims.size, [...claims.values()].length], [0, 0]);
+  assert.equal(again.held, false);
 });
 
 test('the epoch of a claim is that of its first write, however often it was written since', () => {

@@ -15,6 +15,8 @@ export interface Claim {
   readonly client: ClientProfile | null;
   revision: number;
   readonly since: number;
+  /** It is among what this node owns; not for ever, and not again. */
+  held: boolean;
   /** The client has been told that what an earlier owner kept for it is gone. */
   told: boolean;
 }
@@ -28,6 +30,7 @@ export class HeldClaim implements Claim {
   readonly client: ClientProfile | null;
   readonly since: number;
   revision: number;
+  held = false;
   told = false;
   readonly #incarnation: string;
 
@@ -63,18 +66,25 @@ export class HeldClaims {
   set(claim: Claim): void {
     let claims = this.#servers.get(claim.server);
     if (claims === undefined) this.#servers.set(claim.server, (claims = new Map()));
-    if (!claims.has(claim.key)) this.#size++;
+    const before = claims.get(claim.key);
+    if (before === undefined) this.#size++;
+    else before.held = false;
     claims.set(claim.key, claim);
+    claim.held = true;
   }
 
   delete({ server, key }: Pick<Claim, 'server' | 'key'>): void {
     const claims = this.#servers.get(server);
-    if (claims?.delete(key) !== true) return;
+    const claim = claims?.get(key);
+    if (claims === undefined || claim === undefined) return;
+    claim.held = false;
+    claims.delete(key);
     this.#size--;
     if (claims.size === 0) this.#servers.delete(server);
   }
 
   clear(): void {
+    for (const claim of this.values()) claim.held = false;
     this.#servers.clear();
     this.#size = 0;
   }
