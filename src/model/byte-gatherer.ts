@@ -13,6 +13,8 @@ export const SMALL_PIECE = MAX_BLOCK_BYTES / 4;
 const HUGE_BYTES = 2 * 1024 * 1024;
 const FIRST_HUGE_BLOCK = 4 * 1024 * 1024;
 const HUGE_GROWTH = 4;
+/** What was there before a block is moved into it by so much for each piece: fresh memory costs ten times what copying does. */
+const MOVED_AT_ONCE = 256 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -22,9 +24,14 @@ const NOTHING = Buffer.alloc(0);
 export class ByteGatherer {
   /** Of a piece that was copied. */
   readonly #copied: (piece: Buffer) => void;
-  /** Where all of it is, once that is huge. */
+  /** Where all of it will be, once that is huge: everything but its beginning is there already. */
   #huge: Buffer | null = null;
+  /** The block before that, while its bytes are the only piece and are being moved. */
+  #outgrown: Buffer | null = null;
+  /** What stands nowhere else, in order. */
   #pieces: Buffer[] = [];
+  /** Bytes that were pieces before. */
+  #moved = 0;
   #length = 0;
   #block: Buffer | null = null;
   #blockUsed = 0;
@@ -73,7 +80,7 @@ export class ByteGatherer {
   /** Copies of the first and of the last `count` bytes. */
   edges(count: number): { readonly head: Buffer; readonly tail: Buffer } {
     if (this.#huge !== null) {
-      const all = this.#huge.subarray(0, this.#length);
+      const all = this.#whole();
       return { head: Buffer.from(all.subarray(0, count)), tail: Buffer.from(all.subarray(-count)) };
     }
     this.#seal();
@@ -87,49 +94,67 @@ export class ByteGatherer {
   /** What was copied is nobody's any more, and pieces of its own are not either. */
   clear(): void {
     if (this.#huge !== null) letGo(this.#huge);
+    if (this.#outgrown !== null) letGo(this.#outgrown);
     for (const piece of this.#pieces) this.#copied(piece);
     this.#forget();
   }
 
   #whole(): Buffer {
-    if (this.#huge !== null) return this.#huge.subarray(0, this.#length);
+    if (this.#huge !== null) {
+      this.#move(this.#huge, this.#length);
+      return this.#huge.subarray(0, this.#length);
+    }
     this.#seal();
     const [first = NOTHING] = this.#pieces;
-    return this.#pieces.length <= 1 ? first : this.#joinedIn(this.#length);
+    if (this.#pieces.length <= 1) return first;
+    // It may be given back, should it turn out to be passed on and no more.
+    const whole = lend(this.#length);
+    this.#move(whole, this.#length);
+    return whole;
   }
 
   #addToHuge(piece: Buffer): void {
     const length = this.#length + piece.length;
-    let huge = this.#huge;
-    if (huge === null) {
-      this.#seal();
-      huge = this.#joinedIn(blockFor(length));
-    } else if (length > huge.length) {
-      const larger = lend(blockFor(length));
-      huge.copy(larger, 0, 0, this.#length);
-      letGo(huge);
-      huge = larger;
+    if (this.#huge === null || length > this.#huge.length) {
+      this.#outgrow();
+      this.#huge = lend(blockFor(length));
     }
-    this.#huge = huge;
-    this.#length += piece.copy(huge, this.#length);
+    piece.copy(this.#huge, this.#length);
+    this.#move(this.#huge, MOVED_AT_ONCE);
+    this.#length = length;
     this.#copied(piece);
   }
 
-  /** The pieces in memory of so many bytes, which may be given back should it turn out to be passed on and no more. */
-  #joinedIn(bytes: number): Buffer {
-    const block = lend(bytes);
-    let at = 0;
-    for (const piece of this.#pieces) {
-      at += piece.copy(block, at);
-      this.#copied(piece);
+  #outgrow(): void {
+    this.#seal();
+    if (this.#huge === null) return;
+    this.#pieces = [this.#whole()];
+    this.#moved = 0;
+    this.#outgrown = this.#huge;
+  }
+
+  /** The next bytes of the pieces to where they belong, about so many. */
+  #move(target: Buffer, bytes: number): void {
+    while (bytes > 0 && this.#pieces.length > 0) {
+      const piece = this.#pieces[0]!;
+      const part = this.#outgrown === null ? piece : piece.subarray(0, bytes);
+      this.#moved += part.copy(target, this.#moved);
+      bytes -= part.length;
+      if (part.length < piece.length) this.#pieces[0] = piece.subarray(part.length);
+      else {
+        this.#pieces.shift();
+        if (this.#outgrown === null) this.#copied(piece);
+        else letGo(this.#outgrown);
+        this.#outgrown = null;
+      }
     }
-    this.#pieces = [];
-    return block;
   }
 
   #forget(): void {
     this.#huge = null;
+    this.#outgrown = null;
     this.#pieces = [];
+    this.#moved = 0;
     this.#length = 0;
     this.#block = null;
     this.#blockUsed = 0;
