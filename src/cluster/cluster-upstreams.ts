@@ -115,13 +115,14 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   async #serveClaimed(place: Place, key: string, request: Message, exchange: Exchange): Promise<Served> {
+    let owner: Owner;
     try {
-      const owner = await this.#owners.claim(place, key, exchange.client);
-      if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
-      return this.#callOwned(owner.claim, request, exchange);
+      owner = await this.#owners.claim(place, key, exchange.client);
     } catch (error) {
       return elsewhere(error instanceof Error ? error.message : String(error));
     }
+    if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
+    return this.#callOwned(owner.claim, request, exchange);
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
@@ -317,7 +318,8 @@ export class ClusterUpstreams implements Upstreams {
     const { clock } = this.#deps;
     // Nor does it wait for longer than it may take altogether.
     const timeoutMs = deadlineOf(this.#place(server), request, exchange);
-    if (clock.now() - exchange.begunAt! >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
+    const waitedMs = clock.now() - (exchange.begunAt ??= clock.now());
+    if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     await pause(clock, PAUSE_MS);
     return this.#try(server, request, exchange);
