@@ -46,7 +46,7 @@ export class ByteGatherer {
   }
 
   add(piece: Buffer): void {
-    if (this.#huge !== null || this.#length + piece.length > HUGE_BYTES) {
+    if (this.#isHuge(piece)) {
       this.#addToHuge(piece);
       return;
     }
@@ -67,7 +67,8 @@ export class ByteGatherer {
 
   /** Like `add`, for a piece whose memory is somebody else's to write to afterwards. */
   addCopy(piece: Buffer): void {
-    this.add(piece.length >= SMALL_PIECE ? Buffer.from(piece) : piece);
+    const copied = piece.length < SMALL_PIECE || this.#isHuge(piece);
+    this.add(copied ? piece : Buffer.from(piece));
   }
 
   /** All of it in one buffer, which is the caller's to keep. The gatherer is empty then. */
@@ -111,6 +112,11 @@ export class ByteGatherer {
     const whole = lend(this.#length);
     this.#move(whole, this.#length);
     return whole;
+  }
+
+  /** With this piece. */
+  #isHuge(piece: Buffer): boolean {
+    return this.#huge !== null || this.#length + piece.length > HUGE_BYTES;
   }
 
   #addToHuge(piece: Buffer): void {

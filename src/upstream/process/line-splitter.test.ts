@@ -66,6 +66,36 @@ test('a line at the cap passes, one byte more is dropped to its newline, what fo
   }
 });
 
+test('the cap is that of the line without its end, wherever the bytes are cut', () => {
+  const kept: string[] = [];
+  let overflows = 0;
+  const nothing = (): void => {};
+  const sink = {
+    line: (bytes: Buffer) => kept.push(String(bytes)),
+    blank: nothing,
+    skipped: nothing,
+    overflowEnd: nothing,
+  };
+  for (const [text, fits] of [
+    ['0123456789\r\n', true],
+    ['0123456789\n', true],
+    ['012345678\r\r\n', true],
+    ['0123456789x\r\n', false],
+    ['0123456789\rx\n', false],
+  ] as const) {
+    for (let cut = 0; cut < text.length; cut++) {
+      kept.length = 0;
+      overflows = 0;
+      const splitter = new LineSplitter(10, { ...sink, overflow: () => overflows++ });
+      splitter.push(Buffer.from(text.slice(0, cut)));
+      splitter.push(Buffer.from(`${text.slice(cut)}next\n`));
+      const line = text.replace(/\r?\n$/, '');
+      assert.deepEqual(kept, fits ? [line, 'next'] : ['next'], `${JSON.stringify(text)} cut at ${cut}`);
+      assert.equal(overflows, fits ? 0 : 1);
+    }
+  }
+});
+
 test('nothing is told after stop, not even of the chunk under way', () => {
   const lines: string[] = [];
   const splitter: LineSplitter = new LineSplitter(100, {

@@ -74,8 +74,8 @@ export class LineSplitter {
   }
 
   #finish(chunk: Buffer, start: number, newline: number): void {
+    const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
     if (this.#head === null && this.#held.length === 0) {
-      const end = newline > start && chunk[newline - 1] === CR ? newline - 1 : newline;
       if (end === start) {
         this.#sink.blank();
         return;
@@ -89,7 +89,7 @@ export class LineSplitter {
         return;
       }
     }
-    this.#continue(chunk.subarray(start, newline));
+    if (end > start || this.#head !== null) this.#continue(chunk.subarray(start, end));
     if (this.#stopped) return;
     if (this.#head !== null) {
       const head = this.#head;
@@ -98,7 +98,8 @@ export class LineSplitter {
       return;
     }
     let line = this.#held.take();
-    if (line.at(-1) === CR) line = line.subarray(0, -1);
+    // The carriage return came in the chunk before.
+    if (newline === start && line.at(-1) === CR) line = line.subarray(0, -1);
     if (line.length > 0) this.#sink.line(line);
     else this.#sink.blank();
   }
@@ -111,7 +112,9 @@ export class LineSplitter {
       this.#sink.skipped(length);
       return;
     }
-    if (this.#held.length + part.length <= this.#maxLineBytes) {
+    // A carriage return may turn out to belong to the end of the line.
+    const most = part.at(-1) === CR ? this.#maxLineBytes + 1 : this.#maxLineBytes;
+    if (this.#held.length + part.length <= most) {
       this.#held.add(part);
       return;
     }
