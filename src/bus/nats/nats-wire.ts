@@ -7,6 +7,7 @@ import { NatsMessage } from './nats-message.ts';
 import type { NatsOptions } from './nats-options.ts';
 import { natsIdentity } from './server-identity.ts';
 import { serverLacks } from './server-lacks.ts';
+import { unlinkRequests } from './unlinked-requests.ts';
 
 /** Of a server that does not say. */
 const MAX_PAYLOAD = 1024 * 1024;
@@ -135,6 +136,7 @@ export class NatsWire implements Wire {
   async #connect(retryMs: number): Promise<void> {
     try {
       const connection = await this.#core.connect(this.#clientOptions());
+      unlinkRequests(connection);
       if (this.#state === 'closed') {
         await connection.close();
         return;
@@ -215,6 +217,8 @@ export class NatsWire implements Wire {
       maxReconnectAttempts: -1,
       reconnectTimeWait: RETRY_MS,
       reconnectJitter: RETRY_MS / 2,
+      // Else an error with its stack is made of every request, for the case that it fails.
+      noAsyncTraces: true,
       pingInterval: PING_MS,
       maxPingOut: 2,
       ignoreAuthErrorAbort: true,

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { unlinkRequests } from './unlinked-requests.ts';
+
+test('the requests of a client are kept as in its map', () => {
+  const mux = { reqs: new Map<string, object>() };
+  const map = mux.reqs;
+  unlinkRequests({ protocol: { muxSubscriptions: mux } });
+  assert.notEqual(mux.reqs, map);
+  const [one, two] = [{}, {}];
+  mux.reqs.set('one', one).set('two', two).set('one', one);
+  assert.equal(mux.reqs.size, 2);
+  assert.equal(mux.reqs.get('one'), one);
+  assert.deepEqual([mux.reqs.get('toString'), mux.reqs.delete('toString')], [undefined, false]);
+  assert.deepEqual([...mux.reqs.values()], [one, two]);
+  mux.reqs.forEach((_, token) => {
+    mux.reqs.delete(token);
+  });
+  assert.deepEqual([mux.reqs.size, mux.reqs.get('two')], [0, undefined]);
+});
+
+test('a client that has begun, or keeps its requests in another way, is left as it is', () => {
+  const begun = { reqs: new Map([['one', {}]]) };
+  const map = begun.reqs;
+  unlinkRequests({ protocol: { muxSubscriptions: begun } });
+  assert.equal(begun.reqs, map);
+  unlinkRequests({ protocol: {} });
+  unlinkRequests({});
+});
