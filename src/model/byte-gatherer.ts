@@ -1,4 +1,4 @@
-import { FRONT_ROOM, lend, letGo } from './lent-memory.ts';
+import { lend, letGo } from './lent-memory.ts';
 import { releaseBytes } from './release-bytes.ts';
 
 /** Small pieces are gathered in blocks, so that a byte-by-byte writer costs bytes, not objects. */
@@ -174,11 +174,11 @@ export class ByteGatherer {
   }
 }
 
-/** With the room that is lent in front of it, a round number. */
+/** One of these sizes is the limit that messages have where nobody says otherwise. */
 function blockFor(bytes: number): number {
   let block = FIRST_HUGE_BLOCK;
-  while (block - FRONT_ROOM < bytes) block *= HUGE_GROWTH;
-  return block - FRONT_ROOM;
+  while (block < bytes) block *= HUGE_GROWTH;
+  return block;
 }
 
 function leave(): void {}

@@ -5,8 +5,8 @@ const STEP = 128 * 1024;
 /** Left free in front of a body, for a longer beginning: what is put into the words of another era gains a few members. */
 export const FRONT_ROOM = 4096;
 /** Up to this size it is kept: the system hands out fresh memory page by page, zeroed, which costs more than to fill it. */
-const MAX_KEPT_EACH = 16 * 1024 * 1024;
-const MAX_KEPT_BYTES = 64 * 1024 * 1024;
+const MAX_KEPT_EACH = 16 * 1024 * 1024 + STEP;
+const MAX_KEPT_BYTES = 4 * MAX_KEPT_EACH;
 /** What nobody has needed for so long is let go of. */
 const KEPT_MS = 5_000;
 

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { writePiece, writeWhole } from '../outbox.ts';
+import { PACED_BYTES, PacedWrite } from '../paced-write.ts';
 import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
 import type { Refusal, RefusalRenderer } from '../passage/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
@@ -34,6 +35,7 @@ export class PlainPassage implements Passage {
   readonly #body: Buffer;
   #keep = true;
   #ended = false;
+  #paced: PacedWrite | null = null;
   #watcher: PassageWatcher | null = null;
   #sent: (() => void) | null = null;
 
@@ -68,7 +70,7 @@ export class PlainPassage implements Passage {
   }
 
   get pendingBytes(): number {
-    return this.#connection.passage === this ? this.socket.writableLength : 0;
+    return this.#connection.passage === this ? this.socket.writableLength + (this.#paced?.left ?? 0) : 0;
   }
 
   /** Nothing is answered in this lane before its turn. */
@@ -95,8 +97,15 @@ export class PlainPassage implements Passage {
     let length = 0;
     for (const part of body) length += part.length;
     const head = this.#connection.heads.whole(status, contentType, length, headers, this.#keep);
-    writeWhole(this.socket, head, body, length);
-    this.#end();
+    if (length >= PACED_BYTES) {
+      this.socket.cork();
+      this.socket.write(head, 'latin1');
+      this.#paced = new PacedWrite(this.socket, body, length, () => this.#end());
+      this.socket.uncork();
+    } else {
+      writeWhole(this.socket, head, body, length);
+      this.#end();
+    }
   }
 
   sendAndClose(refusal: Refusal, render: RefusalRenderer): void {

@@ -136,7 +136,7 @@ test('however it is sliced, the lines are those of the whole', async () => {
   );
 });
 
-test('goal:G12 one long line is taken in slices, with a turn of others in between and no rest', async () => {
+test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in between and no rest; one without end rests', async () => {
   const stream = new PassThrough({ highWaterMark: 1 << 24 });
   let now = 0;
   let taken = 0;
@@ -149,7 +149,8 @@ test('goal:G12 one long line is taken in slices, with a turn of others in betwee
     },
     () => now,
   );
-  const chunks = 100;
+  // As many as are taken before it is taken for a flood.
+  const chunks = 12;
   for (let i = 0; i < chunks; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
   let most = 0;
   let turns = 0;
@@ -161,4 +162,8 @@ test('goal:G12 one long line is taken in slices, with a turn of others in betwee
   // Five times 0.2 ms are the first chunk beyond a slice that had at least four.
   assert.ok(most <= 2 * 5 * 64 * 1024, `${most} bytes in one turn`);
   assert.ok(turns <= chunks, 'it did not wait for a clock');
+  for (let i = 0; i < 100; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
+  turns = 0;
+  for (; taken < (chunks + 100) * 64 * 1024; turns++) await turn();
+  assert.ok(turns > 100, `it was left alone for no more than ${turns} turns`);
 });

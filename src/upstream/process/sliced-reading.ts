@@ -8,6 +8,11 @@ import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flo
  */
 const LEAST_LOOKS = 4;
 
+/** As many slices of one line, some three megabytes, are taken without a rest. */
+const LONG_SLICES = 4;
+/** So that they come at some hundred megabytes a second. */
+const LONG_REST_MS = 4;
+
 /** Takes a chunk from `at` on, and returns up to where: not to its end where `full` said, when asked, that it is enough. */
 export type Take = (chunk: Buffer, at: number, full: () => boolean) => number;
 
@@ -40,6 +45,8 @@ export class SlicedReading {
   /** In this slice. */
   #looks = 0;
   #hadLines = false;
+  /** Slices since there was a line. */
+  #longSlices = 0;
   #ended = false;
   /** Until the next slice; null while nothing is held. */
   #rest: { readonly end: () => void } | null = null;
@@ -93,16 +100,19 @@ export class SlicedReading {
     this.#hadLines = false;
     setImmediate(() => {
       this.#since = null;
-      if (this.#held !== null) this.#rest ??= this.#hadLines ? this.#resting() : this.#nextTurn();
+      this.#longSlices = this.#hadLines ? 0 : this.#longSlices + 1;
+      if (this.#held === null) return;
+      if (this.#hadLines) this.#rest ??= this.#resting(FLOOD_REST_MS);
+      else this.#rest ??= this.#longSlices > LONG_SLICES ? this.#resting(LONG_REST_MS) : this.#nextTurn();
     });
   }
 
-  #resting(): { end(): void } {
-    const timer = setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+  #resting(ms: number): { end(): void } {
+    const timer = setTimeout(() => this.#goOn(), ms);
     return { end: () => clearTimeout(timer) };
   }
 
-  /** One long message is no flood: others have their turn in between, and it is not kept waiting longer than that. */
+  /** A message that is only long is no flood: others have their turn in between, and it waits no longer than that. */
   #nextTurn(): { end(): void } {
     const immediate = setImmediate(() => this.#goOn());
     return { end: () => clearImmediate(immediate) };

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
+import { RestedReading } from '../process/rested-reading.ts';
 import { SlicedReading, type Take } from '../process/sliced-reading.ts';
 import { type Child, spawnChild } from '../process/spawn-child.ts';
 import { type Launch, overSsh } from '../process/ssh-command.ts';
@@ -102,7 +103,7 @@ export class StdioTransport extends LineTransport {
     const { clock = systemClock } = this.#deps;
     const take: Take = (chunk, at, full) => this.channel.output(chunk, at, full);
     const output = new SlicedReading(child.stdout, take, () => clock.now());
-    child.stderr.on('data', (chunk: Buffer) => this.channel.errors(chunk));
+    const errors = new RestedReading(child.stderr, (chunk) => this.channel.errors(chunk));
     child.stdout.on('error', () => {});
     child.stderr.on('error', () => {});
     child.stdin.on('error', () => this.#inputBroken());
@@ -112,6 +113,7 @@ export class StdioTransport extends LineTransport {
         clearTimeout(this.#brokenInput);
         // What it has left in its pipe is little, and none of it may be missed for being read in slices.
         output.flush();
+        errors.flush();
         void this.#drained(child).then(() => {
           this.#deps.logger.info('process_ended', { server: this.#deps.server, pid: child.pid, code, signal });
           this.#end({ kind: 'exited', code, signal });

@@ -1,0 +1,45 @@
+import type { Readable } from 'node:stream';
+import { FLOOD_REST_MS } from '../../model/flood-slice.ts';
+
+/**
+ * Reads what nobody waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
+ * in few large pieces then, and a flood finds its pipe full.
+ */
+export class RestedReading {
+  readonly #stream: Readable;
+  readonly #take: (chunk: Buffer) => void;
+  readonly #heard = (chunk: Buffer): void => {
+    this.#take(chunk);
+    if (this.#ended) return;
+    this.#stream.pause();
+    this.#rest ??= setTimeout(() => this.#goOn(), FLOOD_REST_MS);
+  };
+  #rest: NodeJS.Timeout | null = null;
+  #ended = false;
+
+  constructor(stream: Readable, take: (chunk: Buffer) => void) {
+    this.#stream = stream;
+    this.#take = take;
+    stream.on('data', this.#heard);
+  }
+
+  /** What was read is taken at once, and what is left, which is little, as it comes. */
+  flush(): void {
+    this.#ended = true;
+    // A closed stream gives what is in it, and tells nobody.
+    this.#stream.off('data', this.#heard);
+    for (let chunk = this.#read(); chunk !== null; chunk = this.#read()) this.#take(chunk);
+    this.#stream.on('data', this.#heard);
+    this.#goOn();
+  }
+
+  #read(): Buffer | null {
+    return this.#stream.read() as Buffer | null;
+  }
+
+  #goOn(): void {
+    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#rest = null;
+    this.#stream.resume();
+  }
+}
