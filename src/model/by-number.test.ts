@@ -35,9 +35,12 @@ test('it holds what a map would, whatever comes and goes in whichever order', ()
       const numbers = [...map.keys()].sort((a, b) => a - b);
       assert.deepEqual(held.numbers(), numbers);
       assert.deepEqual(
-        held.values(),
+        held.inOrder(),
         numbers.map((n) => map.get(n)),
       );
+      assert.deepEqual(held.values().sort(), held.inOrder().sort());
+      const even = (value: string): boolean => Number(value.split(' ')[0]) % 2 === 0;
+      assert.equal(held.last(even), held.inOrder().findLast(even));
       for (const n of numbers) assert.equal(held.get(n), map.get(n));
     }),
   );
@@ -57,7 +60,7 @@ test('a thousand at once and none again, over and over', () => {
   const held = new ByNumber<number>();
   for (let round = 0, number = 0; round < 3; round++) {
     for (let i = 0; i < 1_000; i++) held.set(++number, i);
-    assert.deepEqual(held.values().slice(0, 3), [0, 1, 2]);
+    assert.deepEqual(held.inOrder().slice(0, 3), [0, 1, 2]);
     for (const known of held.numbers()) assert.ok(held.delete(known));
     assert.equal(held.size, 0);
     assert.equal(held.get(number), undefined);

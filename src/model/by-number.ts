@@ -72,8 +72,23 @@ export class ByNumber<T> {
   }
 
   /** As they are now, by their numbers, lowest first. */
-  values(): T[] {
+  inOrder(): T[] {
     return this.numbers().map((number) => this.get(number)!);
+  }
+
+  /** As they are now, in no order, which costs less. */
+  values(): T[] {
+    return this.#values.filter((value) => value !== undefined);
+  }
+
+  /** The last one that is wanted, by its number; undefined where none is. */
+  last(wanted: (value: T) => boolean): T | undefined {
+    let last = -1;
+    for (let at = 0; at < this.#numbers.length; at++) {
+      const number = this.#numbers[at]!;
+      if (number > (this.#numbers[last] ?? 0) && wanted(this.#values[at]!)) last = at;
+    }
+    return this.#values[last];
   }
 
   /** -1: it is not there. */

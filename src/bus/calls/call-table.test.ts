@@ -18,12 +18,12 @@ test('an id is the same as text and as numbers; what is no id is none', () => {
 
 test('calls of many peers with the same numbers are told apart, and those that ended leave nothing', () => {
   const table = new CallTable<CallId>();
-  const calls = Array.from({ length: 300 }, (_, at) => ({ family: at % 100, number: 1 + Math.floor(at / 100) }));
+  const calls = Array.from({ length: 300 }, (_, at) => ({ family: at % 100, number: Math.floor(at / 100) }));
   for (const call of calls) table.add(call);
   assert.equal(table.size, 300);
   for (const call of calls) assert.equal(table.get(call.family, call.number), call);
   assert.deepEqual(new Set(table.values()), new Set(calls));
-  assert.equal(table.get(7, 4), undefined);
+  assert.equal(table.get(7, 3), undefined);
   assert.equal(table.get(100, 1), undefined);
   for (const call of calls) {
     table.delete(call);

@@ -135,9 +135,10 @@ export class ForeignCatalogs {
     const caller = callerOf(server, client);
     const known = this.#keys.get(caller);
     // Every call tells it, and nearly always the same.
-    if (known !== undefined && known.key === key && known.own === own) return;
-    this.#keys.set(caller, { key, own });
-    if (key !== null) this.#sharedKeys.set(`${server}\n${wordsOf(client)}`, key);
+    if (known === undefined || known.key !== key || known.own !== own) this.#keys.set(caller, { key, own });
+    if (key === null) return;
+    const clients = `${server}\n${wordsOf(client)}`;
+    if (this.#sharedKeys.get(clients) !== key) this.#sharedKeys.set(clients, key);
   }
 
   /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */

@@ -66,7 +66,7 @@ export class PendingRequests {
 
   /** All are over; whoever waits for that is told by `settle`. */
   takeAll(): readonly Pending[] {
-    const all = this.#pending.values();
+    const all = this.#pending.inOrder();
     this.#pending.clear();
     this.#listens = 0;
     return all;

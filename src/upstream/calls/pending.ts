@@ -25,7 +25,11 @@ export interface Pending {
 /** The requests that a connection has in flight, by our ids, for those who only look. */
 export interface PendingById {
   get(id: number): Pending | undefined;
-  values(): Iterable<Pending>;
+  /** In no order. */
+  values(): readonly Pending[];
+  inOrder(): readonly Pending[];
+  /** The last one sent that is wanted. */
+  last(wanted: (pending: Pending) => boolean): Pending | undefined;
 }
 
 /** Who has a pending request in flight, as the request sees it. */

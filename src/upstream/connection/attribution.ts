@@ -65,7 +65,7 @@ export class Attribution {
     const { transport, tenancy } = this.#source;
     const taskId = message.era === 'stateful' ? relatedTask(message) : null;
     if (taskId !== null) {
-      const waiting = waitingForTask(this.#pending.values(), taskId);
+      const waiting = waitingForTask(this.#pending.inOrder(), taskId);
       // Without a session there is only the task itself to be asked through.
       if (waiting !== null || tenancy.kind === 'principal') return waiting;
     }
@@ -97,9 +97,7 @@ export class Attribution {
   }
 
   #newest(): Pending | null {
-    let newest: Pending | null = null;
-    for (const pending of this.#pending.values()) if (pending.exchange !== null) newest = pending;
-    return newest;
+    return this.#pending.last(isCall) ?? null;
   }
 
   /** Log messages of a stateless server carry no id; with one call in flight there is no doubt whose they are. */
@@ -112,4 +110,9 @@ export class Attribution {
     }
     return only;
   }
+}
+
+/** Of a client, not our own. */
+function isCall({ exchange }: Pending): boolean {
+  return exchange !== null;
 }

@@ -9,8 +9,10 @@ import {
   statelessScript,
 } from '../../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import { ByNumber } from '../../model/by-number.ts';
 import type { Message } from '../../model/message.ts';
 import type { Call } from '../calls/call.ts';
+import type { Pending } from '../calls/pending.ts';
 import { ToldLevel } from './told-level.ts';
 
 const LOGGING = {
@@ -120,7 +122,7 @@ test('check:C9 of a session that other nodes use too, nobody takes the level for
     [true, 'session-1', ['info', 'error']],
   ] as const) {
     told.length = 0;
-    const level = new ToldLevel(teller, new Map(), true, () => othersTell);
+    const level = new ToldLevel(teller, new ByNumber<Pending>(), true, () => othersTell);
     for (const logLevel of ['info', 'info', 'error']) {
       const client = clientOf(sessionId, '{}', { logLevel });
       const call = { method: 'tools/call', exchange: { client }, done: false } as unknown as Call;

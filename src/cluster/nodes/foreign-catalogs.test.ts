@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clientOf } from '../../../test/support/cluster-bench.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { MemoryHub } from '../../bus/memory/memory-wire.ts';
+import { SignedBus } from '../../bus/signed-bus.ts';
+import { KeyRing } from '../../bus/trust/key-ring.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { ForeignCatalogs } from './foreign-catalogs.ts';
+
+test('whoever has not called yet is thought to be served as the last one of whom it was heard', async () => {
+  const logger = Logger.silent();
+  const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
+  const bus = new SignedBus({
+    wire: new MemoryHub().open(),
+    clock: new FakeClock(),
+    keys,
+    random: systemRandom,
+    logger,
+  });
+  const nothing = { catalog: async () => null, knownCatalog: () => null, sessionKey: () => null };
+  const catalogs = new ForeignCatalogs({
+    bus,
+    logger,
+    local: () => ({ ...nothing, ownsConnection: () => false }),
+    used: () => {},
+    shown: () => null,
+    changed: () => {},
+  });
+  const [first, second, other] = [clientOf('1'), clientOf('2'), clientOf('3')];
+  assert.equal(catalogs.sharedKey('web', other), null);
+  catalogs.learn('web', first, 'shared replica 2', false);
+  catalogs.learn('web', second, 'shared', false);
+  assert.equal(catalogs.sharedKey('web', other), 'shared');
+  // The same of the first one as before, and yet the last that is known.
+  catalogs.learn('web', first, 'shared replica 2', false);
+  assert.equal(catalogs.sharedKey('web', other), 'shared replica 2');
+  assert.equal(catalogs.key('web', second), 'shared');
+  await bus.close();
+});
