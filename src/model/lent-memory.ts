@@ -1,3 +1,5 @@
+import { letHeapGrow } from './garbage.ts';
+
 /** Smaller buffers cost the collector little; to follow them up would cost more. */
 const LEND_FROM = 256 * 1024;
 /** Sizes go up in steps of this, so that bodies of about one size use the same memory. */
@@ -74,6 +76,7 @@ export function letGo(view: Buffer): void {
 
 /** Lets go of what is kept for the next bodies: memory is scarce, or there have been none for a while. */
 export function dropKept(): void {
+  if (letGoLater !== null) letHeapGrow(false);
   kept.length = 0;
   keptBytes = 0;
   if (letGoLater !== null) clearTimeout(letGoLater);
@@ -93,6 +96,8 @@ export function giveBack(view: Buffer): void {
   const keeps = size <= MAX_KEPT_EACH && keptBytes + size <= MAX_KEPT_BYTES;
   const moved = (memory as ArrayBuffer).transfer(keeps ? size : 0);
   if (!keeps) return;
+  // While such bodies come by, they would have V8 walk the whole heap for every few of them.
+  if (letGoLater === null) letHeapGrow(true);
   kept.push(moved);
   keptBytes += size;
   if (letGoLater === null) letGoLater = setTimeout(dropKept, KEPT_MS).unref();
