@@ -82,7 +82,7 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
     callers.close();
     return {
       figures: [
-        figure('kinds of bad neighbours', kinds.length, ''),
+        figure('kinds of bad neighbours', kinds.filter(({ tool }) => tool !== null).length, ''),
         figure('calls of good servers', callers.calls, ''),
         figure('of those, wrong, failed or refused', callers.failures, '', 0),
         ...figures,
