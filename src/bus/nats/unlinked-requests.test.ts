@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { NatsServer } from '../../../test/support/nats-server.ts';
+import { loadNats } from './load-nats.ts';
 import { unlinkRequests } from './unlinked-requests.ts';
 
 test('the requests of a client are kept as in its map', () => {
@@ -26,4 +28,26 @@ test('a client that has begun, or keeps its requests in another way, is left as 
   assert.equal(begun.reqs, map);
   unlinkRequests({ protocol: {} });
   unlinkRequests({});
+});
+
+test('the client that is installed keeps its requests where they are looked for, and has its replies', {
+  timeout: 60_000,
+}, async () => {
+  await using server = await NatsServer.start();
+  const { core } = await loadNats();
+  const connection = await core.connect({ servers: [`nats://127.0.0.1:${server.port}`] });
+  try {
+    unlinkRequests(connection);
+    const { protocol } = connection as unknown as { protocol: { muxSubscriptions: { reqs: object } } };
+    assert.ok(!(protocol.muxSubscriptions.reqs instanceof Map));
+    connection.subscribe('double', { callback: (_, message) => void message.respond(message.string().repeat(2)) });
+    const replies = await Promise.all(['a', 'b'].map((text) => connection.request('double', text)));
+    assert.deepEqual(
+      replies.map((reply) => reply.string()),
+      ['aa', 'bb'],
+    );
+    await assert.rejects(connection.request('nobody', 'x'), /no responders/i);
+  } finally {
+    await connection.close();
+  }
 });

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import { FLOOD_REST_MS } from '../../model/flood-slice.ts';
+import { readOut } from './read-out.ts';
 
 /**
  * Reads what nobody waits for, and rests after each piece: what is written line by line, each of which would wake us, comes
@@ -26,20 +27,17 @@ export class RestedReading {
   /** What was read is taken at once, and what is left, which is little, as it comes. */
   flush(): void {
     this.#ended = true;
-    // A closed stream gives what is in it, and tells nobody.
-    this.#stream.off('data', this.#heard);
-    for (let chunk = this.#read(); chunk !== null; chunk = this.#read()) this.#take(chunk);
-    this.#stream.on('data', this.#heard);
-    this.#goOn();
-  }
-
-  #read(): Buffer | null {
-    return this.#stream.read() as Buffer | null;
+    this.#endRest();
+    readOut(this.#stream, this.#heard, this.#take);
   }
 
   #goOn(): void {
+    this.#endRest();
+    this.#stream.resume();
+  }
+
+  #endRest(): void {
     if (this.#rest !== null) clearTimeout(this.#rest);
     this.#rest = null;
-    this.#stream.resume();
   }
 }

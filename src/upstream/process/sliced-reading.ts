@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { clearImmediate, clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
+import { readOut } from './read-out.ts';
 
 /**
  * Times that is asked before it may be enough: on a busy machine the clock goes on while nothing is done here, and a flood
@@ -66,14 +67,7 @@ export class SlicedReading {
   flush(): void {
     this.#ended = true;
     this.#takeHeld();
-    // A closed stream gives what is in it, and tells nobody.
-    this.#stream.off('data', this.#heard);
-    for (let chunk = this.#read(); chunk !== null; chunk = this.#read()) this.#go(chunk, 0);
-    this.#stream.on('data', this.#heard).resume();
-  }
-
-  #read(): Buffer | null {
-    return this.#stream.read() as Buffer | null;
+    readOut(this.#stream, this.#heard, (chunk) => this.#go(chunk, 0));
   }
 
   #takeHeld(): void {
