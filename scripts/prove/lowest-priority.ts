@@ -9,6 +9,14 @@ export function atLowestPriority(command: string, args: readonly string[]): { co
   return { command: 'sh', args: ['-c', script, 'sh', command, ...args] };
 }
 
+/**
+ * Node so, without threads that help V8. They give memory back to the kernel, which does so in strides of milliseconds; a
+ * kernel that is not preempted (`CONFIG_PREEMPT_NONE`) lets everybody wait until then, whoever's class is what.
+ */
+export function nodeAtLowestPriority(args: readonly string[]): { command: string; args: string[] } {
+  return atLowestPriority(process.execPath, ['--single-threaded', ...args]);
+}
+
 /** Whether sessions share the processors first: even the idle class keeps others waiting then, for a slice of time each. */
 export function sharesBySessions(): boolean {
   try {

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import type { FaultBench } from '../../test/faults/fault-bench.ts';
-import { atLowestPriority } from './lowest-priority.ts';
+import { nodeAtLowestPriority } from './lowest-priority.ts';
 import type { Provocation } from './provoker.ts';
 
 const TIMEOUT_MS = 1_000;
@@ -33,6 +33,17 @@ export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
     tool: 'anything',
     args: {},
   });
+  const huge = (kind: string, mib: number): Neighbour => ({
+    kind,
+    definition: lowered({
+      command: process.execPath,
+      args: [join(import.meta.dirname, 'huge-pipe.ts')],
+      isolation: 'shared',
+      timeoutMs: TIMEOUT_MS,
+    }),
+    tool: 'big',
+    args: { bytes: mib * 1024 * 1024 },
+  });
   const loud = { text: 'x'.repeat(500), times: 5_000 };
   return [
     pipe('crashing', 'crash_after'),
@@ -43,8 +54,8 @@ export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
     pipe('strange_answers', 'say', { text: '{"jsonrpc":"2.0","id":424242,"result":{}}\n', times: 2_000 }),
     pipe('announcing', 'announce', { times: 5_000 }),
     pipe('complaining', 'complain', loud),
-    pipe('huge_answers', 'big', { bytes: 10 * 1024 * 1024 }),
-    pipe('too_large', 'big', { bytes: 20 * 1024 * 1024 }),
+    huge('huge_answers', 10),
+    huge('too_large', 20),
     pipe('deaf', 'stop_reading', { text: 'x'.repeat(100_000) }),
     { ...pipe('missing', 'safe'), definition: { command: `${bench.folder}/no-such-program` } },
     ...BAD_ANSWERS.map(far),
@@ -53,8 +64,8 @@ export function neighbours(bench: FaultBench, remote: BadRemote): Neighbour[] {
 }
 
 function lowered(definition: Record<string, unknown>): Record<string, unknown> {
-  const { command, args } = definition as { command: string; args: string[] };
-  return { ...definition, ...atLowestPriority(command, args) };
+  const { args } = definition as { args: string[] };
+  return { ...definition, ...nodeAtLowestPriority(args) };
 }
 
 const BAD_ANSWERS = [
@@ -74,7 +85,7 @@ export class BadRemote {
   readonly #port: string;
 
   static async start(): Promise<BadRemote> {
-    const { command, args } = atLowestPriority(process.execPath, [join(import.meta.dirname, 'bad-remote.ts')]);
+    const { command, args } = nodeAtLowestPriority([join(import.meta.dirname, 'bad-remote.ts')]);
     const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], detached: true });
     const [port] = await once(child.stdout, 'data');
     return new BadRemote(child, String(port).trim());
@@ -102,7 +113,7 @@ export class Provoker {
     const name = tool === null ? null : `bad_${kind}__${tool}`;
     const provocation: Provocation = { url: url.href, tool: name, args };
     const program = [join(import.meta.dirname, 'provoker.ts'), JSON.stringify(provocation)];
-    const { command, args: all } = atLowestPriority(process.execPath, program);
+    const { command, args: all } = nodeAtLowestPriority(program);
     const child = spawn(command, all, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], detached: true });
     await once(child, 'message');
     return new Provoker(child);
