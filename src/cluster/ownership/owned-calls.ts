@@ -54,7 +54,7 @@ export class OwnedCalls {
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
     for (const { claim, begunAt } of this.#running.values()) {
-      if (begunAt !== null && !oldest.has(claim)) oldest.set(claim, begunAt);
+      if (begunAt !== null && begunAt < (oldest.get(claim) ?? Number.POSITIVE_INFINITY)) oldest.set(claim, begunAt);
     }
     return oldest;
   }

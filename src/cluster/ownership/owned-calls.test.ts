@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { Outcome } from '../../model/outcome.ts';
+import type { Claims } from './claims.ts';
+import { HeldClaim } from './held-claims.ts';
+import { OwnedCalls } from './owned-calls.ts';
+
+test('the oldest call of a claim is found whatever came and went meanwhile; streams do not count', async () => {
+  const clock = new FakeClock();
+  const owned = new OwnedCalls({ still: () => true } as unknown as Claims, clock);
+  const [one, other] = ['one', 'other'].map(
+    (key) => new HeldClaim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
+  ) as [HeldClaim, HeldClaim];
+  const ends = new Map<number, (outcome: Outcome) => void>();
+  const begin = (claim: HeldClaim, stays = false): void => {
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    ends.set(clock.now(), resolve);
+    void owned.run(claim, promise, stays);
+  };
+  const begunAt = (claim: HeldClaim): number | undefined => owned.oldest().get(claim);
+  const start = clock.now();
+  begin(other, true);
+  for (let call = 1; call <= 40; call++) {
+    await clock.advance(100);
+    begin(one);
+    // Three at a time, so that the places of those that have ended are used again.
+    ends.get(start + 100 * (call - 3))?.({ kind: 'failure' } as Outcome);
+    await settled();
+    assert.equal(begunAt(one), start + 100 * Math.max(1, call - 2), `after ${call} calls`);
+  }
+  assert.equal(begunAt(other), undefined);
+  owned.fence((claim) => claim === one);
+  assert.equal(owned.oldest().size, 0);
+});
