@@ -16,29 +16,16 @@ import type {
   Subscriber,
 } from './bus.ts';
 import type { CallGround } from './calls/call-ground.ts';
-import { type CallId, callOf } from './calls/call-id.ts';
-import { CallTable } from './calls/call-table.ts';
+import { callOf } from './calls/call-id.ts';
 import { TICK_MS } from './calls/deadline.ts';
 import { DueQueue } from './calls/due-queue.ts';
 import { Entries } from './calls/entries.ts';
 import { FramePost } from './calls/frame-post.ts';
-import {
-  FRAME,
-  FRAME_OVERHEAD,
-  type Framed,
-  framed,
-  hintMessage,
-  plainFrame,
-  type RequestFrame,
-  readAck,
-  readData,
-  readRequest,
-  subjectAt,
-  subjectOf,
-  wordsOf,
-} from './calls/frames.ts';
-import { IncomingCall, type IncomingEnds, QUIET_MS } from './calls/incoming-call.ts';
-import { OutgoingCall, TAKE_MS } from './calls/outgoing-call.ts';
+import { FRAME, FRAME_OVERHEAD, framed, hintMessage, readRequest } from './calls/frames.ts';
+import { QUIET_MS } from './calls/incoming-call.ts';
+import { IncomingCalls } from './calls/incoming-calls.ts';
+import { TAKE_MS } from './calls/outgoing-call.ts';
+import { OutgoingCalls } from './calls/outgoing-calls.ts';
 import { Unheard } from './calls/unheard.ts';
 import { bundleSubject, callSubjects } from './subjects.ts';
 import { SubscriptionQueue } from './subscription-queue.ts';
@@ -60,30 +47,20 @@ export interface SignedBusDeps {
 
 const CHUNK_BYTES = 512 * 1024;
 const MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
-const CONCURRENCY = 256;
 /** Calls under way live through an outage of this length. Their servers count as lost after as long without heartbeats. */
 const OUTAGE_MS = 1_500;
 
-interface Serving {
-  readonly ends: IncomingEnds;
-  readonly concurrency: number;
-  /** Calls that are being served. */
-  running: number;
-}
-
-/** The bus on any messaging system: signatures, calls, bounded subscriptions. See `Bus`. */
+/** The bus on any messaging system: what comes is checked, and goes to the end of a call or to a subscriber. See `Bus`. */
 export class SignedBus implements Bus {
   readonly peer: string;
   readonly #deps: SignedBusDeps;
   readonly #signer: Signer;
   readonly #ground: CallGround;
-  readonly #calls = new CallTable<OutgoingCall>();
-  readonly #served = new CallTable<IncomingCall>();
-  readonly #callEnded = (call: OutgoingCall): void => this.#calls.delete(call);
+  readonly #outgoing: OutgoingCalls;
+  readonly #incoming: IncomingCalls;
   readonly #seen = new ReplayWindow(2 * MAX_SKEW_MS);
   readonly #listeners = new Set<(event: BusEvent) => void>();
   readonly #post: FramePost;
-  readonly #serving = new Map<string, Serving>();
   readonly #unheard: Unheard;
   readonly #refused: Refused;
   /** What is addressed to this peer comes by these. */
@@ -95,7 +72,7 @@ export class SignedBus implements Bus {
   #closed: Promise<void> | null = null;
 
   constructor(deps: SignedBusDeps) {
-    const { wire, keys, clock, random } = deps;
+    const { wire, keys, clock, random, logger } = deps;
     this.#deps = deps;
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
@@ -104,7 +81,6 @@ export class SignedBus implements Bus {
     this.#startedAt = clock.now();
     this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
     this.#ground = {
-      peer: this.peer,
       clock,
       get chunkBytes() {
         return Math.min(CHUNK_BYTES, wire.maxPayload - FRAME_OVERHEAD);
@@ -122,8 +98,11 @@ export class SignedBus implements Bus {
       quiet: new DueQueue(clock, QUIET_MS, (call) => call.accept()),
       slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
+    const tickLater = (): void => this.#tickLater();
+    this.#outgoing = new OutgoingCalls(this.#ground, tickLater);
+    this.#incoming = new IncomingCalls(this.#ground, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
-    this.#unheard = new Unheard(wire, this.peer, this.#calls);
+    this.#unheard = new Unheard(wire, this.peer, this.#outgoing.table);
     this.#own = [
       wire.subscribe(bundleSubject(this.peer), (message) => this.#onBundle(message)),
       wire.subscribe(callSubjects(this.peer), (message) => this.#onFrame(message)),
@@ -134,8 +113,8 @@ export class SignedBus implements Bus {
   get status(): BusStatus {
     return {
       ...this.#deps.wire.status,
-      calls: this.#calls.size,
-      serving: this.#served.size,
+      calls: this.#outgoing.size,
+      serving: this.#incoming.size,
       refused: this.#refused.count,
       slowConsumers: this.#slowConsumers,
     };
@@ -173,15 +152,8 @@ export class SignedBus implements Bus {
   }
 
   serve(subject: string, handler: ServingHandler, options: ServeOptions = {}): Registration {
-    const { concurrency = CONCURRENCY, queue } = options;
-    const ends: IncomingEnds = {
-      begin: (call) => this.#begin(call, handler),
-      ended: (call) => {
-        if (call.counts) serving.running--;
-        this.#served.delete(call);
-      },
-    };
-    const serving: Serving = { ends, concurrency, running: 0 };
+    const { queue } = options;
+    const served = this.#incoming.serve(subject, handler, options.concurrency);
     const seen = new ReplayWindow(2 * MAX_SKEW_MS);
     const deliver = (message: WireMessage): void => {
       const signed = this.#open(message, seen);
@@ -191,33 +163,24 @@ export class SignedBus implements Bus {
       // has just started: those are asked after. Where the subject names us, it can have been meant for nobody else.
       const young = this.#deps.clock.now() - this.#startedAt < 2 * MAX_SKEW_MS;
       const handshake = request.offered || queue !== undefined || (young && !message.subject.includes(this.peer));
-      this.#request(message.subject, signed!.from, request, serving, handshake);
+      this.#incoming.request(message.subject, signed!.from, request, served, handshake);
     };
-    if (!this.#serving.has(subject)) this.#serving.set(subject, serving);
     const subscription = this.#deps.wire.subscribe(subject, deliver, queue);
     const close = (): void => {
-      if (this.#serving.get(subject) === serving) this.#serving.delete(subject);
+      this.#incoming.withdraw(subject, served);
       void subscription.close();
     };
     return { close };
   }
 
   call(subject: string, payload: Payload, options: CallOptions): BusCall {
-    const call = new OutgoingCall(this.#ground, subject, options, this.#callEnded);
-    this.#calls.add(call);
-    this.#tickLater();
-    call.start(payload);
-    return call;
+    return this.#outgoing.begin(subject, payload, options);
   }
 
   peerLost(peer: string, reason: string, left = false): void {
     this.#post.forget(peer);
-    for (const call of this.#calls.values()) {
-      if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
-    }
-    // Where only this way is cut it lives, hears us, and would wait for ever.
-    const givenUp = `the node that served the call gave it up: ${reason}`;
-    for (const serving of this.#served.values()) if (serving.from === peer) serving.leave(givenUp);
+    this.#outgoing.peerLost(peer, reason, left);
+    this.#incoming.peerLost(peer, reason);
   }
 
   onEvent(listener: (event: BusEvent) => void): () => void {
@@ -233,28 +196,12 @@ export class SignedBus implements Bus {
   async #close(): Promise<void> {
     this.#stopTick?.();
     this.#stopOutage?.();
-    for (const call of this.#calls.values()) call.lost('this node leaves the bus');
-    for (const serving of this.#served.values()) serving.leave('the node that served the call leaves the bus');
-    // What had left before others knew arrives yet, and is answered: nobody serves it.
+    this.#outgoing.lost('this node leaves the bus');
+    this.#incoming.leave('the node that served the call leaves the bus');
+    // What had left before others knew arrives yet, and is answered.
     await Promise.all(this.#own.map((subscription) => subscription.close()));
     this.#post.flush();
     await this.#deps.wire.close();
-  }
-
-  #begin(call: IncomingCall, handler: ServingHandler): void {
-    const failed = (error: unknown): void => {
-      if (!(error instanceof GatewayError))
-        this.#deps.logger.error('bus_handler_failed', { subject: call.subject, error });
-      call.fail(error instanceof GatewayError ? error : new GatewayError('INTERNAL', 'the handler of the call failed'));
-    };
-    try {
-      handler(call)?.then(() => {
-        // An error costs more to make than a short call.
-        if (!call.answered) failed(new GatewayError('INTERNAL', 'the handler ended without an answer'));
-      }, failed);
-    } catch (error) {
-      failed(error);
-    }
   }
 
   #onBundle(message: WireMessage): void {
@@ -263,9 +210,9 @@ export class SignedBus implements Bus {
     const { from } = signed;
     const entries = new Entries(signed.frame);
     while (entries.next()) {
-      if (entries.end === 'caller') this.#toCaller(entries, from, entries);
-      else if (entries.end === 'serving') this.#toServing(entries, from, entries);
-      else this.#addressed(entries, from);
+      if (entries.end === 'caller') this.#outgoing.take(entries, from, entries);
+      else if (entries.end === 'serving') this.#incoming.take(entries, from, entries);
+      else this.#incoming.addressed(entries, from);
     }
     if (!entries.whole) this.#refused.add(message.subject, 'it is cut otherwise than it says');
   }
@@ -276,75 +223,8 @@ export class SignedBus implements Bus {
     if (signed === null) return;
     const call = callOf(id);
     if (call === null) this.#refused.add(message.subject, 'no call has such an id');
-    else if (end === 'c') this.#toCaller(call, signed.from, framed(signed.frame));
-    else this.#toServing(call, signed.from, framed(signed.frame));
-  }
-
-  /** A request that came to this peer, and to no subject's subscribers. */
-  #addressed(entry: Entries, from: string): void {
-    const subject = subjectOf(entry);
-    const request = readRequest(entry, subjectAt(entry));
-    const serving = this.#serving.get(subject);
-    if (request !== null && serving !== undefined) this.#request(subject, from, request, serving, request.offered);
-    else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
-    else this.#unserved(request, from, 'nobody serves what was called');
-  }
-
-  #unserved(id: CallId, from: string, reason: string): void {
-    this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
-  }
-
-  #request(subject: string, from: string, request: RequestFrame, serving: Serving, handshake: boolean): void {
-    if (this.#served.get(request.family, request.number) !== undefined) return;
-    if (this.#closed !== null) {
-      this.#unserved(request, from, 'the node leaves the bus');
-      return;
-    }
-    const call = new IncomingCall(this.#ground, subject, from, request, handshake, serving.ends);
-    this.#served.add(call);
-    this.#tickLater();
-    if (request.total > this.#ground.maxBytes) {
-      call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
-    } else if (serving.running >= serving.concurrency) {
-      call.fail(new GatewayError('OVERLOADED', `${serving.concurrency} calls are being served on ${subject}`));
-    } else {
-      serving.running++;
-      call.counts = true;
-      call.start();
-    }
-  }
-
-  #toCaller(id: CallId, from: string, frame: Framed): void {
-    const call = this.#calls.get(id.family, id.number);
-    const kind = frame.bytes[frame.from];
-    if (call === undefined) {
-      // Whoever still works for it is told to stop.
-      if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
-        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
-    } else if (kind === FRAME.data) {
-      const data = readData(frame);
-      if (data !== null) call.data(data, from);
-    } else if (kind === FRAME.ack) {
-      const ack = readAck(frame);
-      if (ack !== null) call.ack(ack, from);
-    } else if (kind === FRAME.accept) call.accepted(from);
-    else if (kind === FRAME.unserved && call.to === from) call.notSent(wordsOf(frame));
-    else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
-  }
-
-  #toServing(id: CallId, from: string, frame: Framed): void {
-    const serving = this.#served.get(id.family, id.number);
-    const kind = frame.bytes[frame.from];
-    if (serving === undefined || serving.from !== from) {
-      if (serving === undefined && (kind === FRAME.data || kind === FRAME.ack))
-        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
-    } else if (kind === FRAME.data) {
-      const data = readData(frame);
-      if (data !== null) serving.data(data);
-    } else if (kind === FRAME.ack) {
-      const ack = readAck(frame);
-      if (ack !== null) serving.ack(ack);
-    } else if (kind === FRAME.cancel) serving.cancel(wordsOf(frame));
+    else if (end === 'c') this.#outgoing.take(call, signed.from, framed(signed.frame));
+    else this.#incoming.take(call, signed.from, framed(signed.frame));
   }
 
   #open(message: WireMessage, seen: ReplayWindow): { readonly from: string; readonly frame: Buffer } | null {
@@ -368,15 +248,15 @@ export class SignedBus implements Bus {
     } else {
       this.#stopOutage?.();
       this.#stopOutage = null;
-      for (const call of this.#calls.values()) call.resync();
-      for (const serving of this.#served.values()) serving.resync();
+      this.#outgoing.resync();
+      this.#incoming.resync();
     }
     this.#tell(change);
   }
 
   #outage(): void {
     this.#stopOutage = null;
-    for (const call of this.#calls.values()) call.lost('the bus has lost its connection');
+    this.#outgoing.lost('the bus has lost its connection');
   }
 
   #slow(subject: string, dropped: number, whose: { readonly call?: true } = {}): void {
@@ -392,9 +272,9 @@ export class SignedBus implements Bus {
   #tickLater(): void {
     this.#stopTick ??= this.#deps.clock.after(TICK_MS, () => {
       this.#stopTick = null;
-      for (const call of this.#calls.values()) call.tick();
-      for (const serving of this.#served.values()) serving.tick();
-      if (this.#calls.size + this.#served.size > 0) this.#tickLater();
+      this.#outgoing.tick();
+      this.#incoming.tick();
+      if (this.#outgoing.size + this.#incoming.size > 0) this.#tickLater();
     });
   }
 }

@@ -15,7 +15,6 @@ export interface Quiet extends Waiting<Quiet> {
 
 /** What both ends of a call need of the bus they are on. */
 export interface CallGround {
-  readonly peer: string;
   readonly clock: Clock;
   /** Bytes of payload in one message. */
   readonly chunkBytes: number;
@@ -28,7 +27,10 @@ export interface CallGround {
   nextCall(): number;
   /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
-  /** Sends a request with so much of its payload, to whoever serves its subject where there is no peer. The number of its bundle; 0 for none. */
+  /**
+   * Sends a request with so much of its payload, to whoever serves its subject where there is no peer. The number of its
+   * bundle; 0 for none.
+   */
   request(peer: string | null, subject: string, call: CallId, head: RequestHead, pieces: Pieces, bytes: number): number;
   /** Sends all that there is to say to the caller of a short call, as `transmit` does. */
   answer(peer: string, call: CallId, part: Part, pieces: Pieces): void;

@@ -1,0 +1,156 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ServingHandler } from '../bus.ts';
+import type { CallGround } from './call-ground.ts';
+import type { CallId } from './call-id.ts';
+import { CallTable } from './call-table.ts';
+import {
+  FRAME,
+  type Framed,
+  plainFrame,
+  type RequestFrame,
+  readAck,
+  readData,
+  readRequest,
+  subjectAt,
+  subjectOf,
+  wordsOf,
+} from './frames.ts';
+import { IncomingCall, type IncomingEnds } from './incoming-call.ts';
+
+const CONCURRENCY = 256;
+
+/** A subject that this peer serves. */
+export interface ServedSubject {
+  readonly ends: IncomingEnds;
+  readonly concurrency: number;
+  /** Calls of it that are being served. */
+  running: number;
+}
+
+/** The serving ends of all calls that come to this peer, and the subjects by which they may come. */
+export class IncomingCalls {
+  readonly #ground: CallGround;
+  readonly #logger: Logger;
+  readonly #began: () => void;
+  readonly #calls = new CallTable<IncomingCall>();
+  readonly #subjects = new Map<string, ServedSubject>();
+  #leaving = false;
+
+  /** `began`: there is a call, and calls have to be ticked. */
+  constructor(ground: CallGround, logger: Logger, began: () => void) {
+    this.#ground = ground;
+    this.#logger = logger;
+    this.#began = began;
+  }
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** Requests in bundles go to the first that serves their subject. */
+  serve(subject: string, handler: ServingHandler, concurrency = CONCURRENCY): ServedSubject {
+    const ends: IncomingEnds = {
+      begin: (call) => this.#begin(call, handler),
+      ended: (call) => {
+        if (call.counts) served.running--;
+        this.#calls.delete(call);
+      },
+    };
+    const served: ServedSubject = { ends, concurrency, running: 0 };
+    if (!this.#subjects.has(subject)) this.#subjects.set(subject, served);
+    return served;
+  }
+
+  /** Calls of it that are under way go on. */
+  withdraw(subject: string, served: ServedSubject): void {
+    if (this.#subjects.get(subject) === served) this.#subjects.delete(subject);
+  }
+
+  /** A request that came to this peer, and to no subject's subscribers. */
+  addressed(entry: Framed & CallId, from: string): void {
+    const subject = subjectOf(entry);
+    const request = readRequest(entry, subjectAt(entry));
+    const served = this.#subjects.get(subject);
+    if (request !== null && served !== undefined) this.request(subject, from, request, served, request.offered);
+    else if (request === null) this.#unserved(entry, from, 'the node speaks another version');
+    else this.#unserved(request, from, 'nobody serves what was called');
+  }
+
+  /** `handshake`: the caller has to say that we may begin. */
+  request(subject: string, from: string, request: RequestFrame, served: ServedSubject, handshake: boolean): void {
+    if (this.#calls.get(request.family, request.number) !== undefined) return;
+    if (this.#leaving) {
+      this.#unserved(request, from, 'the node leaves the bus');
+      return;
+    }
+    const call = new IncomingCall(this.#ground, subject, from, request, handshake, served.ends);
+    this.#calls.add(call);
+    this.#began();
+    if (request.total > this.#ground.maxBytes) {
+      call.fail(new GatewayError('TOO_LARGE', `a request of ${request.total} bytes`, { outcome: 'REFUSED' }));
+    } else if (served.running >= served.concurrency) {
+      call.fail(new GatewayError('OVERLOADED', `${served.concurrency} calls are being served on ${subject}`));
+    } else {
+      served.running++;
+      call.counts = true;
+      call.start();
+    }
+  }
+
+  /** A frame for the serving end of a call. */
+  take(id: CallId, from: string, frame: Framed): void {
+    const call = this.#calls.get(id.family, id.number);
+    const kind = frame.bytes[frame.from];
+    if (call === undefined || call.from !== from) {
+      if (call === undefined && (kind === FRAME.data || kind === FRAME.ack))
+        this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.gone));
+    } else if (kind === FRAME.data) {
+      const data = readData(frame);
+      if (data !== null) call.data(data);
+    } else if (kind === FRAME.ack) {
+      const ack = readAck(frame);
+      if (ack !== null) call.ack(ack);
+    } else if (kind === FRAME.cancel) call.cancel(wordsOf(frame));
+  }
+
+  peerLost(peer: string, reason: string): void {
+    // Where only the way from it to here is cut it lives, hears us, and would wait for ever.
+    const givenUp = `the node that served the call gave it up: ${reason}`;
+    for (const call of this.#calls.values()) if (call.from === peer) call.leave(givenUp);
+  }
+
+  /** Calls under way are given up, and whoever calls from now on is told that nobody serves that. */
+  leave(reason: string): void {
+    this.#leaving = true;
+    for (const call of this.#calls.values()) call.leave(reason);
+  }
+
+  /** The connection is back. */
+  resync(): void {
+    for (const call of this.#calls.values()) call.resync();
+  }
+
+  tick(): void {
+    for (const call of this.#calls.values()) call.tick();
+  }
+
+  #begin(call: IncomingCall, handler: ServingHandler): void {
+    const failed = (error: unknown): void => {
+      if (!(error instanceof GatewayError)) this.#logger.error('bus_handler_failed', { subject: call.subject, error });
+      call.fail(error instanceof GatewayError ? error : new GatewayError('INTERNAL', 'the handler of the call failed'));
+    };
+    try {
+      handler(call)?.then(() => {
+        // An error costs more to make than a short call.
+        if (!call.answered) failed(new GatewayError('INTERNAL', 'the handler ended without an answer'));
+      }, failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #unserved(id: CallId, from: string, reason: string): void {
+    this.#ground.transmit(from, 'caller', id, plainFrame(FRAME.unserved, Buffer.from(reason)));
+  }
+}

@@ -1,0 +1,72 @@
+import type { CallOptions, Payload } from '../bus.ts';
+import type { CallGround } from './call-ground.ts';
+import type { CallId } from './call-id.ts';
+import { CallTable } from './call-table.ts';
+import { FRAME, type Framed, plainFrame, readAck, readData, wordsOf } from './frames.ts';
+import { OutgoingCall } from './outgoing-call.ts';
+
+/** The caller's ends of all calls that this peer has made. */
+export class OutgoingCalls {
+  /** Those that have not ended. */
+  readonly table = new CallTable<OutgoingCall>();
+  readonly #ground: CallGround;
+  readonly #began: () => void;
+  readonly #ended = (call: OutgoingCall): void => this.table.delete(call);
+
+  /** `began`: there is a call, and calls have to be ticked. */
+  constructor(ground: CallGround, began: () => void) {
+    this.#ground = ground;
+    this.#began = began;
+  }
+
+  get size(): number {
+    return this.table.size;
+  }
+
+  begin(subject: string, payload: Payload, options: CallOptions): OutgoingCall {
+    const call = new OutgoingCall(this.#ground, subject, options, this.#ended);
+    this.table.add(call);
+    this.#began();
+    call.start(payload);
+    return call;
+  }
+
+  /** A frame for the caller's end of a call. */
+  take(id: CallId, from: string, frame: Framed): void {
+    const call = this.table.get(id.family, id.number);
+    const kind = frame.bytes[frame.from];
+    if (call === undefined) {
+      // Whoever still works for it is told to stop.
+      if (kind !== FRAME.gone && kind !== FRAME.cancel && kind !== FRAME.unserved)
+        this.#ground.transmit(from, 'serving', id, plainFrame(FRAME.cancel, Buffer.from('the caller has left')));
+    } else if (kind === FRAME.data) {
+      const data = readData(frame);
+      if (data !== null) call.data(data, from);
+    } else if (kind === FRAME.ack) {
+      const ack = readAck(frame);
+      if (ack !== null) call.ack(ack, from);
+    } else if (kind === FRAME.accept) call.accepted(from);
+    else if (kind === FRAME.unserved && call.to === from) call.notSent(wordsOf(frame));
+    else if (kind === FRAME.gone && (call.takenBy ?? from) === from) call.gone(wordsOf(frame));
+  }
+
+  /** `left`: it said so itself, and what it has not taken is told that nobody serves it. */
+  peerLost(peer: string, reason: string, left: boolean): void {
+    for (const call of this.table.values()) {
+      if ((left ? call.takenBy : (call.takenBy ?? call.to)) === peer) call.lost(reason);
+    }
+  }
+
+  lost(reason: string): void {
+    for (const call of this.table.values()) call.lost(reason);
+  }
+
+  /** The connection is back. */
+  resync(): void {
+    for (const call of this.table.values()) call.resync();
+  }
+
+  tick(): void {
+    for (const call of this.table.values()) call.tick();
+  }
+}
