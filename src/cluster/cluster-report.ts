@@ -1,6 +1,6 @@
 import type { ServedCalls } from './calls/served-calls.ts';
+import type { ClusterCalls } from './cluster-calls.ts';
 import type { NodeReport } from './cluster-deps.ts';
-import type { ClusterUpstreams } from './cluster-upstreams.ts';
 import type { NodeLease } from './lease/node-lease.ts';
 import type { NodeView } from './nodes/node-state.ts';
 import type { Nodes } from './nodes/nodes.ts';
@@ -22,18 +22,13 @@ export interface ClusterFigures {
   readonly servedByOthers: number;
 }
 
-export function figuresOf(
-  lease: NodeLease,
-  claims: Claims,
-  served: ServedCalls,
-  router: ClusterUpstreams,
-): ClusterFigures {
+export function figuresOf(lease: NodeLease, claims: Claims, served: ServedCalls, calls: ClusterCalls): ClusterFigures {
   return {
     leaseAgeMs: lease.ageMs,
     owned: claims.size,
     takenOver: claims.takenOver,
     servedForOthers: served.count,
-    servedByOthers: router.sentElsewhere,
+    servedByOthers: calls.sentElsewhere,
   };
 }
 

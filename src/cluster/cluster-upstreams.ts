@@ -1,80 +1,37 @@
-import type { Bus } from '../bus/bus.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
-import type { Clock } from '../model/clock.ts';
 import type { Exchange } from '../model/exchange.ts';
-import { calledOff, GatewayError } from '../model/gateway-error.ts';
-import { callerKey, isolationOf } from '../model/isolation.ts';
 import type { Message } from '../model/message.ts';
-import { failure, type Outcome } from '../model/outcome.ts';
-import { pause } from '../model/pause.ts';
-import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
-import type { Random } from '../model/random.ts';
+import type { Outcome } from '../model/outcome.ts';
+import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { deadlineOf, isListen } from './calls/deadline-of.ts';
-import { elsewhere, notHere, notPassedOn } from './calls/not-begun.ts';
-import { RemoteCalls } from './calls/remote-calls.ts';
-import type { Served } from './calls/served-calls.ts';
-import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
-import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
+import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
+import type { ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { Homes, homeToRead, statusElsewhere } from './nodes/homes.ts';
+import { homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
-import type { Claims, Owner } from './ownership/claims.ts';
-import type { Claim } from './ownership/held-claims.ts';
-import type { OwnedCalls } from './ownership/owned-calls.ts';
-import { Owners, type OwnersDeps } from './ownership/owners.ts';
-import { claimKey, SINGLETON, spread } from './ownership/placement.ts';
-import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
+import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
-/** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
-const PLACE_MS = 5_000;
-const PAUSE_MS = 100;
-const ENDING = 'its process at this node has not ended yet';
-
-export interface ClusterUpstreamsDeps extends OwnersDeps {
-  readonly bus: Bus;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly local: Upstreams;
-  readonly claims: Claims;
-  readonly owned: OwnedCalls;
+export interface ClusterUpstreamsDeps extends ClusterCallsDeps {
   readonly catalogs: ForeignCatalogs;
   readonly lists: ListsElsewhere;
   readonly messages: SideMessages;
-  readonly directory: () => Directory;
-  readonly events: UpstreamEvents;
 }
 
 /**
- * The upstreams of the whole cluster. What this node can serve it serves itself, without a detour; what another node
- * owns goes there. A call that nobody began is tried elsewhere; one that may have run ends in UNKNOWN.
+ * The upstreams of the whole cluster. What another node lists is known from that node; whatever concerns a client goes to
+ * where its calls go.
  */
 export class ClusterUpstreams implements Upstreams {
+  /** Where they go, of clients here and of other nodes'. */
+  readonly calls: ClusterCalls;
   readonly #deps: ClusterUpstreamsDeps;
-  readonly #watches: SharedWatches;
-  readonly #homes = new Homes();
-  readonly #remote: RemoteCalls;
-  readonly #owners: Owners;
-  #sentElsewhere = 0;
-  /** Whoever leaves begins nothing any more: what did not begin here may begin elsewhere. */
-  readonly #unlessLeaving = (served: Served): Served => {
-    const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
-    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
-  };
 
   constructor(deps: ClusterUpstreamsDeps) {
     this.#deps = deps;
-    this.#remote = new RemoteCalls(deps.bus);
-    this.#owners = new Owners(deps);
-    this.#watches = new SharedWatches(deps);
-  }
-
-  /** Calls that went to other nodes, since the start. */
-  get sentElsewhere(): number {
-    return this.#sentElsewhere;
+    this.calls = new ClusterCalls(deps, this);
   }
 
   servers(): readonly Server[] {
@@ -82,52 +39,12 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
-    const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.call(server, request, exchange);
-    const key = claimKey(place, exchange.client, this);
-    if (key === null && place.here && this.#homeOfState(place, request) === null) {
-      return this.#callHere(place, request, exchange);
-    }
-    const claim = key === null ? null : this.#owners.mine(place, key);
-    if (claim !== null) return this.#callOwned(claim, request, exchange);
-    return this.#callSomewhere(server, request, exchange);
-  }
-
-  /** A call that another node sent here. Never goes on to a third. */
-  serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
-    return this.#serveHere(server, request, exchange, epoch, by).then(this.#unlessLeaving);
-  }
-
-  #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
-    const place = this.#place(server);
-    if (place?.here !== true) return notHere(`${server} is not defined here`);
-    const key = claimKey(place, exchange.client, this);
-    const claim = key === null ? null : this.#owners.mine(place, key);
-    if (claim !== null) {
-      if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
-      return this.#callOwned(claim, request, exchange);
-    }
-    if (this.#deps.draining()) return notHere('this node takes nothing new');
-    if (key === null) return this.#callHere(place, request, exchange, by);
-    if (this.#owners.ending(place, key)) return notHere(ENDING);
-    return this.#serveClaimed(place, key, request, exchange);
-  }
-
-  async #serveClaimed(place: Place, key: string, request: Message, exchange: Exchange): Promise<Served> {
-    let owner: Owner;
-    try {
-      owner = await this.#owners.claim(place, key, exchange.client);
-    } catch (error) {
-      return elsewhere(error instanceof Error ? error.message : String(error));
-    }
-    if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
-    return this.#callOwned(owner.claim, request, exchange);
+    return this.calls.call(server, request, exchange);
   }
 
   notify(server: string, notification: Message, client: ClientProfile): void {
     const place = this.#place(server);
-    const peer = place === undefined ? null : this.#peerOf(place, client);
+    const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (peer === null) this.#deps.local.notify(server, notification, client);
     else this.#deps.messages.notify(peer, server, notification, client);
   }
@@ -161,16 +78,16 @@ export class ClusterUpstreams implements Upstreams {
 
   sessionKey(server: string, client: ClientProfile): string | null {
     const place = this.#place(server);
-    const peer = place === undefined ? null : this.#peerOf(place, client);
+    const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (place === undefined || (peer === null && place.here)) return this.#deps.local.sessionKey(server, client);
     const { catalogs } = this.#deps;
-    const shared = this.#affinity(place, client) === null ? catalogs.sharedKey(server, client) : null;
+    const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
     return catalogs.key(server, client) ?? shared;
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
     const place = this.#place(server);
-    const peer = place === undefined ? null : this.#peerOf(place, client);
+    const peer = place === undefined ? null : this.calls.peerOf(place, client);
     if (peer === null) return this.#deps.local.ownsConnection(server, client);
     return this.#deps.catalogs.owns(server, client);
   }
@@ -178,9 +95,7 @@ export class ClusterUpstreams implements Upstreams {
   /** The calls of a client to its process go to one node, wherever they arrive; so do its lists, before the first of them too. */
   async ownsConnectionElsewhere(server: string, client: ClientProfile): Promise<boolean> {
     const place = this.#place(server);
-    const key = place === undefined ? null : claimKey(place, client, this);
-    if (place === undefined || key === null || key === SINGLETON) return false;
-    const home = await this.#owners.elsewhere(place, key);
+    const home = place === undefined ? null : await this.calls.ownerElsewhere(place, client);
     return home !== null && this.#deps.catalogs.ownedThere(home, client);
   }
 
@@ -214,10 +129,9 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   releaseSession(sessionId: string): void {
-    const { local, claims, catalogs, messages } = this.#deps;
-    local.releaseSession(sessionId);
-    for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
-    for (const peer of this.#homes.forgetSession(sessionId)) messages.release(peer, sessionId);
+    const { catalogs, messages } = this.#deps;
+    this.released(sessionId);
+    for (const peer of this.calls.forgetSession(sessionId)) messages.release(peer, sessionId);
     catalogs.forgetSession(sessionId);
   }
 
@@ -226,20 +140,6 @@ export class ClusterUpstreams implements Upstreams {
     const { local, claims } = this.#deps;
     local.releaseSession(sessionId);
     for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
-  }
-
-  /** A node is gone. */
-  gone(peer: string): void {
-    this.#watches.forgetPeer(peer);
-  }
-
-  /** Others may have taken this node for gone, and it is back. */
-  renew(): void {
-    this.#watches.renew();
-  }
-
-  close(): void {
-    this.#watches.close();
   }
 
   /** Which home a catalogue is read from. */
@@ -259,139 +159,8 @@ export class ClusterUpstreams implements Upstreams {
     return place.server.singleton !== true || !place.process || this.#deps.local.status(place.server.name) !== null;
   }
 
-  /** Whose state at another node's server the client's calls build on; null where everybody shares everything. */
-  #affinity(place: Place, client: ClientProfile): string | null {
-    const isolation = isolationOf(place.server, this.knownCatalog(place.server.name, client)?.hello.era ?? null);
-    return isolation === 'shared' ? null : callerKey(client, isolation);
-  }
-
-  /** What needs no owner, for clients of this node or of the one named. */
-  #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
-    const { local, bus } = this.#deps;
-    const server = place.server.name;
-    if (place.process && mayGiveState(request)) {
-      return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
-    }
-    if (!concernsAll(request)) return local.call(server, request, exchange);
-    const key = local.sessionKey(server, exchange.client);
-    const pass = (): Promise<Outcome> => local.call(server, request, exchange);
-    return this.#watches.run(server, key, exchange.client, by, request, pass);
-  }
-
-  #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
-    const { local, owned } = this.#deps;
-    return owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
-  }
-
-  #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    exchange.begunAt = this.#deps.clock.now();
-    return this.#try(server, request, exchange);
-  }
-
-  /** Where it belongs at the moment, and once more as long as nobody has begun it. */
-  #try(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    try {
-      return this.#passOn(server, request, exchange);
-    } catch (error) {
-      return notPassedOn(error);
-    }
-  }
-
-  #passOn(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.call(server, request, exchange);
-    const { client, cancelled } = exchange;
-    if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
-    const key = claimKey(place, client, this);
-    if (key === null && place.here && this.#homeOfState(place, request) === null) {
-      return this.#callHere(place, request, exchange);
-    }
-    if (key === null) return this.#callForeign(place, this.#affinity(place, client), null, request, exchange);
-    const mine = this.#owners.mine(place, key);
-    if (mine !== null) return this.#callOwned(mine, request, exchange);
-    if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
-    if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
-    return this.#callOwner(place, key, request, exchange);
-  }
-
-  async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
-    const { clock } = this.#deps;
-    // Nor does it wait for longer than it may take altogether.
-    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
-    const waitedMs = clock.now() - (exchange.begunAt ??= clock.now());
-    if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
-      return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
-    await pause(clock, PAUSE_MS);
-    return this.#try(server, request, exchange);
-  }
-
-  async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    try {
-      const owner = await this.#owners.of(place, key, exchange.client);
-      if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
-      if (owner?.kind === 'mine') return await this.#callOwned(owner.claim, request, exchange);
-      return await this.#callForeign(place, key, owner, request, exchange);
-    } catch (error) {
-      return notPassedOn(error);
-    }
-  }
-
-  /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */
-  #callForeign(
-    place: Place,
-    key: string | null,
-    owner: Owner | null,
-    request: Message,
-    exchange: Exchange,
-  ): Promise<Outcome> {
-    const { clock, catalogs, random } = this.#deps;
-    const { name } = place.server;
-    let home: ForeignHome | null;
-    let epoch: string | null = null;
-    const theirs = owner?.kind === 'theirs' ? owner : null;
-    const owning = theirs === null ? undefined : place.elsewhere.find(({ node }) => node.peer === theirs.peer);
-    if (owning !== undefined) {
-      home = owning;
-      epoch = theirs!.epoch;
-    } else if (theirs !== null && place.here) {
-      return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
-    } else {
-      const known = key === null ? null : this.#homes.known(place, key);
-      // Where a dead node owned it, the home that is asked takes it over.
-      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
-      epoch = known?.epoch ?? null;
-      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
-    }
-    if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
-    const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
-    this.#sentElsewhere++;
-    const timeoutMs = deadlineOf(place, request, exchange);
-    return this.#remote.run(home.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
-      if (tried.kind === 'elsewhere') {
-        if (key !== null) this.#homes.forget(name, key);
-        return this.#tryAgain(name, request, exchange, tried.reason);
-      }
-      if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
-      return tried.outcome;
-    });
-  }
-
-  /** The other node whose process alone may understand what the request holds. */
-  #homeOfState(place: Place, request: Message): ForeignHome | null {
-    const peer = place.process ? nodeOfState(request) : null;
-    return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
-  }
-
-  /** The other node that serves this client; null where it is this one, or not known. */
-  #peerOf(place: Place, client: ClientProfile): string | null {
-    const key = claimKey(place, client, this);
-    if (key === null && place.here) return null;
-    const own = key ?? this.#affinity(place, client);
-    return own === null ? null : (this.#homes.known(place, own)?.home.node.peer ?? null);
-  }
-
   #homeFor(place: Place, client: ClientProfile): ForeignHome | null {
-    const peer = this.#peerOf(place, client);
+    const peer = this.calls.peerOf(place, client);
     const served = place.elsewhere.find(({ node }) => node.peer === peer);
     return served ?? this.homeOf(place.server.name);
   }

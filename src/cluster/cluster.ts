@@ -128,11 +128,11 @@ export class Cluster {
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
         this.clients.gone(peer);
-        this.#router.gone(peer);
+        this.#router.calls.gone(peer);
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
-      absent: () => this.#router.renew(),
+      absent: () => this.#router.calls.renew(),
     });
     this.#offers = new Offers({
       bus,
@@ -231,7 +231,7 @@ export class Cluster {
       bus,
       clock,
       nodeEpoch: () => this.#nodeEpoch,
-      run: (...call) => this.#router.serve(...call),
+      run: (...call) => this.#router.calls.serve(...call),
       connection: (server, client) => ({
         key: local().sessionKey(server, client),
         own: local().ownsConnection(server, client),
@@ -247,7 +247,7 @@ export class Cluster {
       elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
     });
     this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
-      if (absent) this.#router.renew();
+      if (absent) this.#router.calls.renew();
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
@@ -298,7 +298,7 @@ export class Cluster {
   }
 
   get figures(): ClusterFigures {
-    return figuresOf(this.#lease, this.#claims, this.#served, this.#router);
+    return figuresOf(this.#lease, this.#claims, this.#served, this.#router.calls);
   }
 
   /** To all other nodes: one of them may have in hand what the client means. */
@@ -335,7 +335,7 @@ export class Cluster {
     this.clients.close();
     this.#catalogs.close();
     this.#messages.close();
-    this.#router.close();
+    this.#router.calls.close();
     this.#offers.close();
     this.#offer.close();
     this.#nodes.close();

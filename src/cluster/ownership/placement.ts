@@ -10,13 +10,17 @@ export const SINGLETON = 'singleton';
  * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
  * nothing; any home can serve it. Until the era of a server is known, its connections may turn out to be one session's.
  */
-export function claimKey(
-  { process, server }: Place,
+export function claimKey(place: Place, client: ClientProfile, lists: Pick<Upstreams, 'knownCatalog'>): string | null {
+  if (!place.process) return null;
+  return place.server.singleton === true ? SINGLETON : affinity(place, client, lists);
+}
+
+/** Whose state at the server the client's calls build on; null where everybody shares everything. */
+export function affinity(
+  { server }: Place,
   client: ClientProfile,
   lists: Pick<Upstreams, 'knownCatalog'>,
 ): string | null {
-  if (!process) return null;
-  if (server.singleton === true) return SINGLETON;
   // Every call asks this: what is known of the server is looked up only where it decides.
   const isolation = server.isolation ?? isolationOf(server, lists.knownCatalog(server.name, client)?.hello.era ?? null);
   return isolation === 'shared' ? null : callerKey(client, isolation);

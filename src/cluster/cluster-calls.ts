@@ -1,0 +1,271 @@
+import type { Bus } from '../bus/bus.ts';
+import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Exchange } from '../model/exchange.ts';
+import { calledOff, GatewayError } from '../model/gateway-error.ts';
+import type { Message } from '../model/message.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
+import { pause } from '../model/pause.ts';
+import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
+import type { Random } from '../model/random.ts';
+import { deadlineOf, isListen } from './calls/deadline-of.ts';
+import { elsewhere, notHere, notPassedOn } from './calls/not-begun.ts';
+import { RemoteCalls } from './calls/remote-calls.ts';
+import type { Served } from './calls/served-calls.ts';
+import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
+import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
+import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
+import { Homes } from './nodes/homes.ts';
+import type { Owner } from './ownership/claims.ts';
+import type { Claim } from './ownership/held-claims.ts';
+import type { OwnedCalls } from './ownership/owned-calls.ts';
+import { Owners, type OwnersDeps } from './ownership/owners.ts';
+import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
+import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
+
+/** A call that nobody has begun is tried for so long; a lease ends, and is taken over, within that time. */
+const PLACE_MS = 5_000;
+const PAUSE_MS = 100;
+const ENDING = 'its process at this node has not ended yet';
+
+export interface ClusterCallsDeps extends OwnersDeps {
+  readonly bus: Bus;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly local: Upstreams;
+  readonly owned: OwnedCalls;
+  readonly catalogs: Pick<ForeignCatalogs, 'learn'>;
+  readonly directory: () => Directory;
+  readonly events: UpstreamEvents;
+}
+
+/**
+ * Brings each call to the node that it belongs to. What this node can serve it serves itself, without a detour; what another
+ * node owns goes there. A call that nobody began is tried elsewhere; one that may have run ends in UNKNOWN.
+ */
+export class ClusterCalls {
+  readonly #deps: ClusterCallsDeps;
+  /** What is known of servers decides what their calls need. */
+  readonly #lists: Pick<Upstreams, 'knownCatalog'>;
+  readonly #watches: SharedWatches;
+  readonly #homes = new Homes();
+  readonly #remote: RemoteCalls;
+  readonly #owners: Owners;
+  #sentElsewhere = 0;
+  /** Whoever leaves begins nothing any more: what did not begin here may begin elsewhere. */
+  readonly #unlessLeaving = (served: Served): Served => {
+    const unbegun = served.kind === 'failure' && served.error.outcome === 'NOT_SENT';
+    return unbegun && this.#deps.draining() ? elsewhere(served.error.message) : served;
+  };
+
+  constructor(deps: ClusterCallsDeps, lists: Pick<Upstreams, 'knownCatalog'>) {
+    this.#deps = deps;
+    this.#lists = lists;
+    this.#remote = new RemoteCalls(deps.bus);
+    this.#owners = new Owners(deps);
+    this.#watches = new SharedWatches(deps);
+  }
+
+  /** Calls that went to other nodes, since the start. */
+  get sentElsewhere(): number {
+    return this.#sentElsewhere;
+  }
+
+  call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
+    const place = this.#place(server);
+    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    const key = claimKey(place, exchange.client, this.#lists);
+    if (key === null && place.here && this.#homeOfState(place, request) === null) {
+      return this.#callHere(place, request, exchange);
+    }
+    const claim = key === null ? null : this.#owners.mine(place, key);
+    if (claim !== null) return this.#callOwned(claim, request, exchange);
+    return this.#callSomewhere(server, request, exchange);
+  }
+
+  /** A call that another node sent here. Never goes on to a third. */
+  serve(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
+    return this.#serveHere(server, request, exchange, epoch, by).then(this.#unlessLeaving);
+  }
+
+  #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
+    const place = this.#place(server);
+    if (place?.here !== true) return notHere(`${server} is not defined here`);
+    const key = claimKey(place, exchange.client, this.#lists);
+    const claim = key === null ? null : this.#owners.mine(place, key);
+    if (claim !== null) {
+      if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
+      return this.#callOwned(claim, request, exchange);
+    }
+    if (this.#deps.draining()) return notHere('this node takes nothing new');
+    if (key === null) return this.#callHere(place, request, exchange, by);
+    if (this.#owners.ending(place, key)) return notHere(ENDING);
+    return this.#serveClaimed(place, key, request, exchange);
+  }
+
+  async #serveClaimed(place: Place, key: string, request: Message, exchange: Exchange): Promise<Served> {
+    let owner: Owner;
+    try {
+      owner = await this.#owners.claim(place, key, exchange.client);
+    } catch (error) {
+      return elsewhere(error instanceof Error ? error.message : String(error));
+    }
+    if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
+    return this.#callOwned(owner.claim, request, exchange);
+  }
+
+  /** The other node that serves this client; null where it is this one, or not known. */
+  peerOf(place: Place, client: ClientProfile): string | null {
+    const key = claimKey(place, client, this.#lists);
+    if (key === null && place.here) return null;
+    const own = key ?? affinity(place, client, this.#lists);
+    return own === null ? null : (this.#homes.known(place, own)?.home.node.peer ?? null);
+  }
+
+  /** The other node's home that has claimed what the client's calls need; null where they need nothing of their own. */
+  async ownerElsewhere(place: Place, client: ClientProfile): Promise<ForeignHome | null> {
+    const key = claimKey(place, client, this.#lists);
+    return key === null || key === SINGLETON ? null : this.#owners.elsewhere(place, key);
+  }
+
+  /** The nodes that its calls went to. */
+  forgetSession(sessionId: string): ReadonlySet<string> {
+    return this.#homes.forgetSession(sessionId);
+  }
+
+  /** A node is gone. */
+  gone(peer: string): void {
+    this.#watches.forgetPeer(peer);
+  }
+
+  /** Others may have taken this node for gone, and it is back. */
+  renew(): void {
+    this.#watches.renew();
+  }
+
+  close(): void {
+    this.#watches.close();
+  }
+
+  #place(server: string): Place | undefined {
+    return this.#deps.directory().places.get(server);
+  }
+
+  /** What needs no owner, for clients of this node or of the one named. */
+  #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
+    const { local, bus } = this.#deps;
+    const server = place.server.name;
+    if (place.process && mayGiveState(request)) {
+      return local.call(server, withoutNode(request), exchange).then((outcome) => withNode(outcome, bus.peer));
+    }
+    if (!concernsAll(request)) return local.call(server, request, exchange);
+    const key = local.sessionKey(server, exchange.client);
+    const pass = (): Promise<Outcome> => local.call(server, request, exchange);
+    return this.#watches.run(server, key, exchange.client, by, request, pass);
+  }
+
+  #callOwned(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { local, owned } = this.#deps;
+    return owned.run(claim, local.call(claim.server, request, exchange), isListen(request));
+  }
+
+  #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    exchange.begunAt = this.#deps.clock.now();
+    return this.#try(server, request, exchange);
+  }
+
+  /** Where it belongs at the moment, and once more as long as nobody has begun it. */
+  #try(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    try {
+      return this.#passOn(server, request, exchange);
+    } catch (error) {
+      return notPassedOn(error);
+    }
+  }
+
+  #passOn(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    const place = this.#place(server);
+    if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    const { client, cancelled } = exchange;
+    if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
+    const key = claimKey(place, client, this.#lists);
+    if (key === null && place.here && this.#homeOfState(place, request) === null) {
+      return this.#callHere(place, request, exchange);
+    }
+    if (key === null) return this.#callForeign(place, affinity(place, client, this.#lists), null, request, exchange);
+    const mine = this.#owners.mine(place, key);
+    if (mine !== null) return this.#callOwned(mine, request, exchange);
+    if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
+    if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
+    return this.#callOwner(place, key, request, exchange);
+  }
+
+  async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
+    const { clock } = this.#deps;
+    // Nor does it wait for longer than it may take altogether.
+    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
+    const waitedMs = clock.now() - (exchange.begunAt ??= clock.now());
+    if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
+      return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
+    await pause(clock, PAUSE_MS);
+    return this.#try(server, request, exchange);
+  }
+
+  async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
+    try {
+      const owner = await this.#owners.of(place, key, exchange.client);
+      if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
+      if (owner?.kind === 'mine') return await this.#callOwned(owner.claim, request, exchange);
+      return await this.#callForeign(place, key, owner, request, exchange);
+    } catch (error) {
+      return notPassedOn(error);
+    }
+  }
+
+  /** Sends it to the home that the key belongs to, or, where it belongs to none yet, to one that has room. */
+  #callForeign(
+    place: Place,
+    key: string | null,
+    owner: Owner | null,
+    request: Message,
+    exchange: Exchange,
+  ): Promise<Outcome> {
+    const { clock, catalogs, random } = this.#deps;
+    const { name } = place.server;
+    let home: ForeignHome | null;
+    let epoch: string | null = null;
+    const theirs = owner?.kind === 'theirs' ? owner : null;
+    const owning = theirs === null ? undefined : place.elsewhere.find(({ node }) => node.peer === theirs.peer);
+    if (owning !== undefined) {
+      home = owning;
+      epoch = theirs!.epoch;
+    } else if (theirs !== null && place.here) {
+      return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
+    } else {
+      const known = key === null ? null : this.#homes.known(place, key);
+      // Where a dead node owned it, the home that is asked takes it over.
+      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
+      epoch = known?.epoch ?? null;
+      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
+    }
+    if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
+    const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
+    this.#sentElsewhere++;
+    const timeoutMs = deadlineOf(place, request, exchange);
+    return this.#remote.run(home.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
+      if (tried.kind === 'elsewhere') {
+        if (key !== null) this.#homes.forget(name, key);
+        return this.#tryAgain(name, request, exchange, tried.reason);
+      }
+      if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
+      return tried.outcome;
+    });
+  }
+
+  /** The other node whose process alone may understand what the request holds. */
+  #homeOfState(place: Place, request: Message): ForeignHome | null {
+    const peer = place.process ? nodeOfState(request) : null;
+    return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
+  }
+}
