@@ -7,21 +7,20 @@ import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts
 import { ClusterUpstreams } from './cluster-upstreams.ts';
 import { FORGETS, headOf } from './frames/frame.ts';
 import { LazyBucket } from './lazy-bucket.ts';
-import { Joining } from './lease/joining.ts';
 import { KeepingUp } from './lease/keeping-up.ts';
 import { LoopWatch } from './lease/loop-watch.ts';
-import { LEASE_MS, NodeLease, type Regained, STOP_MS } from './lease/node-lease.ts';
+import { LEASE_MS, NodeLease } from './lease/node-lease.ts';
+import { OwnNode } from './lease/own-node.ts';
 import type { Directory } from './nodes/directory.ts';
 import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
-import { type NodeState, type NodeView, notReadyBecause } from './nodes/node-state.ts';
-import { Nodes, PROTOCOLS } from './nodes/nodes.ts';
+import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
+import { Nodes } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
 import { Claims } from './ownership/claims.ts';
 import { HandingOver } from './ownership/handing-over.ts';
-import type { Claim } from './ownership/held-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
@@ -30,6 +29,7 @@ import { RelayedEvents } from './streams/relayed-events.ts';
 import { type Side, SideMessages } from './streams/side-messages.ts';
 import { SpreadStreams } from './streams/spread-streams.ts';
 import { Users } from './streams/users.ts';
+import { UnderLease } from './under-lease.ts';
 import { ClusterUpstreamSessions } from './upstream-sessions/cluster-upstream-sessions.ts';
 
 const LEASES = 'trunkline_leases';
@@ -67,16 +67,14 @@ export class Cluster {
   readonly #router: ClusterUpstreams;
   readonly #users = new Users();
   readonly #loop: LoopWatch;
-  readonly #startedAt: number;
   readonly #keepingUp: KeepingUp;
-  readonly #joining = new Joining();
-  #draining = false;
+  readonly #self: OwnNode;
+  readonly #underLease: UnderLease;
 
   /** `local` is not asked before `apply`. */
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
     const { bus, clock, random, logger, node, key, previousKeys = [] } = deps;
     this.#deps = deps;
-    this.#startedAt = clock.wall();
     this.#loop = new LoopWatch(clock, logger);
     const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
     this.#lease = new NodeLease({
@@ -86,8 +84,18 @@ export class Cluster {
       peer: bus.peer,
       node,
       serveOn: () => deps.onBusLoss === 'serve' && bus.status.state !== 'connected',
-      over: () => this.#fenced(),
-      regained: (how) => this.#regained(how),
+      over: () => this.#underLease.fenced(),
+      regained: (how) => this.#underLease.regained(how),
+    });
+    this.#self = new OwnNode({
+      clock,
+      node,
+      peer: bus.peer,
+      version: deps.version,
+      lease: this.#lease,
+      incarnation: () => this.#claims.incarnation,
+      offer: () => this.#offer.version,
+      load: () => this.#served.load,
     });
     this.#claims = new Claims({
       store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),
@@ -97,7 +105,7 @@ export class Cluster {
       node,
       peer: bus.peer,
       lease: () => this.#lease,
-      lost: (claim) => this.#lost(claim),
+      lost: (claim) => this.#underLease.lost(claim),
       sweeps: () => this.#nodes.first(FORGETS),
     });
     this.#owned = new OwnedCalls(this.#claims, clock);
@@ -118,7 +126,7 @@ export class Cluster {
       bus,
       clock,
       logger,
-      self: () => this.#self(),
+      self: () => this.#self.view,
       changed: () => {
         this.#offers.refresh();
         this.streams.met();
@@ -187,7 +195,7 @@ export class Cluster {
       logger,
       claims: this.#claims,
       local,
-      able: () => this.#lease.held && !this.#draining,
+      able: () => this.#self.able,
     });
     this.#catalogs = new ForeignCatalogs({
       bus,
@@ -220,7 +228,7 @@ export class Cluster {
       lists: this.#lists,
       messages: this.#messages,
       directory: () => this.#known.directory,
-      draining: () => this.#draining,
+      draining: () => this.#self.draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
       barred: (claim) => this.handingOver.isBarred(claim),
@@ -230,7 +238,7 @@ export class Cluster {
     this.#served = new ServedCalls({
       bus,
       clock,
-      nodeEpoch: () => this.#nodeEpoch,
+      nodeEpoch: () => this.#self.epoch,
       run: (...call) => this.#router.calls.serve(...call),
       connection: (server, client) => ({
         key: local().sessionKey(server, client),
@@ -238,13 +246,22 @@ export class Cluster {
       }),
       used: (server, client, by) => this.#users.used(server, client, by),
     });
-    this.ownership = new ProcessOwnership(this.#claims, () => this.#nodeEpoch, bus.peer);
+    this.ownership = new ProcessOwnership(this.#claims, () => this.#self.epoch, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions({
       ...deps,
       claims: this.#claims,
-      able: () => this.#lease.held && !this.#draining,
+      able: () => this.#self.able,
       there: (peer) => this.#nodes.get(peer) !== null,
       elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
+    });
+    this.#underLease = new UnderLease({
+      logger,
+      loop: this.#loop,
+      self: this.#self,
+      owned: this.#owned,
+      servers: this.#servers,
+      streams: this.upstreamSessions.streams,
+      tell: () => this.#nodes.tell(),
     });
     this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
       if (absent) this.#router.calls.renew();
@@ -256,9 +273,7 @@ export class Cluster {
   }
 
   get state(): NodeState {
-    if (this.#draining) return 'draining';
-    if (this.#lease.held) return 'ready';
-    return this.#joining.over ? 'fenced' : 'joining';
+    return this.#self.state;
   }
 
   /** Why this node should get no new calls from outside; null when it may. */
@@ -282,19 +297,19 @@ export class Cluster {
 
   /** Resolves when this node has its lease, at the latest after `waitMs`. */
   joined(waitMs: number): Promise<void> {
-    return this.#joining.within(this.#deps.clock, waitMs);
+    return this.#self.joined(waitMs);
   }
 
   /** Takes nothing new from now on; what is owned is served until it is handed over, or until `close`. */
   drain(): void {
-    if (this.#draining) return;
-    this.#draining = true;
+    if (this.#self.draining) return;
+    this.#self.drain();
     this.upstreamSessions.streams.drain();
     this.#nodes.tell();
   }
 
   nodes(): readonly NodeReport[] {
-    return nodeReports(this.#self(), this.#offer, this.#nodes, this.#offers);
+    return nodeReports(this.#self.view, this.#offer, this.#nodes, this.#offers);
   }
 
   get figures(): ClusterFigures {
@@ -324,7 +339,7 @@ export class Cluster {
 
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
-    this.#draining = true;
+    this.#self.drain();
     this.#keepingUp.close();
     this.#servers.close();
     this.#claims.close();
@@ -342,58 +357,10 @@ export class Cluster {
     await this.#loop.close();
   }
 
-  get #nodeEpoch(): string {
-    return this.#lease.since === 0 ? '' : `${this.#claims.incarnation}.${this.#lease.since}`;
-  }
-
-  #self(): NodeView {
-    return {
-      id: this.#deps.node,
-      peer: this.#deps.bus.peer,
-      state: this.state,
-      protocols: PROTOCOLS,
-      version: this.#deps.version,
-      epoch: this.#nodeEpoch,
-      offer: this.#offer.version,
-      load: this.#served.load,
-      startedAt: this.#startedAt,
-    };
-  }
-
   #rebuild(): void {
     const changed = this.#known.rebuild();
     this.#lists.look(this.#known.directory.places);
     this.#catalogs.refresh((server) => this.#router.homeOf(server));
     if (changed) this.onServersChanged?.();
-  }
-
-  async #regained(how: Regained): Promise<void> {
-    await this.#claims.regained(how);
-    queueMicrotask(() => {
-      this.#joining.held();
-      this.#deps.logger.info('node_lease_held', { epoch: this.#nodeEpoch, how });
-      this.#nodes.tell();
-      this.#servers.look();
-      this.upstreamSessions.streams.regained();
-    });
-  }
-
-  /**
-   * The lease is over. After a pause of this process others have long taken what it owned: everything of that ends. When
-   * only the store cannot be reached the processes are kept, silent, in case nobody else has taken them.
-   */
-  #fenced(): void {
-    const paused = this.#loop.stoodStill(STOP_MS);
-    this.#deps.logger.error('node_fenced', { paused, owned: this.#claims.size });
-    this.#owned.fence(() => true);
-    this.upstreamSessions.streams.fenced();
-    if (paused) for (const claim of this.#claims.abandon()) this.#lost(claim);
-    this.#nodes.tell();
-  }
-
-  #lost(claim: Claim): void {
-    if (this.upstreamSessions.streams.lost(claim)) return;
-    this.#owned.fence((one) => one === claim);
-    this.#servers.lost(claim);
   }
 }
