@@ -17,6 +17,8 @@ export class ConnectionUse {
   /** Failed requests since the last answered one (S1.11). */
   consecutiveErrors = 0;
   lastError: string | null = null;
+  /** Requests that were not answered in time since the last answer, which may also be to one of the gateway's own. */
+  timeouts = 0;
   /** Monotonic time of the last request, or of its end. */
   lastUsedAt: number;
   #watched: Set<string> | null = null;
@@ -43,6 +45,7 @@ export class ConnectionUse {
   }
 
   answered({ exchange, method, request }: Pending, answer: Message): void {
+    this.timeouts = 0;
     if (exchange === null) return;
     const ok = answer.kind === 'result';
     this.consecutiveErrors = 0;
@@ -68,6 +71,11 @@ export class ConnectionUse {
     this.consecutiveErrors++;
     this.lastError = message;
     this.lastUsedAt = this.#clock.now();
+  }
+
+  timedOut(pending: Pending): void {
+    this.timeouts++;
+    this.failed(pending, `${pending.method} was not answered in time`);
   }
 
   counts(): Pick<ConnectionStatus, 'requests' | 'errors' | 'consecutiveErrors' | 'lastError'> {

@@ -5,11 +5,9 @@ import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
-import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Call } from '../calls/call.ts';
-import { ownId } from '../calls/identifiers.ts';
-import { outgoing, restoredAnswer, type ToolLookup } from '../calls/outgoing-request.ts';
+import { outgoing, type ToolLookup } from '../calls/outgoing-request.ts';
 import { type Carrier, OwnRequest } from '../calls/pending.ts';
 import { PendingRequests } from '../calls/pending-requests.ts';
 import { RequestIds } from '../calls/request-ids.ts';
@@ -17,6 +15,7 @@ import type { ClosedReason, CloseReason, Transport, TransportReceiver } from '..
 import type { ConnectionOwner } from './connection-owner.ts';
 import { ConnectionUse } from './connection-use.ts';
 import { HeldLosses } from './held-losses.ts';
+import { IncomingMessages } from './incoming-messages.ts';
 import type { JoinedSession } from './joined-session.ts';
 import type { LastHello } from './last-hello.ts';
 import { ServerMessages } from './server-messages.ts';
@@ -24,7 +23,6 @@ import { NOBODYS_KEY } from './session-key.ts';
 import { isOneClient, SPARE, type Tenancy } from './tenancy.ts';
 import { ToldLevel, takesLevel } from './told-level.ts';
 
-const LISTEN = 'subscriptions/listen';
 const TIMEOUTS_TILL_PROBE = 3;
 /** How long a new owner's first call is waited for, before what the server wanted to know is asked without one. */
 const HELD_MS = 100;
@@ -76,11 +74,11 @@ export class Connection implements Carrier, TransportReceiver {
   readonly #pending: PendingRequests;
   readonly #unsent: HeldLosses;
   readonly #messages: ServerMessages<Connection>;
+  readonly #incoming: IncomingMessages;
   readonly #oneLine: boolean;
   #era: Era = 'stateful';
   readonly #ids: RequestIds;
   #open = true;
-  #timeouts = 0;
   readonly #use: ConnectionUse;
 
   constructor(transport: Transport, deps: ConnectionDeps) {
@@ -93,6 +91,9 @@ export class Connection implements Carrier, TransportReceiver {
     this.#ids = new RequestIds(() => deps.idsSpent?.(this));
     this.#oneLine = !transport.streamPerRequest;
     this.#messages = new ServerMessages(this, deps, this.#pending.byId);
+    const { server, dropped } = deps;
+    const parts = { server, dropped, pending: this.#pending, use: this.#use, messages: this.#messages };
+    this.#incoming = new IncomingMessages(this, parts);
   }
 
   get profile(): ClientProfile {
@@ -270,18 +271,15 @@ export class Connection implements Carrier, TransportReceiver {
     }
     this.#messages.withdrawn(id, pending, this.#era);
     this.transport.abandon(id);
-    if (why === 'timeout') this.#use.failed(pending, `${pending.method} was not answered in time`);
-    if (why === 'timeout' && ++this.#timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
+    if (why === 'timeout') {
+      this.#use.timedOut(pending);
+      if (this.#use.timeouts === TIMEOUTS_TILL_PROBE) this.#deps.owner.unresponsive(this);
+    }
     return true;
   }
 
   received(bytes: Buffer, stream: number): void {
-    if (isBatch(bytes)) {
-      // Each message goes its own way: when one of them is done with, its memory may be used again.
-      const batch = scanBatch(bytes);
-      if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
-      else for (const element of batch) this.#take(Buffer.from(element), stream);
-    } else this.#take(bytes, stream);
+    this.#incoming.take(bytes, stream);
   }
 
   lost(id: number, error: GatewayError): void {
@@ -338,47 +336,6 @@ export class Connection implements Carrier, TransportReceiver {
   #write(parts: readonly Buffer[], id: number, method: string, headers: readonly string[] | null): void {
     const line = this.#oneLine && parts.some(hasBreak) ? [oneLine(Buffer.concat(parts))] : parts;
     this.transport.send(line, { request: id, method, headers });
-  }
-
-  #take(bytes: Buffer, stream: number): void {
-    const message = scanMessage(bytes, this.#era, 'relaxed');
-    if (isScanFailure(message)) this.#malformed(stream, message.reason);
-    else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
-    else {
-      if (message.kind === 'notification') this.#use.told(message);
-      this.#messages.take(message, stream);
-    }
-  }
-
-  #answered(message: Message, stream: number): void {
-    let id = ownId(message.bytes, message.idStart, message.idEnd);
-    // An error without an id is the server's word on the one request whose own stream it came on.
-    if (message.idStart < 0 && stream !== 0) id = stream;
-    const pending = stream !== 0 && stream !== id ? undefined : this.#pending.get(id);
-    if (pending === undefined) {
-      this.#messages.late(id);
-      this.#deps.dropped('unmatched');
-      return;
-    }
-    this.#pending.remove(id);
-    this.#timeouts = 0;
-    try {
-      this.#use.answered(pending, message);
-      if (pending.token !== null) this.#messages.answered(id, pending);
-      pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
-    } catch (defect) {
-      // It is not in flight any more: nobody else would ever tell its caller (F42).
-      pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server: this.#deps.server }));
-      throw defect;
-    }
-  }
-
-  /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
-  #malformed(stream: number, reason: string): void {
-    this.#deps.dropped('malformed');
-    if (this.#pending.get(stream) === undefined) return;
-    const text = `${this.#deps.server} sent something that is no JSON-RPC message: ${reason}`;
-    this.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server: this.#deps.server }));
   }
 
   #loseAll(): void {

@@ -1,0 +1,94 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Era, Message } from '../../model/message.ts';
+import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
+import { ownId } from '../calls/identifiers.ts';
+import { restoredAnswer } from '../calls/outgoing-request.ts';
+import type { Pending } from '../calls/pending.ts';
+import type { PendingRequests } from '../calls/pending-requests.ts';
+import type { ConnectionUse } from './connection-use.ts';
+
+const LISTEN = 'subscriptions/listen';
+
+/** What is needed of the connection that the bytes come on. */
+interface Channel {
+  readonly era: Era;
+  lost(id: number, error: GatewayError): void;
+}
+
+/** Who takes what the server says on its own, and has to know which requests are over for it. */
+interface Messages {
+  take(message: Message, stream: number): void;
+  answered(id: number, pending: Pending): void;
+  late(id: number): void;
+}
+
+interface Deps {
+  readonly server: string;
+  readonly dropped: (reason: string) => void;
+  readonly pending: PendingRequests;
+  readonly use: ConnectionUse;
+  readonly messages: Messages;
+}
+
+/** The bytes that come on one connection, as messages: answers go to their requests, by the ids that these were sent with. */
+export class IncomingMessages {
+  readonly #channel: Channel;
+  readonly #deps: Deps;
+
+  constructor(channel: Channel, deps: Deps) {
+    this.#channel = channel;
+    this.#deps = deps;
+  }
+
+  /** `stream`: the request whose own stream it came on; 0 for what all share. */
+  take(bytes: Buffer, stream: number): void {
+    if (isBatch(bytes)) {
+      // Each message goes its own way: when one of them is done with, its memory may be used again.
+      const batch = scanBatch(bytes);
+      if (isScanFailure(batch)) this.#malformed(stream, batch.reason);
+      else for (const element of batch) this.#one(Buffer.from(element), stream);
+    } else this.#one(bytes, stream);
+  }
+
+  #one(bytes: Buffer, stream: number): void {
+    const message = scanMessage(bytes, this.#channel.era, 'relaxed');
+    if (isScanFailure(message)) this.#malformed(stream, message.reason);
+    else if (message.kind === 'result' || message.kind === 'error') this.#answered(message, stream);
+    else {
+      if (message.kind === 'notification') this.#deps.use.told(message);
+      this.#deps.messages.take(message, stream);
+    }
+  }
+
+  #answered(message: Message, stream: number): void {
+    const { server, dropped, pending: requests, use, messages } = this.#deps;
+    let id = ownId(message.bytes, message.idStart, message.idEnd);
+    // An error without an id is the server's word on the one request whose own stream it came on.
+    if (message.idStart < 0 && stream !== 0) id = stream;
+    const pending = stream !== 0 && stream !== id ? undefined : requests.get(id);
+    if (pending === undefined) {
+      messages.late(id);
+      dropped('unmatched');
+      return;
+    }
+    requests.remove(id);
+    try {
+      use.answered(pending, message);
+      if (pending.token !== null) messages.answered(id, pending);
+      pending.answered(pending.method === LISTEN ? restoredAnswer(message, pending) : message);
+    } catch (defect) {
+      // It is not in flight any more: nobody else would ever tell its caller (F42).
+      pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
+      throw defect;
+    }
+  }
+
+  /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */
+  #malformed(stream: number, reason: string): void {
+    const { server, dropped, pending } = this.#deps;
+    dropped('malformed');
+    if (pending.get(stream) === undefined) return;
+    const text = `${server} sent something that is no JSON-RPC message: ${reason}`;
+    this.#channel.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+  }
+}
