@@ -59,3 +59,29 @@ test('a call of an exchange that is served here counts nothing of one before it 
     assert.equal(bodyOf(await nodes.until(call(a, exchange))), '{"node":"a"}');
     assert.equal(a.local.calls[0]!.exchange.begunAt, undefined);
   }));
+
+test('a call that waits for its owner ends in NOT_SENT after five seconds, though its exchange makes another one meanwhile', () =>
+  bench(async (nodes) => {
+    const near = serverNamed('near', { transport: remoteSpec });
+    const a = await nodes.join('a', [serverNamed('web'), near]);
+    const b = await nodes.join('b', [serverNamed('web')]);
+    assert.equal(bodyOf(await nodes.until(call(b, new TestExchange()))), '{"node":"b"}');
+    // It has dropped the server, and what runs of it does not end: nobody else may have it until then.
+    let ended = (): void => {};
+    b.local.ending = new Promise((resolve) => {
+      ended = resolve;
+    });
+    const dropped = b.cluster.apply(new Map());
+    await nodes.pass(800);
+    const exchange: Exchange = new TestExchange();
+    const waiting = call(a, exchange);
+    await nodes.pass(1_000);
+    const other = a.cluster.upstreams.call('near', exchange.request, exchange);
+    assert.equal(exchange.begunAt, undefined);
+    assert.equal(bodyOf(await other), '{"node":"a"}');
+    const since = nodes.clock.now();
+    const outcome = await nodes.until(waiting).finally(ended);
+    assert.match(bodyOf(outcome), /^NOT_SENT no node serves web: its owner b is gone/);
+    assert.ok(nodes.clock.now() - since <= 5_500, `${nodes.clock.now() - since} ms`);
+    await nodes.until(dropped);
+  }));
