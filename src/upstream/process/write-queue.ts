@@ -20,21 +20,31 @@ export interface QueueLimits {
 
 export const QUEUE_LIMITS: QueueLimits = { maxBytes: 4 * 1024 * 1024, maxMessages: 256 };
 
-const NEWLINE = Buffer.from('\n');
+const LF = 0x0a;
+const NEWLINE = Buffer.of(LF);
 /** Up to here one copied buffer and one write are cheaper than a vectored one. */
-const JOIN_BYTES = 32 * 1024;
+const COPY_BYTES = 32 * 1024;
+/** As much of several messages goes in one write: of those that share it nobody knows which the reader took before it died. */
+const SHARED_BYTES = 16 * 1024;
 
 /**
- * Messages on their way into a pipe, one line each. At most one is in the stream's own buffer; the others wait here
- * where they can be counted, bounded, withdrawn and, when the reader dies, known for certain to be unsent.
+ * Messages on their way into a pipe, one line each. What is sent in one go, as the calls that another node sent together,
+ * is written in one go. At most one write is in the stream's own buffer; the other messages wait here where they can be
+ * counted, bounded, withdrawn and, when the reader dies, known for certain to be unsent.
  */
 export class WriteQueue {
   readonly #output: QueueOutput;
   readonly #limits: QueueLimits;
   readonly #unsent: (request: number) => void;
   readonly #written = (): void => this.#pump();
+  readonly #gathered = (): void => {
+    this.#gathering = false;
+    this.#pump();
+  };
   #waiting: Waiting[] = [];
   #waitingBytes = 0;
+  /** More may be sent before those who send now are done. */
+  #gathering = false;
   #ended = false;
 
   /** `unsent` is told of a request no byte of which was taken by the pipe, outside of `end`. */
@@ -49,17 +59,14 @@ export class WriteQueue {
     let bytes = 1;
     for (const part of parts) bytes += part.length;
     if (this.#ended) return false;
-    const entry = { parts, bytes, request };
-    if (this.#waiting.length === 0 && this.#output.writableLength === 0) {
-      this.#hand(entry);
-      return true;
-    }
-    const full =
-      this.#waiting.length >= this.#limits.maxMessages ||
-      (this.#waiting.length > 0 && this.#waitingBytes + bytes > this.#limits.maxBytes);
-    if (full) return false;
-    this.#waiting.push(entry);
+    if (this.#full(bytes) && this.#gathering) this.#pump();
+    if (this.#full(bytes)) return false;
+    this.#waiting.push({ parts, bytes, request });
     this.#waitingBytes += bytes;
+    if (!this.#gathering && this.#output.writableLength === 0) {
+      this.#gathering = true;
+      queueMicrotask(this.#gathered);
+    }
     return true;
   }
 
@@ -73,6 +80,7 @@ export class WriteQueue {
 
   /** Nothing is written any more. Returns the requests that were never handed over, oldest first. */
   end(): number[] {
+    if (this.#gathering) this.#pump();
     this.#ended = true;
     const requests = this.#waiting.filter((entry) => entry.request > 0).map((entry) => entry.request);
     this.#waiting = [];
@@ -80,28 +88,53 @@ export class WriteQueue {
     return requests;
   }
 
+  #full(bytes: number): boolean {
+    const { maxMessages, maxBytes } = this.#limits;
+    const { length } = this.#waiting;
+    return length >= maxMessages || (length > 0 && this.#waitingBytes + bytes > maxBytes);
+  }
+
   #pump(): void {
     while (!this.#ended && this.#waiting.length > 0 && this.#output.writableLength === 0) {
-      const entry = this.#waiting.shift()!;
-      this.#waitingBytes -= entry.bytes;
-      this.#hand(entry);
+      let count = 1;
+      let bytes = this.#waiting[0]!.bytes;
+      for (; count < this.#waiting.length; count++) {
+        const more = bytes + this.#waiting[count]!.bytes;
+        if (more > SHARED_BYTES) break;
+        bytes = more;
+      }
+      this.#waitingBytes -= bytes;
+      this.#hand(this.#waiting.splice(0, count), bytes);
     }
   }
 
-  #hand(entry: Waiting): void {
-    const { parts, bytes } = entry;
+  #hand(entries: readonly Waiting[], bytes: number): void {
     const brokenBefore = this.#output.errored !== null;
-    if (bytes <= JOIN_BYTES) {
-      this.#output.write(Buffer.concat([...parts, NEWLINE], bytes), this.#written);
+    if (bytes <= COPY_BYTES) {
+      this.#output.write(lines(entries, bytes), this.#written);
     } else {
       this.#output.cork();
-      for (const part of parts) if (part.length > 0) this.#output.write(part, ignore);
+      for (const part of entries[0]!.parts) if (part.length > 0) this.#output.write(part, ignore);
       this.#output.write(NEWLINE, this.#written);
       this.#output.uncork();
     }
-    // The pipe is tried within the call. An error that is there already means that it took nothing of this message.
-    if (entry.request > 0 && (brokenBefore || this.#output.errored !== null)) this.#unsent(entry.request);
+    // The pipe is tried within the call. An error that is there already means that it took nothing of it.
+    if (!brokenBefore && this.#output.errored === null) return;
+    for (const { request } of entries) if (request > 0) this.#unsent(request);
   }
+}
+
+function lines(entries: readonly Waiting[], bytes: number): Buffer {
+  const all = Buffer.allocUnsafe(bytes);
+  let end = 0;
+  for (const { parts } of entries) {
+    for (const part of parts) {
+      all.set(part, end);
+      end += part.length;
+    }
+    all[end++] = LF;
+  }
+  return all;
 }
 
 function ignore(): void {}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type QueueLimits, type QueueOutput, WriteQueue } from './write-queue.ts';
+
+const turn = (): Promise<void> => new Promise((done) => setImmediate(done));
+
+/** A pipe that takes what it is given at once, unless it is full; a broken one takes nothing. */
+class Pipe implements QueueOutput {
+  readonly writes: string[] = [];
+  errored: Error | null = null;
+  full = false;
+  breaks = false;
+  #held: { readonly bytes: number; readonly done: () => void } | null = null;
+  #corked: string | null = null;
+
+  get writableLength(): number {
+    return this.#held?.bytes ?? 0;
+  }
+
+  write(chunk: Buffer, done: () => void): void {
+    if (this.breaks) this.errored = new Error('EPIPE');
+    if (this.#corked === null) this.writes.push(chunk.toString());
+    else this.#corked += chunk.toString();
+    if (this.full) this.#held = { bytes: chunk.length, done };
+    else setImmediate(done);
+  }
+
+  cork(): void {
+    this.#corked = '';
+  }
+
+  uncork(): void {
+    this.writes.push(this.#corked ?? '');
+    this.#corked = null;
+  }
+
+  empty(): void {
+    const held = this.#held;
+    this.full = false;
+    this.#held = null;
+    held?.done();
+  }
+}
+
+function queueTo(pipe: Pipe, limits?: QueueLimits): { readonly queue: WriteQueue; readonly unsent: number[] } {
+  const unsent: number[] = [];
+  return { queue: new WriteQueue(pipe, (request) => unsent.push(request), limits), unsent };
+}
+
+const message = (text: string): Buffer[] => [Buffer.from(text.slice(0, 1)), Buffer.from(text.slice(1))];
+
+test('what is sent in one go is written in one go, in order, and what is sent later by itself', async () => {
+  const pipe = new Pipe();
+  const { queue } = queueTo(pipe);
+  for (const [index, text] of ['one', 'two', 'three'].entries()) assert.ok(queue.push(message(text), index + 1));
+  assert.deepEqual(pipe.writes, []);
+  await Promise.resolve();
+  assert.deepEqual(pipe.writes, ['one\ntwo\nthree\n']);
+  queue.push(message('four'), 4);
+  await turn();
+  assert.deepEqual(pipe.writes.slice(1), ['four\n']);
+});
+
+test('no more than 16 KiB of several messages share a write, and a long one has its own', async () => {
+  const pipe = new Pipe();
+  const { queue } = queueTo(pipe);
+  const lengths = [9_000, 7_000, 500, 20_000, 40_000, 10];
+  for (const [index, length] of lengths.entries()) queue.push(message('x'.repeat(length)), index + 1);
+  await turn();
+  const written = pipe.writes.map((write) =>
+    write
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => line.length),
+  );
+  assert.deepEqual(written, [[9_000, 7_000], [500], [20_000], [40_000], [10]]);
+});
+
+test('a message that nobody has begun to write is withdrawn, or known to be unsent, and not written', async () => {
+  const pipe = new Pipe();
+  const { queue } = queueTo(pipe);
+  queue.push(message('one'), 1);
+  queue.push(message('two'), 2);
+  queue.withdraw(1);
+  pipe.full = true;
+  await turn();
+  assert.deepEqual(pipe.writes, ['two\n']);
+  queue.push(message('three'), 3);
+  queue.push(message('four'), 4);
+  queue.withdraw(3);
+  await turn();
+  assert.deepEqual(queue.end(), [4]);
+  pipe.empty();
+  await turn();
+  assert.deepEqual(pipe.writes, ['two\n']);
+});
+
+test('what was sent just before the end still leaves', () => {
+  const pipe = new Pipe();
+  const { queue } = queueTo(pipe);
+  queue.push(message('the last word'), 0);
+  assert.deepEqual(queue.end(), []);
+  assert.deepEqual(pipe.writes, ['the last word\n']);
+});
+
+test('a pipe that is broken took nothing: all that shared the write are told to be unsent, notifications aside', async () => {
+  const pipe = new Pipe();
+  const { queue, unsent } = queueTo(pipe);
+  pipe.breaks = true;
+  for (const request of [7, 0, 8]) queue.push(message('anything'), request);
+  await turn();
+  assert.deepEqual(unsent, [7, 8]);
+});
+
+test('more than may wait is taken in one go while the pipe takes it, and refused when it does not', async () => {
+  const pipe = new Pipe();
+  const { queue } = queueTo(pipe, { maxBytes: 1_000, maxMessages: 3 });
+  const taken = (): boolean[] => Array.from({ length: 8 }, (_, index) => queue.push(message('text'), index + 1));
+  assert.deepEqual(taken(), Array(8).fill(true));
+  await turn();
+  assert.equal(pipe.writes.join(''), 'text\n'.repeat(8));
+  pipe.full = true;
+  queue.push(message('held'), 9);
+  await turn();
+  assert.deepEqual(taken(), [true, true, true, false, false, false, false, false]);
+  assert.equal(queue.push(message('x'.repeat(2_000)), 10), false);
+  pipe.empty();
+  await turn();
+  assert.ok(queue.push(message('x'.repeat(2_000)), 10), 'one of any size is taken when none waits');
+});
