@@ -76,7 +76,7 @@ export class SignedBus implements Bus {
     this.#deps = deps;
     this.peer = random.hex(8);
     this.#signer = new Signer(this.peer, keys, clock);
-    this.#post = new FramePost(wire, this.#signer, random);
+    this.#post = new FramePost(wire, this.#signer);
     const post = this.#post;
     this.#startedAt = clock.now();
     this.#refused = new Refused(clock, (subject, reason) => this.#tell({ type: 'refused', subject, reason }));
@@ -89,8 +89,6 @@ export class SignedBus implements Bus {
       get connected() {
         return wire.connected;
       },
-      family: post.family,
-      nextCall: () => post.nextCall(),
       transmit: (peer, end, call, frame) => post.transmit(peer, end, call, frame),
       request: (peer, subject, call, head, pieces, bytes) => post.request(peer, subject, call, head, pieces, bytes),
       answer: (peer, call, part, pieces) => post.answer(peer, call, part, pieces),
@@ -99,7 +97,7 @@ export class SignedBus implements Bus {
       slow: (subject) => this.#slow(subject, 1, { call: true }),
     };
     const tickLater = (): void => this.#tickLater();
-    this.#outgoing = new OutgoingCalls(this.#ground, tickLater);
+    this.#outgoing = new OutgoingCalls(this.#ground, random, tickLater);
     this.#incoming = new IncomingCalls(this.#ground, logger, tickLater);
     wire.onChange((change) => this.#changed(change));
     this.#unheard = new Unheard(wire, this.peer, this.#outgoing.table);

@@ -1,7 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 import type { CallId } from './call-id.ts';
 import type { DueQueue, Waiting } from './due-queue.ts';
-import type { End, Part, Pieces, RequestHead } from './frames.ts';
+import type { End, Part, RequestHead } from './frames.ts';
+import type { Pieces } from './pieces.ts';
 
 /** A call that has been begun, and that nobody has taken. */
 export interface Untaken extends Waiting<Untaken> {
@@ -21,10 +22,6 @@ export interface CallGround {
   /** Longest payload taken. */
   readonly maxBytes: number;
   readonly connected: boolean;
-  /** Of the calls of this peer, and of no other's. */
-  readonly family: number;
-  /** That no other call of the family has. */
-  nextCall(): number;
   /** Sends a frame to a peer, in this turn of the loop; dropped without a connection. */
   transmit(peer: string, end: Exclude<End, 'new'>, call: CallId, frame: Buffer): void;
   /**

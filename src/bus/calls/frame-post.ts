@@ -1,4 +1,3 @@
-import type { Random } from '../../model/random.ts';
 import { bundleSubject, callSubject, unheardSubject } from '../subjects.ts';
 import type { Signer } from '../trust/signer.ts';
 import type { Wire } from '../wire.ts';
@@ -10,13 +9,13 @@ import {
   type End,
   FRAME_AT,
   type Part,
-  type Pieces,
   type RequestHead,
   requestLength,
   writeData,
   writeRequest,
 } from './frames.ts';
 import { Outbox } from './outbox.ts';
+import type { Pieces } from './pieces.ts';
 
 /** Whoever is forgotten shows it again with the next message. */
 const MAX_READERS = 4096;
@@ -28,25 +27,14 @@ export class FramePost {
   readonly #outbox: Outbox;
   /** Peers that have shown that they read bundles. Others get their frames one by one. */
   readonly #readers = new Set<string>();
-  /** Of the calls of this peer: no two peers' begin alike. */
-  readonly family: number;
-  #lastCall: number;
 
-  constructor(wire: Wire, signer: Signer, random: Random) {
+  constructor(wire: Wire, signer: Signer) {
     this.#wire = wire;
     this.#signer = signer;
-    this.family = Number.parseInt(random.hex(4), 16);
-    this.#lastCall = Number.parseInt(random.hex(4), 16);
     this.#outbox = new Outbox({
       maxPayload: () => wire.maxPayload,
       send: (peer, message, begins) => this.#send(peer, message, begins),
     });
-  }
-
-  /** A number for a call, above 0. */
-  nextCall(): number {
-    this.#lastCall = (this.#lastCall + 1) >>> 0 || 1;
-    return this.#lastCall;
   }
 
   /** The peer reads bundles. */

@@ -1,5 +1,7 @@
+import type { Payload } from '../bus.ts';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
 import type { CallId } from './call-id.ts';
+import { Pieces } from './pieces.ts';
 
 /** What a frame of a call is. The numbers are the wire between nodes: never given another meaning. */
 export const FRAME = { request: 1, accept: 2, ack: 3, data: 4, cancel: 5, gone: 6, hint: 7, unserved: 8 } as const;
@@ -205,11 +207,11 @@ export function plainFrame(kind: number, bytes: Buffer = EMPTY): Buffer {
 }
 
 /** A publication, which is a message of its own and no entry in one. */
-export function hintMessage(payload: Buffer | readonly Buffer[]): Buffer {
+export function hintMessage(payload: Payload): Buffer {
   return kindAndBytes(ENTRY_AT, FRAME.hint, payload);
 }
 
-function kindAndBytes(at: number, kind: number, bytes: Buffer | readonly Buffer[]): Buffer {
+function kindAndBytes(at: number, kind: number, bytes: Payload): Buffer {
   const pieces = new Pieces(bytes);
   const frame = Buffer.allocUnsafe(at + 1 + pieces.left);
   frame[at] = kind;
@@ -218,33 +220,3 @@ function kindAndBytes(at: number, kind: number, bytes: Buffer | readonly Buffer[
 }
 
 const EMPTY = Buffer.alloc(0);
-
-/** A payload of one or several buffers, copied out from its beginning to its end. */
-export class Pieces {
-  readonly #buffers: readonly Buffer[];
-  #at = 0;
-  #offset = 0;
-  left = 0;
-
-  constructor(payload: Buffer | readonly Buffer[]) {
-    this.#buffers = Buffer.isBuffer(payload) ? [payload] : (payload as readonly Buffer[]);
-    for (const buffer of this.#buffers) this.left += buffer.length;
-  }
-
-  /** The next bytes; there must be so many left. */
-  copy(target: Buffer, at: number, bytes: number): void {
-    this.left -= bytes;
-    while (bytes > 0) {
-      const source = this.#buffers[this.#at]!;
-      const count = Math.min(bytes, source.length - this.#offset);
-      source.copy(target, at, this.#offset, this.#offset + count);
-      at += count;
-      bytes -= count;
-      this.#offset += count;
-      if (this.#offset === source.length) {
-        this.#at++;
-        this.#offset = 0;
-      }
-    }
-  }
-}

@@ -5,16 +5,8 @@ import type { CallId } from './call-id.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import {
-  type AckFrame,
-  type DataFrame,
-  FRAME,
-  PART,
-  type Part,
-  Pieces,
-  plainFrame,
-  type RequestFrame,
-} from './frames.ts';
+import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame, type RequestFrame } from './frames.ts';
+import { Pieces } from './pieces.ts';
 
 /** A call that is answered sooner than this costs two messages; of others the caller hears that they were taken. */
 export const QUIET_MS = 20;

@@ -5,7 +5,8 @@ import type { CallId } from './call-id.ts';
 import { Channel, type ChannelEnds } from './channel.ts';
 import { Deadline } from './deadline.ts';
 import { failureJson, readFailure } from './failure-json.ts';
-import { type AckFrame, type DataFrame, FRAME, PART, type Part, Pieces, plainFrame } from './frames.ts';
+import { type AckFrame, type DataFrame, FRAME, PART, type Part, plainFrame } from './frames.ts';
+import { Pieces } from './pieces.ts';
 
 /** Nobody has taken the call after so long: as with heartbeats, whoever is silent for this time counts as gone. */
 export const TAKE_MS = 1_500;
@@ -43,9 +44,16 @@ export class OutgoingCall implements BusCall, ChannelEnds, CallId, Untaken {
   /** The serving side has said something that only a call under way says. */
   #begun = false;
 
-  constructor(ground: CallGround, subject: string, options: CallOptions, ended: (call: OutgoingCall) => void) {
-    this.family = ground.family;
-    this.number = ground.nextCall();
+  constructor(
+    ground: CallGround,
+    family: number,
+    number: number,
+    subject: string,
+    options: CallOptions,
+    ended: (call: OutgoingCall) => void,
+  ) {
+    this.family = family;
+    this.number = number;
     this.to = options.to;
     this.#ground = ground;
     this.#subject = subject;

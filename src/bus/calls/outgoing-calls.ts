@@ -1,3 +1,4 @@
+import type { Random } from '../../model/random.ts';
 import type { CallOptions, Payload } from '../bus.ts';
 import type { CallGround } from './call-ground.ts';
 import type { CallId } from './call-id.ts';
@@ -10,12 +11,17 @@ export class OutgoingCalls {
   /** Those that have not ended. */
   readonly table = new CallTable<OutgoingCall>();
   readonly #ground: CallGround;
+  /** Of the calls of this peer: no two peers' begin alike. */
+  readonly #family: number;
+  #lastNumber: number;
   readonly #began: () => void;
   readonly #ended = (call: OutgoingCall): void => this.table.delete(call);
 
   /** `began`: there is a call, and calls have to be ticked. */
-  constructor(ground: CallGround, began: () => void) {
+  constructor(ground: CallGround, random: Random, began: () => void) {
     this.#ground = ground;
+    this.#family = Number.parseInt(random.hex(4), 16);
+    this.#lastNumber = Number.parseInt(random.hex(4), 16);
     this.#began = began;
   }
 
@@ -24,7 +30,9 @@ export class OutgoingCalls {
   }
 
   begin(subject: string, payload: Payload, options: CallOptions): OutgoingCall {
-    const call = new OutgoingCall(this.#ground, subject, options, this.#ended);
+    // Above 0, and of four bytes.
+    this.#lastNumber = (this.#lastNumber + 1) >>> 0 || 1;
+    const call = new OutgoingCall(this.#ground, this.#family, this.#lastNumber, subject, options, this.#ended);
     this.table.add(call);
     this.#began();
     call.start(payload);
