@@ -5,7 +5,7 @@ import type { Endpoint, Exchange, Exchanges } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
-import { inPlaceOf, isOwn } from '../model/passed-on.ts';
+import { inPlaceOf, isForOneCaller } from '../model/passed-on.ts';
 import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
@@ -241,7 +241,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (!isUnnamed(request, outcome)) return outcome;
     const own = endpoint.kind === 'aggregate' ? null : this.#parts.upstreams.knownCatalog(endpoint.server, client);
     const serverInfo = endpoint.kind === 'aggregate' ? this.#serverInfo : (own?.hello.serverInfo ?? null);
-    const named = resultToStateless(outcome.message, request.method, serverInfo, isOwn(request.method));
+    const named = resultToStateless(outcome.message, request.method, serverInfo, isForOneCaller(request.method));
     return answer(inPlaceOf(outcome.message, named, request.method));
   }
 

@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
-import { inPlaceOf, isOwn } from '../../model/passed-on.ts';
+import { inPlaceOf, isForOneCaller } from '../../model/passed-on.ts';
 import { bodyString } from '../../protocol/body.ts';
 import { isAsSevere, isLogLevel } from '../../protocol/meta-keys.ts';
 import { withId } from '../../protocol/splice.ts';
@@ -25,11 +25,11 @@ function translated(request: Message, message: Message): Message {
   if (request.era === 'stateful') {
     return message.kind === 'error'
       ? errorToStateful(message, request.method)
-      : resultToStateful(message, request.method, false, isOwn(request.method));
+      : resultToStateful(message, request.method, false, isForOneCaller(request.method));
   }
   return message.kind === 'error'
     ? errorToStateless(message, request.method, uriOf(request))
-    : resultToStateless(message, request.method, null, isOwn(request.method));
+    : resultToStateless(message, request.method, null, isForOneCaller(request.method));
 }
 
 /** The same as bytes, under the client's own id: large bodies as views, not copies. */
