@@ -8,6 +8,7 @@ import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts
 import { type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { Recent } from '../recent.ts';
 import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
+import { CatalogKeys, clientEra } from './catalog-keys.ts';
 import type { ForeignHome } from './directory.ts';
 
 interface CatalogRequest {
@@ -32,6 +33,12 @@ interface CatalogReply {
   readonly same?: number;
 }
 
+/** How a client is served at the home of a server: over which connection, and whether that is its own. */
+interface Served {
+  readonly key: string | null;
+  readonly own: boolean;
+}
+
 interface Kept {
   readonly catalog: ServerCatalog;
   readonly client: ClientProfile;
@@ -41,7 +48,8 @@ interface Kept {
 }
 
 const MAX_KEPT = 4_096;
-const MAX_KEYS = 65_536;
+const MAX_CALLERS = 65_536;
+const MAX_SHARED = 4_096;
 const SLACK_MS = 1_000;
 const MAX_READS = 1_000;
 
@@ -62,9 +70,11 @@ export interface ForeignCatalogsDeps {
 export class ForeignCatalogs {
   readonly #deps: ForeignCatalogsDeps;
   readonly #kept = new Recent<Kept>(MAX_KEPT);
-  readonly #keys = new Recent<{ readonly key: string | null; readonly own: boolean }>(MAX_KEYS);
-  /** Of connections that all clients of an era share, the one last heard of. */
-  readonly #sharedKeys = new Recent<string>(MAX_KEYS);
+  readonly #catalogKeys = new CatalogKeys();
+  /** By caller, then by server. */
+  readonly #served = new Recent<Map<string, Served>>(MAX_CALLERS);
+  /** By era and server: of connections that all such clients share, the one last heard of. */
+  readonly #sharedKeys = { stateful: new Recent<string>(MAX_SHARED), stateless: new Recent<string>(MAX_SHARED) };
   readonly #asked = new Recent<number>(MAX_KEPT);
   readonly #reading = new Map<string, Promise<ServerCatalog | null>>();
   readonly #serving: { close(): void };
@@ -101,15 +111,16 @@ export class ForeignCatalogs {
   }
 
   known(server: string, client: ClientProfile): ServerCatalog | null {
-    return this.#kept.get(catalogKey(server, client))?.catalog ?? null;
+    return this.#kept.get(this.#catalogKeys.of(server, client))?.catalog ?? null;
   }
 
   /** What that home lists, as far as it is known; if it is not, it is read behind, once for each of its changes. */
   knownAt(home: ForeignHome, client: ClientProfile): ServerCatalog | null {
     const { name } = home.offered.definition;
-    const kept = this.#kept.get(catalogKey(name, client));
+    const key = this.#catalogKeys.of(name, client);
+    const kept = this.#kept.get(key);
     if (kept?.peer === home.node.peer) return kept.catalog;
-    const asked = `${catalogKey(name, client)}\n${home.node.peer}`;
+    const asked = `${key}\n${home.node.peer}`;
     if (this.#asked.peek(asked) !== home.offered.catalogs) {
       this.#asked.set(asked, home.offered.catalogs);
       void this.#read(home, client, 0, false);
@@ -118,27 +129,29 @@ export class ForeignCatalogs {
   }
 
   key(server: string, client: ClientProfile): string | null {
-    return this.#keys.get(callerOf(server, client))?.key ?? null;
+    return this.#servedAt(server, client)?.key ?? null;
   }
 
   /** For a client of whom nothing else is known, where all share one connection. */
   sharedKey(server: string, client: ClientProfile): string | null {
-    return this.#sharedKeys.get(`${server}\n${wordsOf(client)}`) ?? null;
+    return this.#sharedKeys[clientEra(client)].get(server) ?? null;
   }
 
   owns(server: string, client: ClientProfile): boolean {
-    return this.#keys.get(callerOf(server, client))?.own ?? false;
+    return this.#servedAt(server, client)?.own ?? false;
   }
 
   /** A call has told over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
-    const caller = callerOf(server, client);
-    const known = this.#keys.get(caller);
+    const caller = callerKey(client, 'session');
+    const ofCaller = this.#served.get(caller);
+    const before = ofCaller?.get(server);
     // Every call tells it, and nearly always the same.
-    if (known === undefined || known.key !== key || known.own !== own) this.#keys.set(caller, { key, own });
+    if (ofCaller === undefined) this.#served.set(caller, new Map([[server, { key, own }]]));
+    else if (before === undefined || before.key !== key || before.own !== own) ofCaller.set(server, { key, own });
     if (key === null) return;
-    const clients = `${server}\n${wordsOf(client)}`;
-    if (this.#sharedKeys.get(clients) !== key) this.#sharedKeys.set(clients, key);
+    const shared = this.#sharedKeys[clientEra(client)];
+    if (shared.get(server) !== key) shared.set(server, key);
   }
 
   /** What is known, brought up to date behind it where that is needed; else what the home says within `waitMs`. */
@@ -149,7 +162,7 @@ export class ForeignCatalogs {
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
     const { name } = home.offered.definition;
-    const kept = this.#kept.get(catalogKey(name, client));
+    const kept = this.#kept.get(this.#catalogKeys.of(name, client));
     const current = kept?.peer === home.node.peer && kept.generation === home.offered.catalogs;
     if (kept !== undefined && current) return kept.catalog;
     const reading = this.#read(home, client, waitMs, amongOthers);
@@ -209,15 +222,19 @@ export class ForeignCatalogs {
   }
 
   forgetSession(sessionId: string): void {
-    this.#keys.deleteWhere((_, key) => key.endsWith(`\n${sessionId}`));
+    this.#served.delete(sessionId);
   }
 
   close(): void {
     this.#serving.close();
   }
 
+  #servedAt(server: string, client: ClientProfile): Served | undefined {
+    return this.#served.get(callerKey(client, 'session'))?.get(server);
+  }
+
   #read(home: ForeignHome, client: ClientProfile, waitMs: number, amongOthers: boolean): Promise<ServerCatalog | null> {
-    const key = `${catalogKey(home.offered.definition.name, client)}\n${amongOthers}`;
+    const key = `${this.#catalogKeys.of(home.offered.definition.name, client)}\n${amongOthers}`;
     const running = this.#reading.get(key);
     if (running !== undefined) return running;
     const reading = this.#readNow(home, client, waitMs, amongOthers).finally(() => this.#reading.delete(key));
@@ -234,7 +251,8 @@ export class ForeignCatalogs {
     const { logger, shown, changed } = this.#deps;
     const { node, offered } = home;
     const server = offered.definition.name;
-    const before = this.#kept.peek(catalogKey(server, client))?.catalog;
+    const catalogKey = this.#catalogKeys.of(server, client);
+    const before = this.#kept.peek(catalogKey)?.catalog;
     const known = before === undefined ? {} : { known: before.digest };
     const request: CatalogRequest = { server, client: clientText(client), waitMs, amongOthers, ...known };
     try {
@@ -243,7 +261,7 @@ export class ForeignCatalogs {
       const catalog = catalogIn(header, pieces, before);
       if (catalog === null) return null;
       const seen = shown(server, client);
-      this.#kept.set(catalogKey(server, client), { catalog, client, generation: offered.catalogs, peer: node.peer });
+      this.#kept.set(catalogKey, { catalog, client, generation: offered.catalogs, peer: node.peer });
       if (seen?.digest !== catalog.digest) changed(server, catalog.fingerprint, differing(seen, catalog));
       return catalog;
     } catch (error) {
@@ -281,17 +299,4 @@ function differing(before: ServerCatalog | null, { lists }: ServerCatalog): read
 
 function subject(peer: string): string {
   return `trunkline.catalog.${peer}`;
-}
-
-/** A server may offer another thing in each era, and to each set of capabilities. */
-export function catalogKey(server: string, client: ClientProfile): string {
-  return `${server}\n${wordsOf(client)}\n${client.fingerprint}`;
-}
-
-function wordsOf({ sessionId }: ClientProfile): string {
-  return sessionId === null ? 'stateless' : 'stateful';
-}
-
-function callerOf(server: string, client: ClientProfile): string {
-  return `${server}\n${callerKey(client, 'session')}`;
 }

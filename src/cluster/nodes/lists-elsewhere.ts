@@ -8,8 +8,8 @@ import { within } from '../../model/within.ts';
 import { Afresh } from '../afresh.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { Recent } from '../recent.ts';
+import { catalogKey } from './catalog-keys.ts';
 import type { ForeignHome, Place } from './directory.ts';
-import { catalogKey } from './foreign-catalogs.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
