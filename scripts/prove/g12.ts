@@ -31,6 +31,8 @@ type Times = Record<string, number[]>;
 interface Pair {
   readonly alone: Times;
   readonly beside: Times;
+  /** Calls of the bad one that were answered meanwhile, whatever with; 0 for what only computes. */
+  readonly provoked: number;
 }
 
 /** How often and for how long each pair is looked at, and how long the bad one is left alone after it. */
@@ -43,7 +45,7 @@ export interface Windows {
 
 /**
  * Each good server beside each bad one, at a load that leaves the machine room. The bad one and its callers have the lowest
- * priority there is, use the same memory again and have no threads that help V8: what they take of the processors, the
+ * priority there is and no threads that help V8, and callers use their memory again: what they take of the processors, the
  * system shares out, or a container's limit; what they take of the gateway is looked at here.
  */
 export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Windows): Promise<Outcome> {
@@ -76,11 +78,28 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
         figures.push(figure(`${name} over its own alone, median of ${pairs.length} pairs`, ratio, '×', limit));
         figures.push(figure(name, percentile(besides, 99), 'ms'));
       }
+      const provoked = pairs.map((pair) => pair.provoked);
+      if (neighbour.tool !== null) {
+        // In a shorter window no call comes to its deadline.
+        const none = provoked.filter((answers) => answers === 0).length;
+        figures.push(
+          figure(
+            `calls of ${neighbour.kind} that were answered, in the median of the windows`,
+            percentile(provoked, 50),
+            '',
+          ),
+        );
+        figures.push(
+          figure(`windows in which none of ${neighbour.kind} was`, none, '', options.windowMs < WINDOW_MS ? null : 0),
+        );
+      }
       const { turnCpuMaxMs } = await gateway.probe();
       figures.push(
         figure(`beside ${neighbour.kind}, the longest turn of the gateway took of a processor`, turnCpuMaxMs, 'ms'),
       );
-      say(`${neighbour.kind}: ${ratios.join(', ')}; longest turn ${turnCpuMaxMs.toFixed(1)} ms of a processor`);
+      say(
+        `${neighbour.kind}: ${ratios.join(', ')}; longest turn ${turnCpuMaxMs.toFixed(1)} ms of a processor; provoked ${provoked.join(' ')} times`,
+      );
     }
     callers.close();
     return {
@@ -106,8 +125,7 @@ async function lookAt(street: Street, callers: Callers, { windows, windowMs, cal
       const alone = await callers.during(windowMs);
       await street.moveIn();
       const beside = await callers.during(windowMs);
-      pairs.push({ alone, beside });
-      await street.moveOut();
+      pairs.push({ alone, beside, provoked: await street.moveOut() });
       await sleep(calmMs);
     }
   } finally {
@@ -146,10 +164,13 @@ class Street {
     await sleep(PROVOKED_MS);
   }
 
-  async moveOut(): Promise<void> {
+  /** The answers that the bad one's callers got. */
+  async moveOut(): Promise<number> {
+    const answers = this.#neighbour.tool === null ? 0 : ((await this.#provoker?.stop()) ?? 0);
     this.calmDown();
     this.#gateway.bench.gateway.rewrite({ ...SETTINGS, mcpServers: this.#good });
     await until(`${this.#name} is gone`, async () => (await this.#state()) === 'absent');
+    return answers;
   }
 
   calmDown(): void {
@@ -209,7 +230,8 @@ class Callers {
 export const G12: Proof = {
   id: 'G12',
   group: 'faults',
-  claim: 'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, pair by pair',
+  claim:
+    'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, in the median of seven pairs',
   shortened: 'two thirds of the time for each pair, and nine tenths of the warming up',
   run: ({ say, short }) => {
     const shortly = { windowMs: SHORT_WINDOW_MS, warmUpMs: SHORT_WARM_UP_MS };

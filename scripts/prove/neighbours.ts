@@ -127,8 +127,11 @@ export class Provoker {
     this.#child.send('go');
   }
 
-  stop(): void {
+  /** How many of its calls were answered, whatever with. */
+  async stop(): Promise<number> {
     this.#child.send('stop');
+    const [answers] = (await once(this.#child, 'message')) as [number];
+    return answers;
   }
 
   kill(): void {

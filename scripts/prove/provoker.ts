@@ -1,6 +1,7 @@
 /**
- * A process that calls one tool again and again, by four callers, between the messages `go` and `stop` of its parent:
- * what it costs to take in what a bad server says must not disturb whoever measures. Argument: a `Provocation` as JSON.
+ * A process that calls one tool again and again, by four callers, between the messages `go` and `stop` of its parent, and
+ * then says how many answers came: what it costs to take in what a bad server says must not disturb whoever measures.
+ * Argument: a `Provocation` as JSON.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,6 +27,7 @@ const { url, tool, args } = JSON.parse(process.argv[2]!) as Provocation;
 const { host, hostname, port, pathname } = new URL(url);
 let running = false;
 let calls = 0;
+let answers = 0;
 
 /**
  * One connection. All that comes is read into the same memory and forgotten: thousands of fresh pages for each answer
@@ -71,7 +73,10 @@ class Caller {
       const read = this.#memory.subarray(0, bytes);
       const counted = this.#reply.header('content-length') !== null;
       // What comes in chunks is looked at again with what follows it.
-      if (this.#reply.push(counted ? read : Buffer.from(read))) this.#finished();
+      if (this.#reply.push(counted ? read : Buffer.from(read))) {
+        answers++;
+        this.#finished();
+      }
       return true;
     };
     const socket = connect({ host: hostname, port: Number(port), onread: { buffer: this.#memory, callback } });
@@ -86,7 +91,9 @@ class Caller {
 
 process.on('message', (message) => {
   running = message === 'go';
+  // It computes until it is killed.
   while (running && tool === null);
+  if (!running) process.send?.(answers);
 });
 process.on('disconnect', () => process.exit(0));
 if (tool !== null) for (let i = 0; i < CALLERS; i++) void new Caller().live(tool);

@@ -151,7 +151,7 @@ export function performTool(message: Rpc, ledger: LedgerFile, wire: Wire): void 
 
 /** Written before anything else happens, however slow the reader is. */
 export function writeWhole(fd: number, data: string | Buffer): void {
-  let bytes = Buffer.from(data);
+  let bytes = typeof data === 'string' ? Buffer.from(data) : data;
   while (bytes.length > 0) {
     try {
       bytes = bytes.subarray(writeSync(fd, bytes));
