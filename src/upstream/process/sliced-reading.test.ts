@@ -35,6 +35,15 @@ function bench(lineMs: number): {
 const flood = (count: number): string => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`).join('');
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
+/** Until ten turns have brought nothing more. */
+async function rested(taken: () => number): Promise<void> {
+  for (let idle = 0, before = taken(); idle < 10; idle++) {
+    await turn();
+    if (taken() !== before) idle = 0;
+    before = taken();
+  }
+}
+
 test('goal:G12 fault:F12 a flood of messages in one chunk is taken in slices: others have their turns, and the order stays', async () => {
   const { stream, lines } = bench(0.5);
   stream.write(flood(3_000));
@@ -136,7 +145,8 @@ test('however it is sliced, the lines are those of the whole', async () => {
   );
 });
 
-test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in between and no rest; one without end rests', async () => {
+test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in between and no rest; one without end rests', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const stream = new PassThrough({ highWaterMark: 1 << 24 });
   let now = 0;
   let taken = 0;
@@ -163,7 +173,14 @@ test('goal:G12 a line of a megabyte is taken in slices, with a turn of others in
   assert.ok(most <= 2 * 5 * 64 * 1024, `${most} bytes in one turn`);
   assert.ok(turns <= chunks, 'it did not wait for a clock');
   for (let i = 0; i < 100; i++) stream.write(Buffer.alloc(64 * 1024, 'x'));
-  turns = 0;
-  for (; taken < (chunks + 100) * 64 * 1024; turns++) await turn();
-  assert.ok(turns > 100, `it was left alone for no more than ${turns} turns`);
+  let rests = 0;
+  for (; taken < (chunks + 100) * 64 * 1024; rests++) {
+    await rested(() => taken);
+    const before = taken;
+    t.mock.timers.tick(3);
+    await rested(() => taken);
+    assert.equal(taken, before, 'four milliseconds');
+    t.mock.timers.tick(1);
+  }
+  assert.ok(rests > 10, `it was left alone ${rests} times`);
 });

@@ -1,5 +1,4 @@
 import type { Readable } from 'node:stream';
-import { clearImmediate, clearTimeout, setImmediate, setTimeout } from 'node:timers';
 import { FLOOD_REST_MS, FLOOD_SLICE_MS, LARGE_READ_BYTES } from '../../model/flood-slice.ts';
 import { readOut } from './read-out.ts';
 
