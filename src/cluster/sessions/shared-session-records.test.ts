@@ -59,7 +59,7 @@ class Bench {
 
   async close(): Promise<void> {
     const closing = Promise.all(this.#open.map((records) => records.close()));
-    await this.pass(1_000);
+    await this.pass(4_000);
     await closing;
     await Promise.all(this.#buses.map((bus) => bus.close()));
   }
@@ -174,6 +174,35 @@ test('while the store is away nobody says of a session that it is not there', as
   const refused = assert.rejects(looked, { outcome: 'NOT_SENT', message: /cannot be read/ });
   await bench.pass(1_000);
   await refused;
+  await bench.close();
+});
+
+test('check:C9 fault:F28 a node that ends while the store is coming back writes what it opened meanwhile', async () => {
+  const bench = new Bench();
+  let away = true;
+  const [a, b] = [
+    await bench.node('a', {
+      bucket: async (...of) => (away ? Promise.reject(new Error('away')) : bench.state.bucket(...of)),
+    }),
+    await bench.node('b'),
+  ];
+  a.put(record('s1'));
+  await bench.pass(100);
+  let ended = false;
+  const closing = a.close().then(() => (ended = true));
+  await bench.pass(1_500);
+  assert.equal(ended, false, 'it waits for a moment');
+  away = false;
+  await bench.pass(1_600);
+  await closing;
+  assert.equal((await b.get('s1'))?.id, 's1');
+  await bench.close();
+});
+
+test('a node whose store stays away ends all the same', async () => {
+  const bench = new Bench();
+  const a = await bench.node('a', { bucket: () => Promise.reject(new Error('away')) });
+  a.put(record('s1'));
   await bench.close();
 });
 

@@ -5,12 +5,14 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 
 const AGAIN_MS = 1_000;
+/** While this node ends. */
+const LAST_AGAIN_MS = 100;
 /** One after the other at most so many; the rest wait. */
 const MAX_WRITES = 64;
 /** Two who write one record at once go on trying. */
 const ATTEMPTS = 8;
-/** What is not written yet has a moment to be when this node ends. */
-const LAST_MS: readonly number[] = [25, 50, 100, 200, 400];
+/** What is not written yet has three seconds to be when this node ends: the store may just be coming back. */
+const LAST_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
 
 export interface WritesBehindDeps {
   readonly bucket: LazyBucket;
@@ -47,6 +49,7 @@ export class WritesBehind {
   readonly #waiting = new Map<string, Buffer | null>();
   readonly #writing = new Set<string>();
   #stopRetry: (() => void) | null = null;
+  #againMs = AGAIN_MS;
   #closed = false;
 
   constructor(deps: WritesBehindDeps) {
@@ -71,6 +74,9 @@ export class WritesBehind {
   }
 
   async close(): Promise<void> {
+    this.#againMs = LAST_AGAIN_MS;
+    this.#stopRetry?.();
+    this.#retry();
     for (const waitMs of LAST_MS) {
       if (this.#waiting.size === 0 && this.#writing.size === 0) break;
       await pause(this.#deps.clock, waitMs);
@@ -127,9 +133,11 @@ export class WritesBehind {
     if (!this.#waiting.has(key)) this.#waiting.set(key, value);
     if (this.#closed) return;
     logger.debug('record_not_written', { bucket: name, error: String(error) });
-    this.#stopRetry ??= clock.after(AGAIN_MS, () => {
-      this.#stopRetry = null;
-      this.#write();
-    });
+    this.#stopRetry ??= clock.after(this.#againMs, () => this.#retry());
+  }
+
+  #retry(): void {
+    this.#stopRetry = null;
+    this.#write();
   }
 }
