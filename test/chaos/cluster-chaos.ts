@@ -153,15 +153,22 @@ async function converge(
 
 const TELLS_MS = 3_000;
 
-/** A node that does not reach NATS has sessions that nobody else knows, until it has reached it again. */
+/**
+ * A node that does not reach NATS has sessions that nobody else knows, until it has reached it again. And while nobody
+ * reaches it, or it has just lost everything, a node that has begun anew knows of none: it says so, and that it may be asked
+ * again.
+ */
 export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
   return attempts
     .filter(({ reason }) => /Session not found|session is not known yet/.test(reason))
     .filter(
-      ({ opened, startedAt }) =>
+      ({ reason, opened, startedAt }) =>
         !struck.some(({ kind, node, from, to }) => {
-          const apart = kind.startsWith('nats') || (/^(cut|hold)/.test(kind) && node === opened?.via);
-          return apart && opened !== undefined && from <= opened.at + 1_000 && to >= startedAt - TELLS_MS;
+          if (to < startedAt - TELLS_MS) return false;
+          const outage = kind.startsWith('nats');
+          if (outage && /not known yet/.test(reason)) return from <= startedAt;
+          const apart = outage || (/^(cut|hold)/.test(kind) && node === opened?.via);
+          return apart && opened !== undefined && from <= opened.at + 1_000;
         }),
     )
     .map(({ call, via, opened, startedAt }) => {

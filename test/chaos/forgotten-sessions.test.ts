@@ -35,3 +35,13 @@ test('a session that a node does not know was forgotten, but where the node that
   const outage: Struck = { kind: 'nats_kill', node: null, from: 15_000, to: 18_000 };
   assert.deepEqual(forgotten([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
+
+test('a node that has begun during an outage may say that it does not know a session yet, and not that there is none', () => {
+  const outage: Struck = { kind: 'nats_forgets', node: null, from: 17_500, to: 20_500 };
+  const old = refused({ via: 'n3', at: 5_000 });
+  const late = { ...old, reason: 'the session is not known yet at this node' };
+  assert.deepEqual(forgotten([late], [outage]), []);
+  assert.equal(forgotten([old], [outage]).length, 1);
+  assert.equal(forgotten([late], [{ ...outage, from: 10_000, to: 15_000 }]).length, 1);
+  assert.equal(forgotten([late], [{ ...outage, kind: 'cut', node: 'n2' }]).length, 1);
+});
