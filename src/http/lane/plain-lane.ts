@@ -87,7 +87,8 @@ export class PlainLane implements PlainTraffic {
 
   #begin(socket: Socket): void {
     this.#connections.add(new PlainConnection(socket, this));
-    this.#timer ??= setInterval(() => this.#turn(), this.#options.tickMs).unref();
+    // Once the loop has read from all connections: a request that has come while this process stood still is no silence.
+    this.#timer ??= setInterval(() => setImmediate(() => this.#turn()), this.#options.tickMs).unref();
   }
 
   #turn(): void {

@@ -316,6 +316,30 @@ describe('life of a listener', () => {
   }
 
   for (const [lane, lines] of Object.entries(LANES)) {
+    test(`fault:F33 draining: a request that came while the process stood still is answered, not hung up on (${lane})`, async (t) => {
+      const { listener, port } = await listenerRig(t);
+      const socket = connect(port, '127.0.0.1');
+      t.after(() => socket.destroy());
+      let text = '';
+      socket.on('data', (bytes) => (text += bytes));
+      const answers = (): number => text.split('HTTP/1.1 200').length - 1;
+      socket.write(get('/mcp', lines));
+      await until(() => answers() === 1);
+      const restMs = 200;
+      const end = performance.now() + restMs;
+      const drained = listener.stopAccepting(restMs);
+      await delay(50);
+      // What is due is done next, before anything is read.
+      await new Promise((resolve) => setImmediate(resolve));
+      socket.write(get('/mcp', lines));
+      while (performance.now() < end + 100);
+      await until(() => answers() === 2);
+      assert.match(text.slice(text.lastIndexOf('HTTP/1.1 200')), /connection: close/i);
+      await drained;
+    });
+  }
+
+  for (const [lane, lines] of Object.entries(LANES)) {
     test(`close ends open streams and waiting requests when the grace is over (${lane})`, async (t) => {
       const { listener, port } = await listenerRig(t);
       listener.routes.add('/stream', { GET: (context) => void context.openSse() });
