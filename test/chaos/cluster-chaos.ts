@@ -154,9 +154,9 @@ async function converge(
 const TELLS_MS = 3_000;
 
 /**
- * A node that does not reach NATS has sessions that nobody else knows, until it has reached it again. And while nobody
- * reaches it, or it has just lost everything, a node that has begun anew knows of none: it says so, and that it may be asked
- * again.
+ * A node that does not reach NATS has sessions that nobody else knows, until it has reached it again, or for ever where it
+ * is killed before. And while nobody reaches it, or it has just lost everything, a node that has begun anew knows of none: it
+ * says so, and that it may be asked again.
  */
 export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
   return attempts
@@ -164,17 +164,25 @@ export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[
     .filter(
       ({ reason, opened, startedAt }) =>
         !struck.some(({ kind, node, from, to }) => {
-          if (to < startedAt - TELLS_MS) return false;
           const outage = kind.startsWith('nats');
-          if (outage && /not known yet/.test(reason)) return from <= startedAt;
+          if (outage && /not known yet/.test(reason) && from <= startedAt && to >= startedAt - TELLS_MS) return true;
           const apart = outage || (/^(cut|hold)/.test(kind) && node === opened?.via);
-          return apart && opened !== undefined && from <= opened.at + 1_000;
+          if (!apart || opened === undefined || from > opened.at + 1_000) return false;
+          return to >= startedAt - TELLS_MS || (to >= opened.at && killed(struck, opened, to));
         }),
     )
     .map(({ call, via, opened, startedAt }) => {
       const age = opened === undefined ? 'unknown' : `${Math.round(startedAt - opened.at)} ms`;
       return `${call} at ${via}, opened at ${opened?.via}, ${age} before`;
     });
+}
+
+/** Whether the node that opened a session during an outage was killed before it can have told anybody. */
+function killed(struck: readonly Struck[], opened: NonNullable<Attempt['opened']>, outageTo: number): boolean {
+  return struck.some(
+    ({ kind, node, from }) =>
+      kind === 'kill' && node === opened.via && from >= opened.at && from <= outageTo + TELLS_MS,
+  );
 }
 
 /** Every server is called at every node. */

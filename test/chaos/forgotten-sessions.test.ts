@@ -45,3 +45,15 @@ test('a node that has begun during an outage may say that it does not know a ses
   assert.equal(forgotten([late], [{ ...outage, from: 10_000, to: 15_000 }]).length, 1);
   assert.equal(forgotten([late], [{ ...outage, kind: 'cut', node: 'n2' }]).length, 1);
 });
+
+test('what was opened during an outage is not known to anybody when its node is killed before it could tell', () => {
+  const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
+  const kill: Struck = { kind: 'kill', node: 'n3', from: 10_500, to: 13_000 };
+  const gone = refused({ via: 'n3', at: 10_000 });
+  assert.deepEqual(forgotten([gone], [outage, kill]), []);
+  assert.equal(forgotten([gone], [outage]).length, 1);
+  assert.equal(forgotten([gone], [kill]).length, 1);
+  assert.equal(forgotten([gone], [outage, { ...kill, node: 'n1' }]).length, 1);
+  assert.equal(forgotten([gone], [outage, { ...kill, from: 16_000 }]).length, 1);
+  assert.equal(forgotten([refused({ via: 'n3', at: 13_000 })], [outage, kill]).length, 1);
+});
