@@ -231,7 +231,7 @@ export const G12: Proof = {
   id: 'G12',
   group: 'faults',
   claim:
-    'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, in the median of seven pairs',
+    'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, pair by pair',
   shortened: 'two thirds of the time for each pair, and nine tenths of the warming up',
   run: ({ say, short }) => {
     const shortly = { windowMs: SHORT_WINDOW_MS, warmUpMs: SHORT_WARM_UP_MS };
