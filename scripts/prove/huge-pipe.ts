@@ -1,7 +1,6 @@
 /**
- * A server on standard streams whose one tool, `big`, answers with so many bytes as it is asked for. They lie ready, and
- * are copied once to be written: more fresh memory for each answer would keep the kernel busy in strides of milliseconds, which
- * no low priority shortens.
+ * A server on standard streams whose one tool, `big`, answers with so many bytes as it is asked for. They lie ready: fresh
+ * memory for each answer would keep the kernel busy in strides of milliseconds, which no low priority shortens.
  */
 import { createInterface } from 'node:readline';
 import { writeWhole } from '../../test/faults/ledger/ledger-tools.ts';

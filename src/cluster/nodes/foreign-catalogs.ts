@@ -33,8 +33,8 @@ interface CatalogReply {
   readonly same?: number;
 }
 
-/** How a client is served at the home of a server: over which connection, and whether that is its own. */
-interface Served {
+/** Over which connection a client is served at the home of a server, and whether that is its own. */
+interface KnownConnection {
   readonly key: string | null;
   readonly own: boolean;
 }
@@ -72,7 +72,7 @@ export class ForeignCatalogs {
   readonly #kept = new Recent<Kept>(MAX_KEPT);
   readonly #catalogKeys = new CatalogKeys();
   /** By caller, then by server. */
-  readonly #served = new Recent<Map<string, Served>>(MAX_CALLERS);
+  readonly #connections = new Recent<Map<string, KnownConnection>>(MAX_CALLERS);
   /** By era and server: of connections that all such clients share, the one last heard of. */
   readonly #sharedKeys = { stateful: new Recent<string>(MAX_SHARED), stateless: new Recent<string>(MAX_SHARED) };
   readonly #asked = new Recent<number>(MAX_KEPT);
@@ -129,7 +129,7 @@ export class ForeignCatalogs {
   }
 
   key(server: string, client: ClientProfile): string | null {
-    return this.#servedAt(server, client)?.key ?? null;
+    return this.#connectionOf(server, client)?.key ?? null;
   }
 
   /** For a client of whom nothing else is known, where all share one connection. */
@@ -138,16 +138,16 @@ export class ForeignCatalogs {
   }
 
   owns(server: string, client: ClientProfile): boolean {
-    return this.#servedAt(server, client)?.own ?? false;
+    return this.#connectionOf(server, client)?.own ?? false;
   }
 
   /** A call has told over which connection the client is served there. */
   learn(server: string, client: ClientProfile, key: string | null, own: boolean): void {
     const caller = callerKey(client, 'session');
-    const ofCaller = this.#served.get(caller);
+    const ofCaller = this.#connections.get(caller);
     const before = ofCaller?.get(server);
     // Every call tells it, and nearly always the same.
-    if (ofCaller === undefined) this.#served.set(caller, new Map([[server, { key, own }]]));
+    if (ofCaller === undefined) this.#connections.set(caller, new Map([[server, { key, own }]]));
     else if (before === undefined || before.key !== key || before.own !== own) ofCaller.set(server, { key, own });
     if (key === null) return;
     const shared = this.#sharedKeys[clientEra(client)];
@@ -222,15 +222,15 @@ export class ForeignCatalogs {
   }
 
   forgetSession(sessionId: string): void {
-    this.#served.delete(sessionId);
+    this.#connections.delete(sessionId);
   }
 
   close(): void {
     this.#serving.close();
   }
 
-  #servedAt(server: string, client: ClientProfile): Served | undefined {
-    return this.#served.get(callerKey(client, 'session'))?.get(server);
+  #connectionOf(server: string, client: ClientProfile): KnownConnection | undefined {
+    return this.#connections.get(callerKey(client, 'session'))?.get(server);
   }
 
   #read(home: ForeignHome, client: ClientProfile, waitMs: number, amongOthers: boolean): Promise<ServerCatalog | null> {
