@@ -15,7 +15,7 @@ import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
 import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { Homes } from './nodes/homes.ts';
+import { Homes, whyLost } from './nodes/homes.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/held-claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
@@ -204,8 +204,11 @@ export class ClusterCalls {
   async #tryAgain(server: string, request: Message, exchange: Exchange, why: string): Promise<Outcome> {
     const { clock } = this.#deps;
     // Nor does it wait for longer than it may take altogether.
-    const timeoutMs = deadlineOf(this.#place(server), request, exchange);
-    const waitedMs = clock.now() - (exchange.begunAt ??= clock.now());
+    const place = this.#place(server);
+    const timeoutMs = deadlineOf(place, request, exchange);
+    exchange.begunAt ??= clock.now();
+    // Whoever has been gone for that long is not about to be back.
+    const waitedMs = clock.now() - Math.min(exchange.begunAt, place?.lost?.at ?? exchange.begunAt);
     if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     await pause(clock, PAUSE_MS);
@@ -247,7 +250,10 @@ export class ClusterCalls {
       // Where a dead node owned it, the home that is asked takes it over.
       home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
       epoch = known?.epoch ?? null;
-      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
+      if (home === null) {
+        const why = place.lost === null ? 'no node that has it can be reached' : whyLost(place.lost);
+        return this.#tryAgain(name, request, exchange, why);
+      }
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());

@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
@@ -9,7 +10,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
 import type { ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { homeToRead, statusElsewhere } from './nodes/homes.ts';
+import { homeToRead, statusElsewhere, whyLost } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
@@ -123,6 +124,7 @@ export class ClusterUpstreams implements Upstreams {
   async restart(server: string): Promise<void> {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.restart(server);
+    if (place.lost !== null) throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost)}`, { server });
     const peers = place.elsewhere.map(({ node }) => node.peer);
     if (place.here || peers.length === 0) return this.#deps.local.restart(server);
     await Promise.all(peers.map((peer) => this.#deps.messages.restart(peer, server)));

@@ -132,7 +132,9 @@ export class Cluster {
         this.streams.met();
         this.#rebuild();
       },
-      lost: ({ peer }) => {
+      lost: (lost, left) => {
+        const { peer } = lost;
+        this.#known.lost.lost(lost, this.#offers.of(peer) ?? [], left);
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
         this.clients.gone(peer);
@@ -140,6 +142,7 @@ export class Cluster {
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
+      left: (lost) => this.#known.lost.left(lost),
       absent: () => this.#router.calls.renew(),
     });
     this.#offers = new Offers({
@@ -153,8 +156,10 @@ export class Cluster {
     this.#known = new KnownServers({
       node,
       logger,
+      clock,
       own: this.#offer,
-      others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer) ?? []] as const),
+      others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
+      changed: () => this.#rebuild(),
     });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,
@@ -354,13 +359,17 @@ export class Cluster {
     this.#offers.close();
     this.#offer.close();
     this.#nodes.close();
+    this.#known.lost.close();
     await this.#loop.close();
   }
 
   #rebuild(): void {
     const changed = this.#known.rebuild();
     this.#lists.look(this.#known.directory.places);
-    this.#catalogs.refresh((server) => this.#router.homeOf(server));
+    this.#catalogs.refresh(
+      (server) => this.#router.homeOf(server),
+      (server) => this.#known.isLost(server),
+    );
     if (changed) this.onServersChanged?.();
   }
 }

@@ -36,17 +36,9 @@ function answered(result: Json): Json {
   return { ...ASK, requestState: result.requestState, inputResponses: { [key]: { roots } } };
 }
 
-/**
- * What the node says to who comes back after this event. Who is not heard of for a second and a half, as on a machine that has
- * other things to do, has left the cluster for the others, and what it alone has is not there: that is not what is asked here.
- */
+/** What the node says to who comes back after this event. */
 async function comingBack(node: NodeProcess, client: WireClient, eventId: string): Promise<number> {
-  for (;;) {
-    const { status } = await at(node, client).listen(eventId);
-    if (status !== 404) return status;
-    await until(() => node.stderr.includes('node_gone'), `${node.name} to say why it does not know the session`);
-    await callable(node, 'counter');
-  }
+  return (await at(node, client).listen(eventId)).status;
 }
 
 /** The next event that has a message. */

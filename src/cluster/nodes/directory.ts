@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Server } from '../../model/server.ts';
 import { foreignServer } from './foreign-server.ts';
+import type { LostHome } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer } from './own-offer.ts';
 
@@ -26,6 +27,8 @@ export interface Place {
   /** This node is one of its homes, with the definition that calls go to. */
   readonly here: boolean;
   readonly elsewhere: readonly ForeignHome[];
+  /** Where it was, and may be again; null unless all its homes are gone. */
+  readonly lost: LostHome | null;
 }
 
 export interface OwnServers {
@@ -53,10 +56,14 @@ interface Side {
 
 /**
  * All servers of the cluster, from what each node offers. Equal definitions are one server with several homes; of
- * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. Pure:
- * every node that knows the same comes to the same.
+ * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. What only
+ * nodes had that are gone is known still. Pure: every node that knows the same comes to the same.
  */
-export function directory(own: OwnServers, others: Iterable<readonly [NodeView, readonly OfferedServer[]]>): Directory {
+export function directory(
+  own: OwnServers,
+  others: Iterable<readonly [NodeView, readonly OfferedServer[]]>,
+  lost: Iterable<LostHome> = [],
+): Directory {
   const sidesOf = new Map<string, Side[]>();
   const side = (name: string, digests: readonly string[]): Side => {
     let sides = sidesOf.get(name);
@@ -78,10 +85,19 @@ export function directory(own: OwnServers, others: Iterable<readonly [NodeView, 
       one.nodes.push(node.id);
     }
   }
+  const lostOf = new Map<string, LostHome>();
+  for (const home of lost) {
+    const { name } = home.offered.definition;
+    if (!sidesOf.has(name)) lostOf.set(name, home);
+  }
   const places = new Map<string, Place>();
   const conflicts: Conflict[] = [];
-  for (const name of [...sidesOf.keys()].sort()) {
-    const sides = sidesOf.get(name)!;
+  for (const name of [...sidesOf.keys(), ...lostOf.keys()].sort()) {
+    const sides = sidesOf.get(name);
+    if (sides === undefined) {
+      places.set(name, lostPlace(lostOf.get(name)!));
+      continue;
+    }
     for (const one of sides) one.nodes.sort();
     sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
     const [first] = sides as [Side];
@@ -113,10 +129,15 @@ function sideOf(sides: Side[], digests: readonly string[]): Side {
 function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Place {
   if (here) {
     const { server, process } = own.servers.get(name)!;
-    return { server, process, here, elsewhere: homes };
+    return { server, process, here, elsewhere: homes, lost: null };
   }
   const { definition } = homes[0]!.offered;
-  return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes };
+  return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes, lost: null };
+}
+
+function lostPlace(lost: LostHome): Place {
+  const { definition } = lost.offered;
+  return { server: foreignServer(definition), process: definition.process, here: false, elsewhere: [], lost };
 }
 
 /** Whether callers see the same servers in both, so that nobody has to be told. */

@@ -212,12 +212,17 @@ export class ForeignCatalogs {
     }
   }
 
-  /** The homes' offers are others: what has changed there is read again, and whoever is concerned is told. */
-  refresh(homeOf: (server: string) => ForeignHome | null): void {
+  /**
+   * The homes' offers are others: what has changed there is read again, and whoever is concerned is told. Of servers whose
+   * homes are all gone, what is known stays.
+   */
+  refresh(homeOf: (server: string) => ForeignHome | null, isLost: (server: string) => boolean): void {
     for (const [key, { catalog, client, generation, peer }] of [...this.#kept.entries()]) {
       const home = homeOf(catalog.server);
-      if (home === null) this.#kept.delete(key);
-      else if (home.node.peer !== peer || home.offered.catalogs !== generation) void this.#read(home, client, 0, false);
+      if (home === null) {
+        if (!isLost(catalog.server)) this.#kept.delete(key);
+      } else if (home.node.peer !== peer || home.offered.catalogs !== generation)
+        void this.#read(home, client, 0, false);
     }
   }
 

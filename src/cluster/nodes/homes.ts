@@ -1,6 +1,7 @@
 import { type ServerStatus, STARTED } from '../../model/server-state.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
+import type { LostHome } from './lost-homes.ts';
 
 /** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
@@ -60,7 +61,29 @@ export function homeToRead({ elsewhere: homes }: Place): ForeignHome | null {
 }
 
 /** What its homes say of it: the best of it. */
-export function statusElsewhere({ elsewhere: homes }: Place): ServerStatus | null {
+export function statusElsewhere({ elsewhere: homes, lost }: Place): ServerStatus | null {
+  if (lost !== null) return statusOfLost(lost);
   const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
+}
+
+/** Why nobody can be asked for it. */
+export function whyLost({ node, left }: LostHome): string {
+  return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
+}
+
+/** What its node said of it last, less what can no longer be true. */
+function statusOfLost(lost: LostHome): ServerStatus | null {
+  const { status } = lost.offered;
+  if (status === null) return null;
+  return {
+    ...status,
+    state: 'unreachable',
+    health: 'unhealthy',
+    reason: `${whyLost(lost)}: look after that node and its way to NATS`,
+    initialized: false,
+    connections: [],
+    replicas: [],
+    pool: { active: 0, idle: 0, closed: 0 },
+  };
 }

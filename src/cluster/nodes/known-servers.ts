@@ -1,24 +1,33 @@
+import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type Directory, directory, sameServers } from './directory.ts';
+import { LostHomes } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';
 
 export interface KnownServersDeps {
   readonly node: string;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly own: OwnOffer;
-  readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[]]>;
+  /** null while nothing was read of the node. */
+  readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[] | null]>;
+  /** What nodes had that are gone is not expected any more. */
+  readonly changed: () => void;
 }
 
 /** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
 export class KnownServers {
+  /** What nodes had that are gone. */
+  readonly lost: LostHomes;
   readonly #deps: KnownServersDeps;
   #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
 
   constructor(deps: KnownServersDeps) {
     this.#deps = deps;
+    this.lost = new LostHomes({ clock: deps.clock, forgotten: deps.changed });
   }
 
   get directory(): Directory {
@@ -35,6 +44,11 @@ export class KnownServers {
     return this.#directory.places.get(server)?.elsewhere.some(({ node }) => node.state === 'ready') === true;
   }
 
+  /** Whether all nodes that had the server are gone, and may be back. */
+  isLost(server: string): boolean {
+    return (this.#directory.places.get(server)?.lost ?? null) !== null;
+  }
+
   /** Whether the set of servers is another one than before, wherever they are. */
   rebuild(): boolean {
     const { node, own, others } = this.#deps;
@@ -42,8 +56,14 @@ export class KnownServers {
     for (const server of own.servers) {
       servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
     }
+    const there: [NodeView, readonly OfferedServer[]][] = [];
+    for (const [other, offered] of others()) {
+      if (offered === null) continue;
+      there.push([other, offered]);
+      this.lost.forget(other.id);
+    }
     const before = this.#directory;
-    this.#directory = directory({ id: node, servers }, others());
+    this.#directory = directory({ id: node, servers }, there, this.lost);
     this.#tellConflicts();
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
