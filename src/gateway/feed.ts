@@ -6,6 +6,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { bodyString } from '../protocol/body.ts';
 import { notification, request } from '../protocol/compose.ts';
+import { LISTEN } from '../protocol/methods.ts';
 import { withTasksExtension } from '../protocol/tasks/extension.ts';
 import { updatedUri } from './exposed-update.ts';
 import { FeedListen } from './feed-listen.ts';
@@ -144,7 +145,7 @@ export class Feed {
       }),
     );
     // Upstream puts it in the server's words, with what this client said of itself.
-    new ServerListen(this.#deps, listen, this.#server, request('subscriptions/listen', '0', params, 'stateful'), {
+    new ServerListen(this.#deps, listen, this.#server, request(LISTEN, '0', params, 'stateful'), {
       acknowledged: (message) => {
         const again = listen.honoured !== null;
         listen.honoured = honouredBy(message);

@@ -12,6 +12,7 @@ import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { LISTEN } from '../protocol/methods.ts';
 import { resultToStateless } from '../protocol/stateless/result-to-stateless.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { BoundUpstreams } from './bound-upstreams.ts';
@@ -229,7 +230,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     const { aggregate, single, listens, sessions } = this.#parts;
     sessions.see(exchange.client, endpoint);
     const { request } = exchange;
-    const listen = request.era === 'stateless' && request.method === 'subscriptions/listen';
+    const listen = request.era === 'stateless' && request.method === LISTEN;
     if (endpoint.kind === 'aggregate') return listen ? listens.run(exchange, endpoint) : aggregate.run(exchange);
     const refused = refuseAccess(exchange.client.principal, endpoint.server);
     if (refused !== null) return Promise.resolve(failure(refused));

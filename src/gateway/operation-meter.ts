@@ -2,7 +2,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { bodyLexeme } from '../protocol/body.ts';
-import { isClientRequest } from '../protocol/methods.ts';
+import { isClientRequest, LISTEN } from '../protocol/methods.ts';
 import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 
 /** Methods of clients' own making share one label: they must not be able to make series. */
@@ -27,7 +27,7 @@ export class OperationMeter {
   }
 
   measured(request: Message, ended: Promise<Outcome>): Promise<Outcome> {
-    if (request.method === 'subscriptions/listen') return ended;
+    if (request.method === LISTEN) return ended;
     const from = this.#clock.now();
     return ended.then((outcome) => {
       this.#of(request, errorType(outcome)).observe((this.#clock.now() - from) / 1000);

@@ -2,6 +2,9 @@
 import type { Era } from '../model/message.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 
+/** Opens a stream of what changes, and ends with it: no answer is waited for. */
+export const LISTEN = 'subscriptions/listen';
+
 /** Requests that a client sends. */
 const CLIENT_REQUESTS: Readonly<Record<Era, ReadonlySet<string>>> = {
   stateful: new Set([
@@ -33,7 +36,7 @@ const CLIENT_REQUESTS: Readonly<Record<Era, ReadonlySet<string>>> = {
     'resources/templates/list',
     'resources/read',
     'completion/complete',
-    'subscriptions/listen',
+    LISTEN,
     // Extension io.modelcontextprotocol/tasks.
     'tasks/get',
     'tasks/update',

@@ -9,7 +9,7 @@ import type { Random } from '../model/random.ts';
 import type { Server } from '../model/server.ts';
 import { errorCode } from '../protocol/body.ts';
 import { nameIn, timeoutOf } from '../protocol/call-time.ts';
-import { isClientRequest } from '../protocol/methods.ts';
+import { isClientRequest, LISTEN } from '../protocol/methods.ts';
 import type { Histogram, Metric } from '../telemetry/metrics.ts';
 import { Call, type CallOwner, type CallTiming } from './calls/call.ts';
 import { InputRounds, needsInput, refuseInput } from './calls/input-rounds.ts';
@@ -22,7 +22,6 @@ import type { NodeLimits } from './pool/node-limits.ts';
 
 /** F22: a call refused with its session gets one more. */
 const MAX_SESSIONS = 2;
-const LISTEN = 'subscriptions/listen';
 /** Blocks till the task has ended, by its definition. */
 const TASK_RESULT = 'tasks/result';
 const NO_DEADLINE: CallTiming = { timeoutMs: 0, maxTimeoutMs: 0 };

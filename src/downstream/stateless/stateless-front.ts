@@ -6,6 +6,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import type { Core } from '../core.ts';
 import type { Endpoints } from '../endpoints/endpoints.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
@@ -68,7 +69,7 @@ export class StatelessFront {
       context.empty(202);
       return;
     }
-    const listens = message.method === 'subscriptions/listen';
+    const listens = message.method === LISTEN;
     if (listens && this.#full(principal)) {
       sendError(context, 429, 'Too many listening streams', message.id, ['retry-after', '10']);
       return;
@@ -122,7 +123,7 @@ export class StatelessFront {
   completeListens(reason: string): void {
     for (const exchange of this.exchanges.all()) {
       const { request } = exchange;
-      if (request.method === 'subscriptions/listen') exchange.conclude(answer(listenCompletion(request)), reason);
+      if (request.method === LISTEN) exchange.conclude(answer(listenCompletion(request)), reason);
     }
   }
 
@@ -130,7 +131,7 @@ export class StatelessFront {
   reauthorize(current: (principalId: string) => Principal | null): void {
     for (const exchange of this.exchanges.all()) {
       const { request, client } = exchange;
-      const listens = request.method === 'subscriptions/listen';
+      const listens = request.method === LISTEN;
       if (!listens || sameRights(client.principal, current(client.principal.id))) continue;
       exchange.conclude(answer(listenCompletion(request)), 'the rights of the caller have changed');
     }

@@ -4,6 +4,7 @@ import type { Endpoint, Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { isPassedOn } from '../../model/passed-on.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine, withId } from '../../protocol/splice.ts';
 import { sendLastParts, sendParts } from '../endpoints/send.ts';
 import { withPages } from '../parking/page-required.ts';
@@ -60,7 +61,7 @@ export class StatelessReply implements Reply, Ageing {
     const bytes = notificationFor('stateless', notification, exchange.client);
     const sink = bytes === null ? null : this.#open();
     if (sink === null) return;
-    const droppable = exchange.request.method !== 'subscriptions/listen';
+    const droppable = exchange.request.method !== LISTEN;
     if (sink.event(null, [oneLine(bytes!)], droppable) || flow === null || sink.closed) return;
     this.#waiting ??= new WaitingFlows();
     this.#waiting.wait(flow, sink);

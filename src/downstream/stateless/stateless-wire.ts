@@ -7,6 +7,7 @@ import type { Principal } from '../../model/principal.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import type { StatelessInbound } from '../../protocol/classify.ts';
 import { errorAnswer } from '../../protocol/compose.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import type { Core } from '../core.ts';
 import type { Fingerprints } from '../endpoints/fingerprints.ts';
@@ -93,7 +94,7 @@ export class StatelessWire implements Reply {
   completeListens(reason: string): void {
     for (const exchange of this.exchanges.all()) {
       const { request } = exchange;
-      if (request.method === 'subscriptions/listen') exchange.conclude(answer(listenCompletion(request)), reason);
+      if (request.method === LISTEN) exchange.conclude(answer(listenCompletion(request)), reason);
     }
   }
 

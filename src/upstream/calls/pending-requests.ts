@@ -1,8 +1,7 @@
 import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import type { Pending, PendingById } from './pending.ts';
-
-const LISTEN = 'subscriptions/listen';
 
 /** The requests that one connection has in flight, by our ids, and who waits until there are none. */
 export class PendingRequests {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Message } from '../../model/message.ts';
-import { listsChangedBy } from '../../protocol/methods.ts';
+import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { takesInput } from '../../protocol/stateless/input-required.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import type { Pending, PendingById } from '../calls/pending.ts';
@@ -104,7 +104,7 @@ export class Attribution {
   #only(): Pending | null {
     let only: Pending | null = null;
     for (const pending of this.#pending.values()) {
-      if (pending.exchange === null || pending.method === 'subscriptions/listen' || isAboutTask(pending)) continue;
+      if (pending.exchange === null || pending.method === LISTEN || isAboutTask(pending)) continue;
       if (only !== null) return null;
       only = pending;
     }

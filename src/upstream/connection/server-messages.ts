@@ -7,7 +7,7 @@ import { bodyField } from '../../protocol/body.ts';
 import { errorAnswer, request, result } from '../../protocol/compose.ts';
 import type { Range } from '../../protocol/fields.ts';
 import { subscriptionId } from '../../protocol/meta.ts';
-import { listsChangedBy } from '../../protocol/methods.ts';
+import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import { ownId } from '../calls/identifiers.ts';
@@ -166,7 +166,7 @@ export class ServerMessages<C extends Channel> {
     const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
     if (tagged !== null) {
       const listen = this.#pending.get(ownId(message.bytes, tagged.start, tagged.end));
-      if (listen?.method === 'subscriptions/listen') {
+      if (listen?.method === LISTEN) {
         listen.told?.(message);
         emitFor(listen, message, tagged, listen.request?.id ?? '');
       } else dropped('unmatched');
@@ -203,7 +203,7 @@ export class ServerMessages<C extends Channel> {
     const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
     const listen = this.#pending.get(id);
     const asked = range === null ? undefined : this.#asks.get(message.bytes.toString('latin1', range.start, range.end));
-    if (range !== null && message.era === 'stateless' && listen?.method === 'subscriptions/listen') {
+    if (range !== null && message.era === 'stateless' && listen?.method === LISTEN) {
       emitFor(listen, message, range, listen.request?.id ?? '');
       const error = new GatewayError('UNKNOWN', `${this.#deps.server} ended the subscription`);
       this.#deps.clock.after(GRACEFUL_END_MS, () => this.#connection.lost(id, error));

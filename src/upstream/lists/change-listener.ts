@@ -2,6 +2,7 @@ import { type Backoff, backoffMs } from '../../model/backoff.ts';
 import type { Clock } from '../../model/clock.ts';
 import { request } from '../../protocol/compose.ts';
 import { fieldAt } from '../../protocol/fields.ts';
+import { LISTEN } from '../../protocol/methods.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
 import type { OwnRequest } from '../calls/pending.ts';
 import type { Connection } from '../connection/connection.ts';
@@ -66,7 +67,7 @@ export class ChangeListener {
   }
 
   #open(connection: Connection, filter: string, again: boolean): void {
-    const message = request('subscriptions/listen', '0', `{"notifications":${filter}}`, 'stateful');
+    const message = request(LISTEN, '0', `{"notifications":${filter}}`, 'stateful');
     const openedAt = this.#deps.clock.now();
     const { pending } = connection.post(toStateless(message, connection.profile));
     if (again) this.#missedOnceOpen(connection, pending);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SIGNATURE_BYTES } from '../trust/signer.ts';
+import { Bundles } from './bundles.ts';
 import { callOf, callText } from './call-id.ts';
 import { Entries } from './entries.ts';
 import { FRAME, plainFrame, wordsOf } from './frames.ts';
-import { Outbox } from './outbox.ts';
 
 const CALL = '00112233445566aa';
 const ID = callOf(CALL)!;
@@ -17,9 +17,9 @@ interface Sent {
   readonly entries: string[];
 }
 
-function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: Sent[] } {
+function sending(maxPayload = 1_000_000): { readonly bundles: Bundles; readonly sent: Sent[] } {
   const sent: Sent[] = [];
-  const box = new Outbox({
+  const bundles = new Bundles({
     maxPayload: () => maxPayload,
     send(peer, message, begins) {
       const entries: string[] = [];
@@ -29,39 +29,39 @@ function outbox(maxPayload = 1_000_000): { readonly box: Outbox; readonly sent: 
       sent.push({ peer, begins, entries });
     },
   });
-  return { box, sent };
+  return { bundles, sent };
 }
 
 test('what goes to a peer in one turn is one message, in order; a message in which a call begins has its number', async () => {
-  const { box, sent } = outbox();
-  box.add('a', 'caller', ID, frame('one'));
-  const number = box.add('b', 'serving', ID, frame('two'));
-  assert.equal(box.add('b', 'new', ID, frame('three')), number);
+  const { bundles, sent } = sending();
+  bundles.add('a', 'caller', ID, frame('one'));
+  const number = bundles.add('b', 'serving', ID, frame('two'));
+  assert.equal(bundles.add('b', 'new', ID, frame('three')), number);
   assert.equal(sent.length, 0);
   await turn();
   assert.deepEqual(sent, [
     { peer: 'a', begins: null, entries: [`caller ${CALL} one`] },
     { peer: 'b', begins: number, entries: [`serving ${CALL} two`, `new ${CALL} three`] },
   ]);
-  assert.notEqual(box.add('b', 'new', ID, frame('four')), number);
+  assert.notEqual(bundles.add('b', 'new', ID, frame('four')), number);
   await turn();
   assert.equal(sent.length, 3);
 });
 
 test('no message is longer than may be, what is long leaves at once, behind what was there before', () => {
-  const { box, sent } = outbox();
+  const { bundles, sent } = sending();
   const long = 'x'.repeat(70_000);
   const half = 'y'.repeat(40_000);
-  for (const text of ['first', half, half, long, 'last']) box.add('a', 'caller', ID, frame(text));
+  for (const text of ['first', half, half, long, 'last']) bundles.add('a', 'caller', ID, frame(text));
   assert.deepEqual(
     sent.map(({ entries }) => entries.map((entry) => entry.length - CALL.length - 8)),
     [[5, 40_000], [40_000], [70_000]],
   );
-  box.flush();
+  bundles.flush();
   assert.deepEqual(sent[3]!.entries, [`caller ${CALL} last`]);
-  const narrow = outbox(200);
-  for (let at = 0; at < 4; at++) narrow.box.add('a', 'caller', ID, frame('z'.repeat(50)));
-  narrow.box.flush();
+  const narrow = sending(200);
+  for (let at = 0; at < 4; at++) narrow.bundles.add('a', 'caller', ID, frame('z'.repeat(50)));
+  narrow.bundles.flush();
   assert.deepEqual(
     narrow.sent.map(({ entries }) => entries.length),
     [2, 2],
@@ -70,11 +70,11 @@ test('no message is longer than may be, what is long leaves at once, behind what
 
 test('a bundle has room for as many frames as come, and each message is its own memory', () => {
   const messages: Buffer[] = [];
-  const box = new Outbox({ maxPayload: () => 1_000_000, send: (_peer, message) => messages.push(message) });
+  const bundles = new Bundles({ maxPayload: () => 1_000_000, send: (_peer, message) => messages.push(message) });
   const texts = Array.from({ length: 200 }, (_, at) => `${at} `.repeat(1 + (at % 40)));
   for (let round = 0; round < 3; round++) {
-    for (const text of texts) box.add('a', 'caller', ID, frame(text));
-    box.flush();
+    for (const text of texts) bundles.add('a', 'caller', ID, frame(text));
+    bundles.flush();
   }
   assert.equal(messages.length, 3);
   for (const message of messages) {
@@ -87,9 +87,9 @@ test('a bundle has room for as many frames as come, and each message is its own 
 });
 
 test('what waits when the connection is lost is lost with it', async () => {
-  const { box, sent } = outbox();
-  box.add('a', 'new', ID, frame('lost'));
-  box.clear();
+  const { bundles, sent } = sending();
+  bundles.add('a', 'new', ID, frame('lost'));
+  bundles.clear();
   await turn();
   assert.equal(sent.length, 0);
 });
@@ -114,11 +114,11 @@ test('messages that are cut otherwise than they say are not read to their end', 
 
 function entry(text: string): Buffer {
   const messages: Buffer[] = [];
-  const box = new Outbox({
+  const bundles = new Bundles({
     maxPayload: () => 1_000,
     send: (_peer, message) => messages.push(message.subarray(SIGNATURE_BYTES)),
   });
-  box.add('a', 'caller', ID, frame(text));
-  box.flush();
+  bundles.add('a', 'caller', ID, frame(text));
+  bundles.flush();
   return Buffer.from(messages[0]!);
 }

@@ -51,7 +51,7 @@ export interface Room {
   readonly number: number;
 }
 
-export interface OutboxDeps {
+export interface BundlesDeps {
   /** No message is longer. */
   readonly maxPayload: () => number;
   /** Signs the message, which has room for that at its front, and sends it. `begins`: its number, else null. */
@@ -62,14 +62,14 @@ export interface OutboxDeps {
  * What goes to one peer within one turn of the loop leaves as one message: one signature, one subject and one write to
  * the connection for all calls that move at the same time. Frames are in order, whatever they belong to.
  */
-export class Outbox {
-  readonly #deps: OutboxDeps;
-  readonly #bundles = new Map<string, Bundle>();
+export class Bundles {
+  readonly #deps: BundlesDeps;
+  readonly #waiting = new Map<string, Bundle>();
   readonly #flush = (): void => this.flush();
   #numbers = 0;
   #scheduled = false;
 
-  constructor(deps: OutboxDeps) {
+  constructor(deps: BundlesDeps) {
     this.#deps = deps;
   }
 
@@ -78,7 +78,7 @@ export class Outbox {
     const bytes = ENTRY_HEAD + length;
     const limit = Math.min(BUNDLE_BYTES, this.#deps.maxPayload() - ENTRY_AT);
     if (bytes > limit) return null;
-    const bundle = this.#bundles.get(peer) ?? this.#bundleFor(peer);
+    const bundle = this.#waiting.get(peer) ?? this.#bundleFor(peer);
     if (bundle.end > 0 && bundle.end - ENTRY_AT + bytes > limit) this.#send(peer, bundle);
     if (bundle.end === 0) {
       bundle.number = ++this.#numbers;
@@ -100,7 +100,7 @@ export class Outbox {
       frame.copy(room.bytes, room.at, FRAME_AT);
       return room.number;
     }
-    const bundle = this.#bundles.get(peer);
+    const bundle = this.#waiting.get(peer);
     if (bundle !== undefined && bundle.end > 0) this.#send(peer, bundle);
     writeEntry(frame, ENTRY_AT, end, call, frame.length - FRAME_AT);
     const number = ++this.#numbers;
@@ -111,23 +111,23 @@ export class Outbox {
   /** Everything leaves now. */
   flush(): void {
     this.#scheduled = false;
-    for (const [peer, bundle] of this.#bundles) if (bundle.end > 0) this.#send(peer, bundle);
+    for (const [peer, bundle] of this.#waiting) if (bundle.end > 0) this.#send(peer, bundle);
   }
 
   /** What waits is lost: the numbers of the messages that it would have left in. */
   clear(): ReadonlySet<number> {
-    const waiting = [...this.#bundles.values()].filter(({ end }) => end > 0);
+    const waiting = [...this.#waiting.values()].filter(({ end }) => end > 0);
     const lost = new Set(waiting.map(({ number }) => number));
-    this.#bundles.clear();
+    this.#waiting.clear();
     return lost;
   }
 
   #bundleFor(peer: string): Bundle {
-    if (this.#bundles.size >= MANY_PEERS) {
-      for (const [other, { end }] of this.#bundles) if (end === 0) this.#bundles.delete(other);
+    if (this.#waiting.size >= MANY_PEERS) {
+      for (const [other, { end }] of this.#waiting) if (end === 0) this.#waiting.delete(other);
     }
     const bundle = new Bundle();
-    this.#bundles.set(peer, bundle);
+    this.#waiting.set(peer, bundle);
     return bundle;
   }
 
