@@ -14,6 +14,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
       observer.catalogChanged(server, fingerprint, lists);
     },
     listedElsewhere: (server) => events.listedElsewhere?.(server),
+    homeLost: (server, servedThere) => events.homeLost?.(server, servedThere),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

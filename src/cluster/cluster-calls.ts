@@ -148,6 +148,10 @@ export class ClusterCalls {
     this.#watches.close();
   }
 
+  get #reached(): boolean {
+    return this.#deps.bus.status.state === 'connected';
+  }
+
   #place(server: string): Place | undefined {
     return this.#deps.directory().places.get(server);
   }
@@ -189,6 +193,7 @@ export class ClusterCalls {
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const { client, cancelled } = exchange;
     if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
+    if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.#reached));
     const key = claimKey(place, client, this.#lists);
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
@@ -207,12 +212,18 @@ export class ClusterCalls {
     const place = this.#place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     exchange.begunAt ??= clock.now();
-    // Whoever has been gone for that long is not about to be back.
-    const waitedMs = clock.now() - Math.min(exchange.begunAt, place?.lost?.at ?? exchange.begunAt);
+    const waitedMs = clock.now() - Math.min(exchange.begunAt, this.#missedSince(place));
     if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     await pause(clock, PAUSE_MS);
     return this.#try(server, request, exchange);
+  }
+
+  /** Whoever has been gone for long is not about to be back; nor is anybody to whom there is no way. */
+  #missedSince(place: Place | undefined): number {
+    const lost = place?.lost ?? null;
+    if (lost === null) return Number.POSITIVE_INFINITY;
+    return this.#reached ? lost.at : Number.NEGATIVE_INFINITY;
   }
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {
@@ -250,10 +261,7 @@ export class ClusterCalls {
       // Where a dead node owned it, the home that is asked takes it over.
       home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
       epoch = known?.epoch ?? null;
-      if (home === null) {
-        const why = place.lost === null ? 'no node that has it can be reached' : whyLost(place.lost);
-        return this.#tryAgain(name, request, exchange, why);
-      }
+      if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
     const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());

@@ -109,13 +109,13 @@ export class ClusterUpstreams implements Upstreams {
   status(server: string): ServerStatus | null {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);
-    return statusElsewhere(place) ?? this.#deps.local.status(server);
+    return statusElsewhere(place, this.#reached) ?? this.#deps.local.status(server);
   }
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
     for (const [name, place] of this.#deps.directory().places) {
-      const status = this.#listedHere(place) ? null : statusElsewhere(place);
+      const status = this.#listedHere(place) ? null : statusElsewhere(place, this.#reached);
       if (status !== null) all.set(name, status);
     }
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -124,7 +124,9 @@ export class ClusterUpstreams implements Upstreams {
   async restart(server: string): Promise<void> {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.restart(server);
-    if (place.lost !== null) throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost)}`, { server });
+    if (place.lost !== null) {
+      throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.#reached)}`, { server });
+    }
     const peers = place.elsewhere.map(({ node }) => node.peer);
     if (place.here || peers.length === 0) return this.#deps.local.restart(server);
     await Promise.all(peers.map((peer) => this.#deps.messages.restart(peer, server)));
@@ -149,6 +151,21 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     if (place === undefined) return null;
     return this.#listedHere(place) ? this.#deps.lists.shownOf(place) : homeToRead(place);
+  }
+
+  /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
+  homeLost(peer: string): void {
+    for (const [name, place] of this.#deps.directory().places) {
+      if (!place.elsewhere.some(({ node }) => node.peer === peer)) continue;
+      this.#deps.events.homeLost?.(name, (client) => {
+        const at = this.calls.peerOf(place, client);
+        return at === null ? !place.here : at === peer;
+      });
+    }
+  }
+
+  get #reached(): boolean {
+    return this.#deps.bus.status.state === 'connected';
   }
 
   #place(server: string): Place | undefined {

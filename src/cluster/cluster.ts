@@ -134,7 +134,8 @@ export class Cluster {
       },
       lost: (lost, left) => {
         const { peer } = lost;
-        this.#known.lost.lost(lost, this.#offers.of(peer) ?? [], left);
+        this.#known.lost.lost(lost, this.#offers.of(peer), left);
+        if (!left) this.#router.homeLost(peer);
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
         this.clients.gone(peer);
@@ -154,7 +155,7 @@ export class Cluster {
       changed: () => this.#rebuild(),
     });
     this.#known = new KnownServers({
-      node,
+      self: () => this.#self.view,
       logger,
       clock,
       own: this.#offer,

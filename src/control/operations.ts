@@ -1,3 +1,4 @@
+import { GatewayError } from '../model/gateway-error.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { CLUSTER_OPERATIONS } from './cluster-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
@@ -63,7 +64,11 @@ export const OPERATIONS: readonly Operation[] = [
     path: '/api/v1/servers/{name}/restart',
     summary: 'Stops and starts the server; answers when it is up again or has failed.',
     schema: SERVER,
-    errors: { ...NO_SUCH_SERVER, 409: 'The server is suspended, or disabled by its definition.' },
+    errors: {
+      ...NO_SUCH_SERVER,
+      409: 'The server is suspended, or disabled by its definition.',
+      503: 'No node that has the server can be reached.',
+    },
     async run({ name }, plane) {
       const before = plane.upstreams.status(name);
       if (before === null) return noSuchServer(name);
@@ -71,7 +76,12 @@ export const OPERATIONS: readonly Operation[] = [
         const why = plane.desired(name)?.suspended === true ? 'suspended: resume it' : 'disabled by its definition';
         return problem(409, 'server_disabled', `${name} is ${why}`);
       }
-      await plane.upstreams.restart(name);
+      try {
+        await plane.upstreams.restart(name);
+      } catch (error) {
+        if (!(error instanceof GatewayError) || error.outcome !== 'NOT_SENT') throw error;
+        return problem(503, 'server_unreachable', error.message);
+      }
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name) : ok(serverView(status, plane));
     },

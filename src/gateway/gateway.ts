@@ -195,6 +195,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (change === 'renewed' || change === 'missed') announcer.renewed(server, key);
   }
 
+  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
+    this.#parts.watches.homeLost(server, servedThere);
+  }
+
   request(
     server: string,
     sessionId: string | null,

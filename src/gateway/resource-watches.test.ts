@@ -84,6 +84,20 @@ test('check:B8 another connection is subscribed to the same, and the watchers ar
   assert.equal(asked().length, 4);
 });
 
+test('check:B8 check:C9 where a node fell silent, those that were served there are subscribed anew, and nobody else', async () => {
+  const { bench, asked, listen } = shared();
+  const listener = listen('o://1');
+  await settled();
+  bench.gateway.homeLost('other', () => true);
+  bench.gateway.homeLost('old', ({ principal }) => principal.name !== 'ann');
+  await bench.clock.advance(5_000);
+  assert.deepEqual([asked().length, told(listener)], [1, []]);
+  bench.gateway.homeLost('old', ({ principal }) => principal.name === 'ann');
+  await bench.clock.advance(5_000);
+  assert.deepEqual(asked(), ['resources/subscribe o://1', 'resources/subscribe o://1']);
+  assert.deepEqual(told(listener), ['o://1']);
+});
+
 test('check:B8 a connection that does not come back by itself is asked for, ever less often, while somebody watches', async () => {
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');

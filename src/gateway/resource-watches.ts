@@ -127,16 +127,27 @@ export class ResourceWatches {
     if (group === undefined) return;
     if (change === 'opened') void this.#renew(group);
     else if (change === 'missed') this.#tellMissed(group);
-    else if (change === 'ended') {
-      group.generation++;
-      for (const watch of group.watches.values()) watch.agreed = false;
-      this.#renewLater(group);
+    else if (change === 'ended') this.#ended(group);
+  }
+
+  /** The connections that served some of the clients ended unheard. */
+  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
+    for (const group of this.#groups.values()) {
+      if (group.server !== server) continue;
+      const watchers = group.watches.values().flatMap((watch) => watch.watchers.keys());
+      if (watchers.some(({ client }) => servedThere(client))) this.#ended(group);
     }
   }
 
   close(): void {
     for (const { disarm } of this.#groups.values()) disarm?.();
     this.#groups.clear();
+  }
+
+  #ended(group: Group): void {
+    group.generation++;
+    for (const watch of group.watches.values()) watch.agreed = false;
+    this.#renewLater(group);
   }
 
   async #ask(group: Group, watch: Watch, ask: () => Promise<Outcome>): Promise<Outcome> {

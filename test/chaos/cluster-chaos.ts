@@ -163,11 +163,12 @@ export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[
     .filter(({ reason }) => /Session not found|session is not known yet/.test(reason))
     .filter(
       ({ reason, opened, startedAt }) =>
-        !struck.some(({ kind, node, from, to }) => {
-          const outage = kind.startsWith('nats');
-          if (outage && /not known yet/.test(reason) && from <= startedAt && to >= startedAt - TELLS_MS) return true;
-          const apart = outage || (/^(cut|hold)/.test(kind) && node === opened?.via);
-          if (!apart || opened === undefined || from > opened.at + 1_000) return false;
+        !struck.some(
+          ({ kind, from, to }) =>
+            isOutage(kind) && /not known yet/.test(reason) && from <= startedAt && to >= startedAt - TELLS_MS,
+        ) &&
+        !apart(struck, opened?.via).some(({ from, to }) => {
+          if (opened === undefined || from > opened.at + 1_000) return false;
           return to >= startedAt - TELLS_MS || (to >= opened.at && killed(struck, opened, to));
         }),
     )
@@ -175,6 +176,22 @@ export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[
       const age = opened === undefined ? 'unknown' : `${Math.round(startedAt - opened.at)} ms`;
       return `${call} at ${via}, opened at ${opened?.via}, ${age} before`;
     });
+}
+
+function isOutage(kind: string): boolean {
+  return kind.startsWith('nats');
+}
+
+/** When the node had no way to the others. What begins before it can have told what it had to is one with what was before. */
+function apart(struck: readonly Struck[], via: string | undefined): { readonly from: number; to: number }[] {
+  const joined: { readonly from: number; to: number }[] = [];
+  const all = struck.filter(({ kind, node }) => isOutage(kind) || (/^(cut|hold)/.test(kind) && node === via));
+  for (const { from, to } of all.sort((a, b) => a.from - b.from)) {
+    const last = joined.at(-1);
+    if (last !== undefined && from <= last.to + TELLS_MS) last.to = Math.max(last.to, to);
+    else joined.push({ from, to });
+  }
+  return joined;
 }
 
 /** Whether the node that opened a session during an outage was killed before it can have told anybody. */

@@ -57,3 +57,14 @@ test('what was opened during an outage is not known to anybody when its node is 
   assert.equal(forgotten([gone], [outage, { ...kill, from: 16_000 }]).length, 1);
   assert.equal(forgotten([refused({ via: 'n3', at: 13_000 })], [outage, kill]).length, 1);
 });
+
+test('a node that is cut off as soon as NATS is back has told nobody yet; one that had time has', () => {
+  const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
+  const cut: Struck = { kind: 'cut', node: 'n3', from: 12_400, to: 19_000 };
+  const opened = refused({ via: 'n3', at: 10_000 });
+  assert.deepEqual(forgotten([opened], [cut, outage]), []);
+  assert.equal(forgotten([opened], [outage]).length, 1);
+  assert.equal(forgotten([opened], [cut]).length, 1);
+  assert.equal(forgotten([opened], [outage, { ...cut, node: 'n1' }]).length, 1);
+  assert.equal(forgotten([opened], [outage, { ...cut, from: 15_100 }]).length, 1);
+});

@@ -256,6 +256,32 @@ for (const isolation of ['session', 'shared']) {
     ));
 }
 
+for (const isolation of ['session', 'shared']) {
+  test(`check:C9 S0.18 fault:F30 what a client of another node was subscribed to at one that died is subscribed to anew at the next home (${isolation})`, () =>
+    onCluster(
+      () => ClusterProcesses.start(),
+      async (nodes) => {
+        const a = await nodes.node('a', {});
+        const b = await nodes.node('b', { counter: counterServer({ isolation }) });
+        await callable(a, 'counter');
+        const client = await WireClient.open(a.serverUrl('counter'));
+        const stream = await client.listen();
+        const heard = updates(stream);
+        await client.result('resources/subscribe', RESOURCE);
+        assert.equal(await client.callText('touch'), 'true');
+        await until(() => heard.count === 1, 'an update');
+        await die(b);
+        await nodes.node('c', { counter: counterServer({ isolation }) });
+        // Unasked: nobody knows what was missed, nor does the new process know of the subscription by itself.
+        await until(() => heard.count > 1, 'to be told that it may be another');
+        const told = heard.count;
+        assert.equal(await client.callText('touch'), 'true');
+        await until(() => heard.count > told, 'an update of the process that is there now');
+        stream.drop();
+      },
+    ));
+}
+
 test('check:C9 S0.18 what the process of a dead node was subscribed to is subscribed to anew where its client listens next', () =>
   onCluster(
     () => ClusterProcesses.start(),

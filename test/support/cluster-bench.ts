@@ -201,6 +201,8 @@ export class PlayedUpstreams implements LocalUpstreams {
 /** What a gateway of a test has heard of servers. */
 export class HeardEvents implements UpstreamEvents {
   readonly heard: string[] = [];
+  /** Servers of which a home fell silent. */
+  readonly homesLost: string[] = [];
   /** Servers of which another node has other lists now. */
   readonly listedElsewhereOf: string[] = [];
 
@@ -219,6 +221,10 @@ export class HeardEvents implements UpstreamEvents {
 
   listedElsewhere(server: string): void {
     this.listedElsewhereOf.push(server);
+  }
+
+  homeLost(server: string): void {
+    this.homesLost.push(server);
   }
 
   catalogChanged(server: string): void {

@@ -47,9 +47,10 @@ export interface Directory {
   readonly conflicts: readonly Conflict[];
 }
 
-interface Side {
+/** What some of the nodes mean by a name. */
+interface Side<Home> {
   readonly digests: Set<string>;
-  readonly homes: ForeignHome[];
+  readonly homes: Home[];
   own: boolean;
   nodes: string[];
 }
@@ -57,76 +58,87 @@ interface Side {
 /**
  * All servers of the cluster, from what each node offers. Equal definitions are one server with several homes; of
  * different ones under one name, calls go to the one that most nodes have, on a tie to that of the lowest node id. What only
- * nodes had that are gone is known still. Pure: every node that knows the same comes to the same.
+ * nodes had that are gone is known still, and chosen likewise. Pure: every node that knows the same comes to the same.
  */
 export function directory(
   own: OwnServers,
   others: Iterable<readonly [NodeView, readonly OfferedServer[]]>,
   lost: Iterable<LostHome> = [],
 ): Directory {
-  const sidesOf = new Map<string, Side[]>();
-  const side = (name: string, digests: readonly string[]): Side => {
-    let sides = sidesOf.get(name);
-    if (sides === undefined) {
-      sides = [];
-      sidesOf.set(name, sides);
-    }
-    return sideOf(sides, digests);
-  };
+  const known = new Sides<ForeignHome>();
   for (const [name, { digests }] of own.servers) {
-    const one = side(name, digests);
+    const one = known.side(name, digests);
     one.own = true;
     one.nodes.push(own.id);
   }
   for (const [node, offered] of others) {
     for (const server of offered) {
-      const one = side(server.definition.name, server.digests ?? [server.digest]);
+      const one = known.side(server.definition.name, digestsOf(server));
       one.homes.push({ node, offered: server });
       one.nodes.push(node.id);
     }
   }
-  const lostOf = new Map<string, LostHome>();
+  const gone = new Sides<LostHome>();
   for (const home of lost) {
     const { name } = home.offered.definition;
-    if (!sidesOf.has(name)) lostOf.set(name, home);
+    if (known.of.has(name)) continue;
+    const one = gone.side(name, digestsOf(home.offered));
+    one.homes.push(home);
+    one.nodes.push(home.node);
   }
   const places = new Map<string, Place>();
   const conflicts: Conflict[] = [];
-  for (const name of [...sidesOf.keys(), ...lostOf.keys()].sort()) {
-    const sides = sidesOf.get(name);
-    if (sides === undefined) {
-      places.set(name, lostPlace(lostOf.get(name)!));
+  for (const name of [...known.of.keys(), ...gone.of.keys()].sort()) {
+    const [first, ...others] = known.most(name);
+    if (first === undefined) {
+      places.set(name, lostPlace(gone.most(name)[0]!));
       continue;
     }
-    for (const one of sides) one.nodes.sort();
-    sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
-    const [first] = sides as [Side];
-    if (sides.length > 1) conflicts.push({ server: name, sides: sides.map(({ nodes }) => nodes) });
+    if (others.length > 0) conflicts.push({ server: name, sides: [first, ...others].map(({ nodes }) => nodes) });
     places.set(name, placeOf(name, first, own));
   }
   return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
 }
 
-/**
- * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
- * keys: who has both shows that those with one of them mean the same too.
- */
-function sideOf(sides: Side[], digests: readonly string[]): Side {
-  const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
-  const side = found ?? { digests: new Set(), homes: [], own: false, nodes: [] };
-  if (found === undefined) sides.push(side);
-  for (const digest of digests) side.digests.add(digest);
-  for (const other of others) {
-    sides.splice(sides.indexOf(other), 1);
-    for (const digest of other.digests) side.digests.add(digest);
-    side.homes.push(...other.homes);
-    side.nodes.push(...other.nodes);
-    side.own ||= other.own;
-  }
-  return side;
+/** Under all keys that its node believes. */
+function digestsOf({ digests, digest }: OfferedServer): readonly string[] {
+  return digests ?? [digest];
 }
 
-function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Place {
+/** What is meant by each name. */
+class Sides<Home> {
+  readonly of = new Map<string, Side<Home>[]>();
+
+  /**
+   * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
+   * keys: who has both shows that those with one of them mean the same too.
+   */
+  side(name: string, digests: readonly string[]): Side<Home> {
+    let sides = this.of.get(name);
+    if (sides === undefined) this.of.set(name, (sides = []));
+    const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
+    const side = found ?? { digests: new Set(), homes: [], own: false, nodes: [] };
+    if (found === undefined) sides.push(side);
+    for (const digest of digests) side.digests.add(digest);
+    for (const other of others) {
+      sides.splice(sides.indexOf(other), 1);
+      for (const digest of other.digests) side.digests.add(digest);
+      side.homes.push(...other.homes);
+      side.nodes.push(...other.nodes);
+      side.own ||= other.own;
+    }
+    return side;
+  }
+
+  /** That of most nodes in front. */
+  most(name: string): readonly Side<Home>[] {
+    const sides = this.of.get(name) ?? [];
+    for (const one of sides) one.nodes.sort();
+    return sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
+  }
+}
+
+function placeOf(name: string, { own: here, homes }: Side<ForeignHome>, own: OwnServers): Place {
   if (here) {
     const { server, process } = own.servers.get(name)!;
     return { server, process, here, elsewhere: homes, lost: null };
@@ -135,7 +147,9 @@ function placeOf(name: string, { own: here, homes }: Side, own: OwnServers): Pla
   return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes, lost: null };
 }
 
-function lostPlace(lost: LostHome): Place {
+/** Of a singleton only the node where it ran has a status. */
+function lostPlace({ homes }: Side<LostHome>): Place {
+  const lost = homes.find(({ offered }) => offered.status !== null) ?? homes[0]!;
   const { definition } = lost.offered;
   return { server: foreignServer(definition), process: definition.process, here: false, elsewhere: [], lost };
 }

@@ -60,28 +60,31 @@ export function homeToRead({ elsewhere: homes }: Place): ForeignHome | null {
   return started ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
 }
 
-/** What its homes say of it: the best of it. */
-export function statusElsewhere({ elsewhere: homes, lost }: Place): ServerStatus | null {
-  if (lost !== null) return statusOfLost(lost);
+/** What its homes say of it: the best of it. `reached`: this node has its connection to the bus. */
+export function statusElsewhere({ elsewhere: homes, lost }: Place, reached: boolean): ServerStatus | null {
+  if (lost !== null) return statusOfLost(lost, reached);
   const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
 }
 
 /** Why nobody can be asked for it. */
-export function whyLost({ node, left }: LostHome): string {
+export function whyLost({ node, left }: LostHome, reached: boolean): string {
+  if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
   return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
 }
 
 /** What its node said of it last, less what can no longer be true. */
-function statusOfLost(lost: LostHome): ServerStatus | null {
+function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | null {
   const { status } = lost.offered;
   if (status === null) return null;
+  const remedy = reached ? 'look after that node and its way to NATS' : 'look after the way to NATS from here';
   return {
     ...status,
     state: 'unreachable',
     health: 'unhealthy',
-    reason: `${whyLost(lost)}: look after that node and its way to NATS`,
+    reason: `${whyLost(lost, reached)}: ${remedy}`,
     initialized: false,
+    nextRetryAt: null,
     connections: [],
     replicas: [],
     pool: { active: 0, idle: 0, closed: 0 },

@@ -7,13 +7,14 @@ import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';
 
 export interface KnownServersDeps {
-  readonly node: string;
+  /** What this node says of itself. */
+  readonly self: () => NodeView;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly own: OwnOffer;
   /** null while nothing was read of the node. */
   readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[] | null]>;
-  /** What nodes had that are gone is not expected any more. */
+  /** What nodes had that are gone is not expected any more, or for a shorter time. */
   readonly changed: () => void;
 }
 
@@ -27,7 +28,7 @@ export class KnownServers {
 
   constructor(deps: KnownServersDeps) {
     this.#deps = deps;
-    this.lost = new LostHomes({ clock: deps.clock, forgotten: deps.changed });
+    this.lost = new LostHomes({ clock: deps.clock, changed: deps.changed });
   }
 
   get directory(): Directory {
@@ -51,7 +52,8 @@ export class KnownServers {
 
   /** Whether the set of servers is another one than before, wherever they are. */
   rebuild(): boolean {
-    const { node, own, others } = this.#deps;
+    const { own, others, self } = this.#deps;
+    const view = self();
     const servers = new Map<string, { server: Server; digests: readonly string[]; process: boolean }>();
     for (const server of own.servers) {
       servers.set(server.name, { server, digests: own.digests(server), process: isOwnProcess(server) });
@@ -60,10 +62,13 @@ export class KnownServers {
     for (const [other, offered] of others()) {
       if (offered === null) continue;
       there.push([other, offered]);
-      this.lost.forget(other.id);
+      this.lost.back(other);
     }
+    this.lost.back(view);
+    const living = new Set([...servers.keys(), ...there.flatMap(([, offered]) => offered.map(nameOf))]);
+    this.lost.without((name) => living.has(name));
     const before = this.#directory;
-    this.#directory = directory({ id: node, servers }, there, this.lost);
+    this.#directory = directory({ id: view.id, servers }, there, this.lost);
     this.#tellConflicts();
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
@@ -79,4 +84,8 @@ export class KnownServers {
       this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
     }
   }
+}
+
+function nameOf({ definition }: OfferedServer): string {
+  return definition.name;
 }

@@ -2,13 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   ClusterBench,
+  clientOf,
   type PlayedNode,
   remoteSpec,
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import { PROTOCOL, packFrame } from '../frames/frame.ts';
+import { directory } from './directory.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 import { statusElsewhere } from './homes.ts';
 import { type LostHome, LostHomes } from './lost-homes.ts';
@@ -17,13 +22,21 @@ import type { OfferedServer } from './own-offer.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
-function named(id: string): NodeView {
-  return { id, peer: `peer of ${id}` } as NodeView;
+function named(id: string, startedAt = 1): NodeView {
+  return { id, peer: `${id} of ${startedAt}`, startedAt } as NodeView;
 }
 
-function offered(name: string, status: ServerStatus | null = null): OfferedServer {
-  const definition: ServerText = serverText(serverNamed(name), true);
-  return { definition, digest: name, status, catalogs: 1 };
+function offered(name: string, status: ServerStatus | null = null, more: Partial<Server> = {}): OfferedServer {
+  const definition: ServerText = serverText(serverNamed(name, more), true);
+  return { definition, digest: `${name} ${more.timeoutMs}`, status, catalogs: 1 };
+}
+
+async function callOf(bench: ClusterBench, { cluster }: PlayedNode, server = 'memory'): Promise<string> {
+  const exchange = new TestExchange();
+  const outcome = await bench.until(cluster.upstreams.call(server, exchange.request, exchange));
+  return outcome.kind === 'answer'
+    ? outcome.message.body.toString()
+    : `${outcome.error.outcome} ${outcome.error.message}`;
 }
 
 function shown(lost: Iterable<LostHome>): string[] {
@@ -45,8 +58,9 @@ async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void>
 
 test('what a silent node had is expected for an hour, what one had that left for a minute, and no longer', async () => {
   const clock = new FakeClock();
+  const since = clock.now();
   let told = 0;
-  const lost = new LostHomes({ clock, forgotten: () => told++ });
+  const lost = new LostHomes({ clock, changed: () => told++ });
   lost.lost(named('silent'), [offered('one'), offered('two')], false);
   lost.lost(named('leaver'), [offered('three')], true);
   lost.lost(named('idle'), [], false);
@@ -58,22 +72,51 @@ test('what a silent node had is expected for an hour, what one had that left for
   await clock.advance(59_000);
   assert.equal(shown(lost).length, 3);
   await clock.advance(1_000);
-  assert.deepEqual(shown(lost), ['one of silent, left: false', 'two of silent, left: false']);
-  assert.equal(told, 1);
+  assert.deepEqual([shown(lost), told], [['one of silent, left: false', 'two of silent, left: false'], 1]);
   lost.left(named('silent'));
-  assert.equal(shown(lost)[0], 'one of silent, left: true');
+  lost.left(named('silent'));
+  assert.deepEqual([shown(lost)[0], told], ['one of silent, left: true', 2]);
+  assert.equal([...lost][0]!.at, since, 'it has been gone since then');
   await clock.advance(60_000);
-  assert.deepEqual(shown(lost), []);
+  assert.deepEqual([shown(lost), told], [[], 3]);
   lost.lost(named('silent'), [offered('one')], false);
   await clock.advance(3_599_000);
   assert.equal(shown(lost).length, 1);
   await clock.advance(1_000);
-  assert.deepEqual([shown(lost), told], [[], 3]);
+  assert.deepEqual([shown(lost), told], [[], 4]);
+});
+
+test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
+  const clock = new FakeClock();
+  const lost = new LostHomes({ clock, changed: () => {} });
+  lost.lost(named('b', 5), [offered('one')], false);
+  lost.lost(named('b', 5), null, false);
+  lost.lost(named('b', 6), null, false);
+  assert.deepEqual(shown(lost), ['one of b, left: false']);
+  lost.back(named('b', 4));
+  assert.equal(shown(lost).length, 1, 'that is another node of the same name');
+  lost.lost(named('b', 7), null, true);
+  assert.deepEqual(shown(lost), ['one of b, left: true']);
+  lost.lost(named('b', 8), [offered('two')], false);
+  assert.deepEqual(shown(lost), ['two of b, left: false']);
+  lost.back(named('b', 9));
+  assert.deepEqual([shown(lost), clock.pending], [[], 0]);
+});
+
+test('what somebody has who is there, and what was there for a while, is not expected of anybody', () => {
+  const clock = new FakeClock();
+  const lost = new LostHomes({ clock, changed: () => {} });
+  lost.lost(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
+  lost.lost(named('b'), [offered('one')], false);
+  lost.without((name) => name === 'one');
+  assert.deepEqual(shown(lost), ['two of a, left: false']);
+  lost.without(() => true);
+  assert.equal(clock.pending, 0);
 });
 
 test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
   const clock = new FakeClock();
-  const lost = new LostHomes({ clock, forgotten: () => assert.fail('nobody is to be told') });
+  const lost = new LostHomes({ clock, changed: () => assert.fail('nobody is to be told') });
   for (let i = 0; i < 300; i++) lost.lost(named(`n${i}`), [offered(`s${i}`)], false);
   const left = shown(lost);
   assert.deepEqual([left.length, left[0]], [256, 's44 of n44, left: false']);
@@ -93,22 +136,27 @@ test('a server whose only node is not heard of is known and cannot be reached, a
       a.cluster.nodes().map(({ id }) => id),
       ['a'],
     );
-    assert.deepEqual([serversOf(a), changes], [['memory'], 0]);
-    const exchange = new TestExchange();
-    const outcome = await nodes.until(a.cluster.upstreams.call('memory', exchange.request, exchange));
-    assert.ok(outcome.kind === 'failure');
-    assert.equal(outcome.error.outcome, 'NOT_SENT');
-    assert.match(outcome.error.message, /no node serves memory: node b, which has it, is not heard of/);
-    const soon = new TestExchange();
+    assert.deepEqual([serversOf(a), changes, a.events.homesLost], [['memory'], 0, ['memory']]);
+    assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, is not heard of');
     const before = nodes.clock.now();
-    await nodes.until(a.cluster.upstreams.call('memory', soon.request, soon));
+    await callOf(nodes, a);
     assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
     await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, is not heard of/);
     b.restore();
     await nodes.pass(2_000);
-    const again = new TestExchange();
-    assert.equal((await nodes.until(a.cluster.upstreams.call('memory', again.request, again))).kind, 'answer');
+    assert.equal(await callOf(nodes, a), '{"node":"b"}');
     assert.equal(changes, 0);
+  }));
+
+test('who reaches nobody does not wait for them, and says that it is he', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    await nodes.join('b', [memory]);
+    a.cut();
+    await nodes.pass(1_700);
+    const before = nodes.clock.now();
+    assert.match(await callOf(nodes, a), /^NOT_SENT no node serves memory: this node does not reach NATS/);
+    assert.ok(nodes.clock.now() - before <= 50);
   }));
 
 test('who is back without a server has dropped it; so has, after a minute, who has left', () =>
@@ -129,18 +177,87 @@ test('who is back without a server has dropped it; so has, after a minute, who h
     assert.deepEqual([serversOf(a), changes], [[], 1]);
   }));
 
-test('what other nodes have is what they say it is, whatever a lost one said', () =>
+test('who fell silent and says then that it leaves has left', () =>
   bench(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
-    await nodes.join('c', [memory]);
+    b.cut();
+    await nodes.pass(2_000);
+    assert.match(await callOf(nodes, a), /node b, which has it, is not heard of/);
+    await nodes.until(b.cluster.close());
+    b.restore();
+    const { peer } = b.bus;
+    const view: NodeView = {
+      id: 'b',
+      peer,
+      state: 'draining',
+      protocols: [PROTOCOL, PROTOCOL],
+      version: '0.0.0',
+      epoch: '',
+      offer: 1,
+      load: 0,
+      startedAt: nodes.clock.wall(),
+    };
+    b.bus.publish(`trunkline.node.${peer}`, packFrame({ ...view, leaving: true }));
+    await settled();
+    assert.match(await callOf(nodes, a), /node b, which has it, has left/);
+    await nodes.pass(60_000);
+    assert.deepEqual(serversOf(a), []);
+  }));
+
+test('what a node has itself, or another that is there, is theirs to drop, whatever a lost one had', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    const c = await nodes.join('c', [memory]);
     b.cut();
     await nodes.pass(3_000);
-    await nodes.join('d', [serverNamed('memory', { transport: remoteSpec, timeoutMs: 5, connectionDigest: 'other' })]);
-    assert.deepEqual(a.cluster.conflicts, [{ server: 'memory', sides: [['c'], ['d']] }]);
-    const exchange = new TestExchange();
-    const outcome = await nodes.until(a.cluster.upstreams.call('memory', exchange.request, exchange));
-    assert.equal(outcome.kind === 'answer' && outcome.message.body.toString(), '{"node":"c"}');
+    assert.equal(await callOf(nodes, a), '{"node":"c"}');
+    await c.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    assert.deepEqual(serversOf(a), []);
+    await a.cluster.apply(new Map([['memory', memory]]));
+    await a.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    assert.deepEqual(serversOf(a), []);
+  }));
+
+test('what its own earlier process had, a node does not have', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const old = await nodes.join('b', [memory]);
+    const b = await nodes.join('b', []);
+    await nodes.until(old.cluster.close());
+    await nodes.pass(2_000);
+    assert.deepEqual([serversOf(a), serversOf(b)], [[], []]);
+  }));
+
+test('of lost nodes that meant different things by a name, most are believed; then one that ran it', () => {
+  const running = { state: 'running' } as ServerStatus;
+  const home = (node: string, timeoutMs: number, status: ServerStatus | null): LostHome => {
+    return { node, left: false, at: 0, offered: offered('memory', status, { timeoutMs }) };
+  };
+  const lost = [home('b', 1, null), home('c', 1, running), home('d', 2, running)];
+  for (const order of [lost, lost.toReversed()]) {
+    const { places, servers, conflicts } = directory({ id: 'a', servers: new Map() }, [], order);
+    assert.deepEqual([places.get('memory')!.lost?.node, servers[0]!.timeoutMs, conflicts], ['c', 1, []]);
+  }
+});
+
+test('what is known of its lists stays as long as the server is expected', () =>
+  bench(async (nodes) => {
+    const a = await nodes.join('a', []);
+    const b = await nodes.join('b', [memory]);
+    const client = clientOf(null);
+    b.local.catalogs.set('memory', serverCatalog('memory', { tools: [tool('one')] }));
+    assert.ok(await nodes.until(a.cluster.upstreams.catalog('memory', client, 1_000)));
+    a.events.heard.length = 0;
+    b.cut();
+    await nodes.pass(3_000);
+    assert.equal(a.cluster.upstreams.knownCatalog('memory', client)?.lists.tools.items[0]?.key, 'one');
+    await nodes.join('b', []);
+    assert.equal(a.cluster.upstreams.knownCatalog('memory', client), null);
+    assert.deepEqual(a.events.heard, []);
   }));
 
 test('the status of a lost server is what was said last, less what can no longer be so', () => {
@@ -151,16 +268,25 @@ test('the status of a lost server is what was said last, less what can no longer
     toolCount: 3,
     initialized: true,
     connections: [{}],
+    nextRetryAt: 5,
   } as unknown as ServerStatus;
-  const of = (left: boolean): ServerStatus => {
+  const of = (left: boolean, reached = true): ServerStatus => {
     const lost: LostHome = { node: 'b', left, at: 0, offered: offered('memory', status) };
-    return statusElsewhere({ server: memory, process: false, here: false, elsewhere: [], lost })!;
+    return statusElsewhere({ server: memory, process: false, here: false, elsewhere: [], lost }, reached)!;
   };
-  const { state, health, toolCount, initialized, connections, reason } = of(false);
+  const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);
   assert.deepEqual(
-    { state, health, toolCount, initialized, connections },
-    { state: 'unreachable', health: 'unhealthy', toolCount: 3, initialized: false, connections: [] },
+    { state, health, toolCount, initialized, connections, nextRetryAt },
+    {
+      state: 'unreachable',
+      health: 'unhealthy',
+      toolCount: 3,
+      initialized: false,
+      connections: [],
+      nextRetryAt: null,
+    },
   );
-  assert.match(reason!, /node b, which has it, is not heard of/);
+  assert.match(reason!, /node b, which has it, is not heard of: look after that node/);
   assert.match(of(true).reason!, /node b, which has it, has left: look after/);
+  assert.match(of(true, false).reason!, /this node does not reach NATS.*from here/);
 });

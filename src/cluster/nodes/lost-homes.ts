@@ -19,63 +19,101 @@ export interface LostHome {
   readonly offered: OfferedServer;
 }
 
+/** Which process of which node. */
+type Named = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
+
 interface LostNode {
+  readonly node: Named;
   readonly left: boolean;
   readonly at: number;
-  readonly servers: readonly OfferedServer[];
+  readonly servers: Map<string, OfferedServer>;
   readonly disarm: () => void;
 }
 
 export interface LostHomesDeps {
   readonly clock: Clock;
-  /** A node has been gone for so long that what it had is not expected any more. */
-  readonly forgotten: () => void;
+  /** Something is not expected any more, or for a shorter time. */
+  readonly changed: () => void;
 }
 
 /**
- * What nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say the
- * same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
+ * What only nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say
+ * the same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
  */
 export class LostHomes {
   readonly #deps: LostHomesDeps;
-  /** By the operator's names, the one lost first in front. */
+  /** By peer, the one lost first in front. */
   readonly #nodes = new Map<string, LostNode>();
 
   constructor(deps: LostHomesDeps) {
     this.#deps = deps;
   }
 
-  lost({ id }: NodeView, servers: readonly OfferedServer[], left: boolean): void {
-    this.forget(id);
-    if (servers.length === 0) return;
+  /** `servers`: what it had; null where that was never read, so that what was known before still holds. */
+  lost(node: Named, servers: readonly OfferedServer[] | null, left: boolean): void {
+    if (servers === null) {
+      if (left) this.left(node);
+      return;
+    }
+    this.back(node);
+    // What was there for a while ends with the process.
+    const kept = servers.filter(({ definition }) => definition.temporary !== true);
+    if (kept.length === 0) return;
     const [first] = this.#nodes.keys();
-    if (this.#nodes.size >= MAX_NODES) this.forget(first!);
-    const disarm = this.#deps.clock.after(left ? LEFT_MS : SILENT_MS, () => {
-      this.#nodes.delete(id);
-      this.#deps.forgotten();
-    });
-    this.#nodes.set(id, { left, at: this.#deps.clock.now(), servers, disarm });
+    if (this.#nodes.size >= MAX_NODES) this.#forget(first!);
+    const named = new Map(kept.map((offered) => [offered.definition.name, offered]));
+    this.#keep(node, left, this.#deps.clock.now(), named);
   }
 
   /** Somebody who was silent has said that it leaves. */
-  left(node: NodeView): void {
-    const lost = this.#nodes.get(node.id);
-    if (lost?.left === false) this.lost(node, lost.servers, true);
+  left(node: Named): void {
+    for (const { at, left, servers, node: lost } of this.#of(node)) {
+      if (left) continue;
+      this.#forget(lost.peer);
+      this.#keep(lost, true, at, servers);
+      this.#deps.changed();
+    }
   }
 
-  /** Nothing is expected of it any more; or it is back, and has said what it has. */
-  forget(id: string): void {
-    this.#nodes.get(id)?.disarm();
-    this.#nodes.delete(id);
+  /** The node, or its next process, is there and has said what it has. */
+  back(node: Named): void {
+    for (const { node: lost } of this.#of(node)) this.#forget(lost.peer);
+  }
+
+  /** What somebody has who is there is his to keep or to drop. */
+  without(there: (server: string) => boolean): void {
+    for (const [peer, { servers }] of this.#nodes) {
+      for (const name of servers.keys()) if (there(name)) servers.delete(name);
+      if (servers.size === 0) this.#forget(peer);
+    }
   }
 
   *[Symbol.iterator](): Iterator<LostHome> {
-    for (const [node, { left, at, servers }] of this.#nodes) {
-      for (const offered of servers) yield { node, left, at, offered };
+    for (const { node, left, at, servers } of this.#nodes.values()) {
+      for (const offered of servers.values()) yield { node: node.id, left, at, offered };
     }
   }
 
   close(): void {
-    for (const id of [...this.#nodes.keys()]) this.forget(id);
+    for (const peer of [...this.#nodes.keys()]) this.#forget(peer);
+  }
+
+  /** The processes of that node until then. Names are for people, so that two nodes may have the same. */
+  #of({ id, startedAt }: Named): LostNode[] {
+    return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
+  }
+
+  #keep(node: Named, left: boolean, at: number, servers: Map<string, OfferedServer>): void {
+    const { clock, changed } = this.#deps;
+    const disarm = clock.after(left ? LEFT_MS : SILENT_MS, () => {
+      this.#nodes.delete(node.peer);
+      changed();
+    });
+    this.#nodes.set(node.peer, { node, left, at, servers, disarm });
+  }
+
+  #forget(peer: string): void {
+    this.#nodes.get(peer)?.disarm();
+    this.#nodes.delete(peer);
   }
 }

@@ -60,7 +60,7 @@ export class Owners {
 
   /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
   async elsewhere({ server, elsewhere }: Place, key: string): Promise<ForeignHome | null> {
-    if (this.#deps.claims.mine(server.name, key) !== null) return null;
+    if (elsewhere.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
     const owner = await this.#toldSoon(server.name, key);
     return elsewhere.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }

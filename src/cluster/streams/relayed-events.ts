@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import { CATALOGUE } from '../../model/error-catalogue.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
@@ -77,6 +78,11 @@ export class RelayedEvents implements UpstreamEvents {
   connectionChanged(server: string, key: string, change: ConnectionChange): void {
     this.#deps.here.connectionChanged(server, key, change);
     this.#tell(server, null, { kind: 'changed', server, key, change }, null, change === 'missed');
+  }
+
+  /** Each node finds that out for itself. */
+  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
+    this.#deps.here.homeLost?.(server, servedThere);
   }
 
   statusChanged(server: string, status: ServerStatus): void {
