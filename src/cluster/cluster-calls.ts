@@ -71,6 +71,11 @@ export class ClusterCalls {
     return this.#sentElsewhere;
   }
 
+  /** Whether there is a way to the other nodes. */
+  get reached(): boolean {
+    return this.#deps.bus.status.state === 'connected';
+  }
+
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
     const place = this.#place(server);
@@ -148,10 +153,6 @@ export class ClusterCalls {
     this.#watches.close();
   }
 
-  get #reached(): boolean {
-    return this.#deps.bus.status.state === 'connected';
-  }
-
   #place(server: string): Place | undefined {
     return this.#deps.directory().places.get(server);
   }
@@ -193,7 +194,7 @@ export class ClusterCalls {
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const { client, cancelled } = exchange;
     if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
-    if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.#reached));
+    if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.reached));
     const key = claimKey(place, client, this.#lists);
     if (key === null && place.here && this.#homeOfState(place, request) === null) {
       return this.#callHere(place, request, exchange);
@@ -223,7 +224,7 @@ export class ClusterCalls {
   #missedSince(place: Place | undefined): number {
     const lost = place?.lost ?? null;
     if (lost === null) return Number.POSITIVE_INFINITY;
-    return this.#reached ? lost.at : Number.NEGATIVE_INFINITY;
+    return this.reached ? lost.at : Number.NEGATIVE_INFINITY;
   }
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {

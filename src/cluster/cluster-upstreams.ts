@@ -109,13 +109,13 @@ export class ClusterUpstreams implements Upstreams {
   status(server: string): ServerStatus | null {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.status(server);
-    return statusElsewhere(place, this.#reached) ?? this.#deps.local.status(server);
+    return statusElsewhere(place, this.calls.reached) ?? this.#deps.local.status(server);
   }
 
   statuses(): readonly ServerStatus[] {
     const all = new Map(this.#deps.local.statuses().map((status) => [status.name, status]));
     for (const [name, place] of this.#deps.directory().places) {
-      const status = this.#listedHere(place) ? null : statusElsewhere(place, this.#reached);
+      const status = this.#listedHere(place) ? null : statusElsewhere(place, this.calls.reached);
       if (status !== null) all.set(name, status);
     }
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -125,7 +125,7 @@ export class ClusterUpstreams implements Upstreams {
     const place = this.#place(server);
     if (place === undefined || this.#listedHere(place)) return this.#deps.local.restart(server);
     if (place.lost !== null) {
-      throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.#reached)}`, { server });
+      throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.calls.reached)}`, { server });
     }
     const peers = place.elsewhere.map(({ node }) => node.peer);
     if (place.here || peers.length === 0) return this.#deps.local.restart(server);
@@ -162,10 +162,6 @@ export class ClusterUpstreams implements Upstreams {
         return at === null ? !place.here : at === peer;
       });
     }
-  }
-
-  get #reached(): boolean {
-    return this.#deps.bus.status.state === 'connected';
   }
 
   #place(server: string): Place | undefined {

@@ -89,12 +89,12 @@ export function directory(
   const places = new Map<string, Place>();
   const conflicts: Conflict[] = [];
   for (const name of [...known.of.keys(), ...gone.of.keys()].sort()) {
-    const [first, ...others] = known.most(name);
+    const [first, ...rest] = known.most(name);
     if (first === undefined) {
       places.set(name, lostPlace(gone.most(name)[0]!));
       continue;
     }
-    if (others.length > 0) conflicts.push({ server: name, sides: [first, ...others].map(({ nodes }) => nodes) });
+    if (rest.length > 0) conflicts.push({ server: name, sides: [first, ...rest].map(({ nodes }) => nodes) });
     places.set(name, placeOf(name, first, own));
   }
   return { places, servers: [...places.values()].map(({ server }) => server), conflicts };
