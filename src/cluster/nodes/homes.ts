@@ -77,7 +77,8 @@ export function whyLost({ node, left }: LostHome, reached: boolean): string {
 function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | null {
   const { status } = lost.offered;
   if (status === null) return null;
-  const remedy = reached ? 'look after that node and its way to NATS' : 'look after the way to NATS from here';
+  const there = lost.left ? 'start it again' : 'look after that node and its way to NATS';
+  const remedy = reached ? there : 'look after the way to NATS from here';
   return {
     ...status,
     state: 'unreachable',

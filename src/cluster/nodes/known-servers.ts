@@ -25,6 +25,8 @@ export class KnownServers {
   readonly #deps: KnownServersDeps;
   #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
+  /** Who has each server, by the operator's names; or had it last. */
+  #holders: ReadonlyMap<string, Set<string>> = new Map();
 
   constructor(deps: KnownServersDeps) {
     this.#deps = deps;
@@ -65,14 +67,33 @@ export class KnownServers {
       this.lost.back(other);
     }
     this.lost.back(view);
-    const living = new Set([...servers.keys(), ...there.flatMap(([, offered]) => offered.map(nameOf))]);
-    this.lost.without((name) => living.has(name));
+    this.#dropLost(view, there);
     const before = this.#directory;
     this.#directory = directory({ id: view.id, servers }, there, this.lost);
     this.#tellConflicts();
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
     return false;
+  }
+
+  /** What nodes had that are there, and have not any more, they have dropped, for those too that are lost. */
+  #dropLost(self: NodeView, there: readonly (readonly [NodeView, readonly OfferedServer[]])[]): void {
+    const holders = new Map<string, Set<string>>();
+    const holds = (name: string, id: string): void => {
+      holders.set(name, (holders.get(name) ?? new Set()).add(id));
+    };
+    for (const { name } of this.#deps.own.servers) holds(name, self.id);
+    for (const [{ id }, offered] of there) for (const { definition } of offered) holds(definition.name, id);
+    const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
+    const expected = new Set([...this.lost].map(({ offered }) => offered.definition.name));
+    const dropped = new Set<string>();
+    for (const [name, ids] of this.#holders) {
+      if (holders.has(name) || !expected.has(name)) continue;
+      if (present.isDisjointFrom(ids)) holders.set(name, ids);
+      else dropped.add(name);
+    }
+    this.#holders = holders;
+    this.lost.drop(dropped);
   }
 
   #tellConflicts(): void {
@@ -84,8 +105,4 @@ export class KnownServers {
       this.#deps.logger.error('definitions_conflict', { server, used: sides[0], others: sides.slice(1) });
     }
   }
-}
-
-function nameOf({ definition }: OfferedServer): string {
-  return definition.name;
 }

@@ -103,14 +103,14 @@ test('who was back for too short a time to say what he has takes nothing away; a
   assert.deepEqual([shown(lost), clock.pending], [[], 0]);
 });
 
-test('what somebody has who is there, and what was there for a while, is not expected of anybody', () => {
+test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
   const clock = new FakeClock();
   const lost = new LostHomes({ clock, changed: () => {} });
   lost.lost(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
   lost.lost(named('b'), [offered('one')], false);
-  lost.without((name) => name === 'one');
+  lost.drop(new Set(['one']));
   assert.deepEqual(shown(lost), ['two of a, left: false']);
-  lost.without(() => true);
+  lost.drop(new Set(['two']));
   assert.equal(clock.pending, 0);
 });
 
@@ -222,6 +222,29 @@ test('what a node has itself, or another that is there, is theirs to drop, whate
     assert.deepEqual(serversOf(a), []);
   }));
 
+test('of two homes lost at once, in whichever order, the one that ran the server tells of it', async () => {
+  for (const [first, second] of [
+    ['b', 'c'],
+    ['c', 'b'],
+  ] as const) {
+    await bench(async (nodes) => {
+      const a = await nodes.join('a', []);
+      const running = { name: 'memory', state: 'running' } as ServerStatus;
+      for (const id of [first, second]) {
+        const node = await nodes.join(id, [memory]);
+        if (id === 'b') node.local.status = () => running as never;
+      }
+      await nodes.pass(1_000);
+      await Promise.all(nodes.nodes.slice(1).map((node) => node.cluster.apply(new Map([['memory', memory]]))));
+      await nodes.pass(1_000);
+      for (const node of nodes.nodes.slice(1)) node.cut();
+      await nodes.pass(3_000);
+      assert.match(a.cluster.upstreams.status('memory')?.reason ?? '', /node b, which has it, is not heard of/);
+      assert.equal(a.cluster.upstreams.statuses().length, 1);
+    });
+  }
+});
+
 test('what its own earlier process had, a node does not have', () =>
   bench(async (nodes) => {
     const a = await nodes.join('a', []);
@@ -287,6 +310,6 @@ test('the status of a lost server is what was said last, less what can no longer
     },
   );
   assert.match(reason!, /node b, which has it, is not heard of: look after that node/);
-  assert.match(of(true).reason!, /node b, which has it, has left: look after/);
+  assert.match(of(true).reason!, /node b, which has it, has left: start it again/);
   assert.match(of(true, false).reason!, /this node does not reach NATS.*from here/);
 });

@@ -80,10 +80,11 @@ export class LostHomes {
     for (const { node: lost } of this.#of(node)) this.#forget(lost.peer);
   }
 
-  /** What somebody has who is there is his to keep or to drop. */
-  without(there: (server: string) => boolean): void {
+  /** Nodes that are there have dropped these servers, and speak for the lost ones. */
+  drop(dropped: ReadonlySet<string>): void {
+    if (dropped.size === 0) return;
     for (const [peer, { servers }] of this.#nodes) {
-      for (const name of servers.keys()) if (there(name)) servers.delete(name);
+      for (const name of dropped) servers.delete(name);
       if (servers.size === 0) this.#forget(peer);
     }
   }
