@@ -2,14 +2,15 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Finding, Job } from './load/job.ts';
-import type { Scenario } from './scenarios.ts';
+import type { Limit, Scenario } from './scenarios.ts';
 import { median } from './statistics.ts';
 import type { Behind, Running, Scene, Target } from './targets/target.ts';
 
 const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
 const WARM_UP_MS = 700;
-/** In the round that does not count: enough calls for compilers to have done their work. */
+/** In the round that does not count: enough for compilers to have done their work, also on a slow machine. */
 const FIRST_WARM_UP_MS = 4000;
+const FIRST_WARM_UP_CALLS = 150_000;
 /** As much of an error as a table bears. */
 const MAX_REASON = 300;
 const execute = promisify(execFile);
@@ -38,6 +39,8 @@ export interface Row {
   readonly heldPerSession: number;
   /** Share of one core that the load generator used. */
   readonly clientShare: number;
+  /** What limits are judged by, round by round. */
+  readonly rounds: Readonly<Record<Limit['figure'], readonly number[]>>;
 }
 
 interface Entry {
@@ -104,7 +107,7 @@ async function measure(
     entry.running ??= await target.start(scene, behind);
     entry.doors = 1 + (entry.running.alsoUrls?.length ?? 0);
     const job = jobOf(scenario, target, behind, entry.running, options);
-    const finding = await generate(counts ? job : { ...job, warmUpMs: FIRST_WARM_UP_MS });
+    const finding = await generate(counts ? job : { ...job, ...firstWarmUp(job) });
     if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
     else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
     else if (counts) entry.findings.push(finding);
@@ -131,6 +134,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
     toolPrefix: running.toolPrefix,
     tools: 0,
     warmUpMs: WARM_UP_MS,
+    warmUpCalls: 0,
     measureMs: options.measureMs,
     pids: running.pids(),
     besidePids: running.besidePids?.() ?? [],
@@ -141,27 +145,39 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
   };
 }
 
+/** Small calls are counted; what takes longer (lists, large results, whole sessions) has its time. */
+function firstWarmUp({ kind, tool }: Job): Pick<Job, 'warmUpMs' | 'warmUpCalls'> {
+  return { warmUpMs: FIRST_WARM_UP_MS, warmUpCalls: kind === 'calls' && tool === 'echo' ? FIRST_WARM_UP_CALLS : 0 };
+}
+
 async function generate(job: Job): Promise<Finding> {
   const { stdout } = await execute(process.execPath, [GENERATOR, JSON.stringify(job)], { timeout: 300_000 });
   return JSON.parse(stdout) as Finding;
 }
 
 function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: Scenario): Row {
-  const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(findings.map(value)));
+  const each = (value: (finding: Finding) => number) => findings.map(value);
+  const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(each(value)));
   const sessions = (scenario.job.openSessions ?? 0) * doors;
-  const perSession = (kib: (finding: Finding) => number) => (sessions === 0 ? 0 : of(kib) / sessions);
+  const perSession = (kib: number) => (sessions === 0 ? 0 : kib / sessions);
+  const rounds = {
+    cpuUs: each((finding) => finding.cpuUs / finding.operations),
+    kibPerSession: each((finding) => perSession(finding.rssOpenKiB - finding.rssBeforeKiB)),
+    heldPerSession: each((finding) => perSession(finding.heldOpenKiB - finding.heldBeforeKiB)),
+  };
   return {
     target: target.name,
     sameEra,
     problem,
     perSecond: of((finding) => (finding.operations / finding.wallMs) * 1000),
-    cpuUs: of((finding) => finding.cpuUs / finding.operations),
+    cpuUs: findings.length === 0 ? 0 : median(rounds.cpuUs),
     besideUs: of((finding) => finding.besideCpuUs / finding.operations),
     p50Ms: of((finding) => finding.p50Ms),
     p99Ms: of((finding) => finding.p99Ms),
     rssMiB: of((finding) => finding.rssKiB) / 1024,
-    kibPerSession: perSession((finding) => finding.rssOpenKiB - finding.rssBeforeKiB),
-    heldPerSession: perSession((finding) => finding.heldOpenKiB - finding.heldBeforeKiB),
+    kibPerSession: findings.length === 0 ? 0 : median(rounds.kibPerSession),
+    heldPerSession: findings.length === 0 ? 0 : median(rounds.heldPerSession),
     clientShare: of((finding) => finding.clientCpuUs / 1000 / finding.wallMs),
+    rounds,
   };
 }

@@ -1,6 +1,7 @@
 import type { Row } from './run-scenario.ts';
 import type { Limit, Scenario } from './scenarios.ts';
 import type { StartUp } from './start-up.ts';
+import { median } from './statistics.ts';
 
 const HEAD = ['target', 'us/op', 'x nginx', 'op/s', 'x direct', 'p50 ms', 'p99 ms', 'RSS MiB', 'KiB/session', 'client'];
 
@@ -50,13 +51,20 @@ const FIGURES: Readonly<Record<Limit['figure'], string>> = {
   heldPerSession: 'heap and buffers per session',
 };
 
-/** Whether the limit holds, in a sentence. */
+/**
+ * Whether the limit holds, in a sentence: the median of what the rounds say. Within a round the two are measured one after
+ * the other; from round to round the machine may be another one.
+ */
 export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): string {
-  const value = (name: string) => rows.find((row) => row.target === name && row.problem === '')?.[figure] ?? 0;
+  const each = (name: string) =>
+    rows.find((row) => row.target === name && row.problem === '')?.rounds[figure].filter((value) => value > 0) ?? [];
+  const [values, bases] = [each(of), each(to)];
   const what = `${FIGURES[figure]}, ${of} to ${to}`;
-  if (value(of) <= 0 || value(to) <= 0) return `${what}: not measured`;
-  const times = value(of) / value(to);
-  return `${what}: ${times.toFixed(2)}, at most ${most.toFixed(2)}: ${times <= most ? 'holds' : 'does not hold'}`;
+  if (values.length === 0 || values.length !== bases.length) return `${what}: not measured`;
+  const times = values.map((value, round) => value / bases[round]!);
+  const middle = median(times);
+  const range = `${Math.min(...times).toFixed(2)} to ${Math.max(...times).toFixed(2)}`;
+  return `${what}: ${middle.toFixed(2)} (${range}), at most ${most.toFixed(2)}: ${middle <= most ? 'holds' : 'does not hold'}`;
 }
 
 export function startUpTable(starts: readonly StartUp[]): string {

@@ -14,7 +14,9 @@ export interface Job {
   readonly toolPrefix: string;
   /** Tools that a whole list must have. */
   readonly tools: number;
+  /** Before the measured time: at least so long, and as long as fewer operations have been completed. */
   readonly warmUpMs: number;
+  readonly warmUpCalls: number;
   readonly measureMs: number;
   /** Processes whose CPU time is read at the start and at the end of the measured time. */
   readonly pids: readonly number[];

@@ -8,6 +8,9 @@ import { type Door, openSessions } from './open-sessions.ts';
 import { rssKiB } from './process-usage.ts';
 import { Worker } from './workers.ts';
 
+/** No longer, however few operations were completed. */
+const MAX_WARM_UP_MS = 60_000;
+const LOOK_MS = 50;
 const NO_MEMORY = { rssBeforeKiB: 0, rssOpenKiB: 0, heldBeforeKiB: 0, heldOpenKiB: 0 };
 const job = JSON.parse(process.argv[2]!) as Job;
 const finding = job.kind === 'sessions' ? await measureSessions() : await measureCalls();
@@ -26,7 +29,7 @@ async function measureCalls(): Promise<Finding> {
   if (job.kind !== 'open') await Promise.all(doors.map(openFew));
   const workers = doors.flatMap((door) => workersOf(door, meter));
   for (const worker of workers) worker.run();
-  await delay(job.warmUpMs);
+  await warmUp(meter);
   meter.start();
   await delay(job.measureMs);
   const result = meter.finish(memory);
@@ -69,11 +72,17 @@ async function measureSessions(): Promise<Finding> {
     }
   };
   const loops = Array.from({ length: job.connections }, () => loop(new Client(job).socket()));
-  await delay(job.warmUpMs);
+  await warmUp(meter);
   meter.start();
   await delay(job.measureMs);
   const result = meter.finish(NO_MEMORY);
   stopped = true;
   await Promise.all(loops);
   return { ...result, wrong: meter.wrong };
+}
+
+async function warmUp(meter: Meter): Promise<void> {
+  const end = performance.now() + MAX_WARM_UP_MS;
+  await delay(job.warmUpMs);
+  while (meter.completed < job.warmUpCalls && meter.wrong === 0 && performance.now() < end) await delay(LOOK_MS);
 }

@@ -7,6 +7,7 @@ export class Meter {
   readonly #job: Job;
   readonly #latencies: number[] = [];
   #running = false;
+  #completed = 0;
   #wrong = 0;
   #firstWrong = '';
   #startedAt = 0;
@@ -22,6 +23,11 @@ export class Meter {
     return this.#wrong;
   }
 
+  /** Operations so far that went right, measured or not. */
+  get completed(): number {
+    return this.#completed;
+  }
+
   start(): void {
     this.#running = true;
     this.#cpuAtStart = cpuUs(this.#job.pids);
@@ -35,9 +41,10 @@ export class Meter {
     if (problem !== null) {
       this.#wrong++;
       if (this.#firstWrong === '') this.#firstWrong = problem;
-    } else if (this.#running) {
-      this.#latencies.push(performance.now() - begunAt);
+      return;
     }
+    this.#completed++;
+    if (this.#running) this.#latencies.push(performance.now() - begunAt);
   }
 
   finish(memory: OpenedSessions): Finding {

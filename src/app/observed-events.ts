@@ -14,7 +14,8 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
       observer.catalogChanged(server, fingerprint, lists);
     },
     listedElsewhere: (server) => events.listedElsewhere?.(server),
-    homeLost: (server, servedThere) => events.homeLost?.(server, servedThere),
+    homeLost: (servedThere) => events.homeLost?.(servedThere),
+    homeFound: (server) => events.homeFound?.(server),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

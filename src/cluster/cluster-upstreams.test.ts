@@ -1,25 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  ClusterBench,
-  type PlayedNode,
-  remoteSpec,
-  serverNamed,
-  TestExchange,
-} from '../../test/support/cluster-bench.ts';
+import { onNodes, type PlayedNode, remoteSpec, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Outcome } from '../model/outcome.ts';
 
 const web = serverNamed('web', { transport: remoteSpec });
-
-async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const made = new ClusterBench();
-  try {
-    await run(made);
-  } finally {
-    await made.dispose();
-  }
-}
 
 function bodyOf(outcome: Outcome): string {
   return outcome.kind === 'answer' ? outcome.message.body.toString() : `${outcome.error.code} ${outcome.error.message}`;
@@ -30,7 +15,7 @@ function call({ cluster }: PlayedNode, exchange: Exchange): Promise<Outcome> {
 }
 
 test('each of the calls that one exchange makes has its own time to find a node that serves it, and its own deadline', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const servers = [serverNamed('web')];
     const a = await nodes.join('a', servers);
     const b = await nodes.join('b', servers);
@@ -49,7 +34,7 @@ test('each of the calls that one exchange makes has its own time to find a node 
   }));
 
 test('a call of an exchange that is served here counts nothing of one before it that was served elsewhere', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     await nodes.join('b', [web]);
     const exchange = new TestExchange();
@@ -61,7 +46,7 @@ test('a call of an exchange that is served here counts nothing of one before it 
   }));
 
 test('a call that waits for its owner ends in NOT_SENT after five seconds, though its exchange makes another one meanwhile', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const near = serverNamed('near', { transport: remoteSpec });
     const a = await nodes.join('a', [serverNamed('web'), near]);
     const b = await nodes.join('b', [serverNamed('web')]);

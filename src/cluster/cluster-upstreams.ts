@@ -10,8 +10,9 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
 import type { ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { homeToRead, statusElsewhere, whyLost } from './nodes/homes.ts';
+import { homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
+import { whyLost } from './nodes/lost-homes.ts';
 import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
@@ -155,13 +156,18 @@ export class ClusterUpstreams implements Upstreams {
 
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
   homeLost(peer: string): void {
-    for (const [name, place] of this.#deps.directory().places) {
-      if (!place.elsewhere.some(({ node }) => node.peer === peer)) continue;
-      this.#deps.events.homeLost?.(name, (client) => {
-        const at = this.calls.peerOf(place, client);
-        return at === null ? !place.here : at === peer;
-      });
-    }
+    const places = new Map(
+      [...this.#deps.directory().places].filter(([, { elsewhere }]) =>
+        elsewhere.some(({ node }) => node.peer === peer),
+      ),
+    );
+    if (places.size === 0) return;
+    this.#deps.events.homeLost?.((server, client) => {
+      const place = places.get(server);
+      if (place === undefined) return false;
+      const at = this.calls.peerOf(place, client);
+      return at === null ? !place.here : at === peer;
+    });
   }
 
   #place(server: string): Place | undefined {

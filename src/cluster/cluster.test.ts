@@ -1,24 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import {
-  ClusterBench,
-  type PlayedNode,
-  remoteSpec,
-  serverNamed,
-  TestExchange,
-} from '../../test/support/cluster-bench.ts';
+import { onNodes, type PlayedNode, remoteSpec, serverNamed, TestExchange } from '../../test/support/cluster-bench.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { answer } from '../model/outcome.ts';
 import { notification, request, result } from '../protocol/compose.ts';
-
-async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const made = new ClusterBench();
-  try {
-    await run(made);
-  } finally {
-    await made.dispose();
-  }
-}
 
 function call(node: PlayedNode, server: string, exchange = new TestExchange()): Promise<Outcome> {
   return node.cluster.upstreams.call(server, exchange.request, exchange);
@@ -33,7 +18,7 @@ function wordOf(outcome: Outcome): string {
 }
 
 test("a server of another node's file is called there, byte for byte, with what it emits and asks", () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
     assert.deepEqual(
@@ -59,7 +44,7 @@ test("a server of another node's file is called there, byte for byte, with what 
   }));
 
 test('fault:F29 a node that does not keep up with its bus is not ready until it does, and asks anew what it did not hear', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', []);
     assert.equal(a.cluster.notReady, null);
@@ -79,7 +64,7 @@ test('fault:F29 a node that does not keep up with its bus is not ready until it 
   }));
 
 test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { transport: remoteSpec })]);
     b.local.keeps = true;
@@ -96,7 +81,7 @@ test('check:H5 a cancelled call is cancelled at the node that serves it', () =>
   }));
 
 test('fault:F29 the caller’s node ends a call itself when the word of its server’s node, that its time is over, does not arrive', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const slow = { transport: remoteSpec, timeoutMs: 5_000, toolTimeoutMs: new Map([['t', 8_000]]) };
     const b = await nodes.join('b', [serverNamed('slow', slow)]);
@@ -116,7 +101,7 @@ test('fault:F29 the caller’s node ends a call itself when the word of its serv
   }));
 
 test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and the next call goes to another home', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
     const homes = [await nodes.join('b', [server]), await nodes.join('c', [server])];
@@ -136,7 +121,7 @@ test('fault:F30 check:H7 the owner is gone in mid-call: UNKNOWN within 2 s, and 
   }));
 
 test('check:C4 check:H4 the processes of a session live where they were started, and are called from everywhere', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     assert.equal(textOf(await nodes.until(call(a, 'memory', new TestExchange('one')))), '{"node":"a"}');
@@ -146,7 +131,7 @@ test('check:C4 check:H4 the processes of a session live where they were started,
   }));
 
 test('fault:F29 fault:F31: a node that is cut off stops by its own clock before another one takes over: never two owners', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     await nodes.until(call(a, 'memory', new TestExchange('one')));
@@ -187,7 +172,7 @@ test('fault:F29 fault:F31: a node that is cut off stops by its own clock before 
   }));
 
 test('fault:F28: what nobody took while the bus was away is used again, under its own epoch', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const shared = serverNamed('shared', { isolation: 'shared' });
     const a = await nodes.join('a', [server, shared]);
@@ -208,7 +193,7 @@ test('fault:F28: what nobody took while the bus was away is used again, under it
   }));
 
 test('check:H5 a call looks for its node for no longer than it may take', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session', timeoutMs: 300 });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     assert.equal(textOf(await nodes.until(call(b, 'memory', new TestExchange('one')))), '{"node":"b"}');
@@ -223,7 +208,7 @@ test('check:H5 a call looks for its node for no longer than it may take', () =>
   }));
 
 test('a singleton runs on one node, is called from all, and moves when that node is gone', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('one', { singleton: true });
     const all = [await nodes.join('a', [server]), await nodes.join('b', [server]), await nodes.join('c', [server])];
     const running = () => all.filter(({ local }) => local.desired.has('one')).map(({ id }) => id);
@@ -243,7 +228,7 @@ test('a singleton runs on one node, is called from all, and moves when that node
   }));
 
 test('what a server tells of its own accord goes to the node that has the session', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [serverNamed('memory', { isolation: 'session' })]);
     await nodes.until(call(a, 'memory', new TestExchange('one')));
@@ -263,7 +248,7 @@ test('what a server tells of its own accord goes to the node that has the sessio
   }));
 
 test('a node that drains takes nothing new, and others have at once what it owned', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [server]), await nodes.join('b', [server])];
     await nodes.until(call(a, 'memory', new TestExchange('one')));
@@ -281,7 +266,7 @@ test('a node that drains takes nothing new, and others have at once what it owne
   }));
 
 test('fault:F28: with onBusLoss serve what is owned is served on, and given up when somebody else has taken it', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const a = await nodes.join('a', [server], { onBusLoss: 'serve' });
     const b = await nodes.join('b', [server]);
@@ -299,7 +284,7 @@ test('fault:F28: with onBusLoss serve what is owned is served on, and given up w
   }));
 
 test('different definitions of one server: calls go to the one that most nodes have, from everywhere', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('memory', { isolation: 'shared', timeoutMs: 1_000 });
     const other = serverNamed('memory', { isolation: 'shared', timeoutMs: 2_000 });
     const a = await nodes.join('a', [one]);
@@ -316,7 +301,7 @@ test('different definitions of one server: calls go to the one that most nodes h
   }));
 
 test('load is spread by use: a node that joins takes new sessions at once, and old ones stay where they are', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('files', { transport: remoteSpec });
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [server]);
@@ -335,7 +320,7 @@ test('load is spread by use: a node that joins takes new sessions at once, and o
   }));
 
 test('a call for an earlier life of a node, or an earlier owner, is not begun', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const server = serverNamed('memory', { isolation: 'session' });
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [server]);

@@ -132,9 +132,9 @@ export class Cluster {
         this.streams.met();
         this.#rebuild();
       },
-      lost: (lost, left) => {
-        const { peer } = lost;
-        this.#known.lost.lost(lost, this.#offers.of(peer), left);
+      gone: (gone, left) => {
+        const { peer } = gone;
+        this.#known.lostHomes.add(gone, this.#offers.of(peer), left);
         if (!left) this.#router.homeLost(peer);
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
@@ -143,7 +143,7 @@ export class Cluster {
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
-      left: (lost) => this.#known.lost.left(lost),
+      leaves: (gone) => this.#known.lostHomes.leaves(gone),
       absent: () => this.#router.calls.renew(),
     });
     this.#offers = new Offers({
@@ -160,6 +160,7 @@ export class Cluster {
       clock,
       own: this.#offer,
       others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
+      found: (server) => deps.events.homeFound?.(server),
       changed: () => this.#rebuild(),
     });
     this.streams = new SpreadStreams({
@@ -270,7 +271,11 @@ export class Cluster {
       tell: () => this.#nodes.tell(),
     });
     this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
-      if (absent) this.#router.calls.renew();
+      if (absent) {
+        this.#router.calls.renew();
+        this.#known.lostHomes.awaitAll();
+        this.#rebuild();
+      }
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
@@ -360,7 +365,7 @@ export class Cluster {
     this.#offers.close();
     this.#offer.close();
     this.#nodes.close();
-    this.#known.lost.close();
+    this.#known.lostHomes.close();
     await this.#loop.close();
   }
 

@@ -195,8 +195,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (change === 'renewed' || change === 'missed') announcer.renewed(server, key);
   }
 
-  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
-    this.#parts.watches.homeLost(server, servedThere);
+  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    this.#parts.watches.homeLost(servedThere);
+  }
+
+  homeFound(server: string): void {
+    this.#parts.watches.homeFound(server);
   }
 
   request(

@@ -88,14 +88,32 @@ test('check:B8 check:C9 where a node fell silent, those that were served there a
   const { bench, asked, listen } = shared();
   const listener = listen('o://1');
   await settled();
-  bench.gateway.homeLost('other', () => true);
-  bench.gateway.homeLost('old', ({ principal }) => principal.name !== 'ann');
+  bench.gateway.homeLost((server) => server === 'other');
+  bench.gateway.homeLost((_server, { principal }) => principal.name !== 'ann');
   await bench.clock.advance(5_000);
   assert.deepEqual([asked().length, told(listener)], [1, []]);
-  bench.gateway.homeLost('old', ({ principal }) => principal.name === 'ann');
+  bench.gateway.homeLost((server, { principal }) => server === 'old' && principal.name === 'ann');
   await bench.clock.advance(5_000);
   assert.deepEqual(asked(), ['resources/subscribe o://1', 'resources/subscribe o://1']);
   assert.deepEqual(told(listener), ['o://1']);
+});
+
+test('check:B8 what could not be renewed is, as soon as the server is there again', async () => {
+  const { bench, asked, listen } = shared();
+  const listener = listen('o://1');
+  await settled();
+  bench.upstreams.respond = () => failure(new GatewayError('NOT_SENT', 'lost'));
+  bench.gateway.homeLost(() => true);
+  await bench.clock.advance(20_000);
+  const before = asked().length;
+  bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
+  bench.gateway.homeFound('other');
+  await settled();
+  assert.equal(asked().length, before);
+  bench.gateway.homeFound('old');
+  bench.gateway.homeFound('old');
+  await settled();
+  assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
 });
 
 test('check:B8 a connection that does not come back by itself is asked for, ever less often, while somebody watches', async () => {

@@ -131,11 +131,21 @@ export class ResourceWatches {
   }
 
   /** The connections that served some of the clients ended unheard. */
-  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
+  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
     for (const group of this.#groups.values()) {
-      if (group.server !== server) continue;
       const watchers = group.watches.values().flatMap((watch) => watch.watchers.keys());
-      if (watchers.some(({ client }) => servedThere(client))) this.#ended(group);
+      if (watchers.some(({ client }) => servedThere(group.server, client))) this.#ended(group);
+    }
+  }
+
+  /** Whatever waits to be renewed need not wait any longer. */
+  homeFound(server: string): void {
+    for (const group of this.#groups.values()) {
+      if (group.server !== server || group.disarm === null) continue;
+      group.disarm();
+      group.disarm = null;
+      group.pauseMs = RENEW_MIN_MS;
+      void this.#renew(group);
     }
   }
 

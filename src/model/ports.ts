@@ -94,8 +94,10 @@ export interface UpstreamEvents {
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
-  /** A node fell silent that had the server. What was set up there for whoever was served there does not hold any more. */
-  homeLost?(server: string, servedThere: (client: ClientProfile) => boolean): void;
+  /** A node fell silent. What was set up there for whoever was served there does not hold any more. */
+  homeLost?(servedThere: (server: string, client: ClientProfile) => boolean): void;
+  /** A server that no node had is there again: what was not to be had of it may be. */
+  homeFound?(server: string): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
 

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Violation } from '../faults/ledger/check-ledger.ts';
-import type { Attempt, Ending } from '../faults/ledger/history.ts';
+import type { Ending } from '../faults/ledger/history.ts';
 import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
 import { ClusterWorld, LEDGERS } from './cluster-world.ts';
 import { ConfigWriter } from './config-writer.ts';
 import { Crowd } from './crowd.ts';
-import { Nemesis, type Struck } from './nemesis.ts';
+import { forgotten } from './forgotten.ts';
+import { Nemesis } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
 import { Seeded } from './seeded.ts';
 
@@ -149,57 +150,6 @@ async function converge(
     }
     await sleep(100);
   }
-}
-
-const TELLS_MS = 3_000;
-
-/**
- * A node that does not reach NATS has sessions that nobody else knows, until it has reached it again, or for ever where it
- * is killed before. And while nobody reaches it, or it has just lost everything, a node that has begun anew knows of none: it
- * says so, and that it may be asked again.
- */
-export function forgotten(attempts: readonly Attempt[], struck: readonly Struck[]): string[] {
-  return attempts
-    .filter(({ reason }) => /Session not found|session is not known yet/.test(reason))
-    .filter(
-      ({ reason, opened, startedAt }) =>
-        !struck.some(
-          ({ kind, from, to }) =>
-            isOutage(kind) && /not known yet/.test(reason) && from <= startedAt && to >= startedAt - TELLS_MS,
-        ) &&
-        !apart(struck, opened?.via).some(({ from, to }) => {
-          if (opened === undefined || from > opened.at + 1_000) return false;
-          return to >= startedAt - TELLS_MS || (to >= opened.at && killed(struck, opened, to));
-        }),
-    )
-    .map(({ call, via, opened, startedAt }) => {
-      const age = opened === undefined ? 'unknown' : `${Math.round(startedAt - opened.at)} ms`;
-      return `${call} at ${via}, opened at ${opened?.via}, ${age} before`;
-    });
-}
-
-function isOutage(kind: string): boolean {
-  return kind.startsWith('nats');
-}
-
-/** When the node had no way to the others. What begins before it can have told what it had to is one with what was before. */
-function apart(struck: readonly Struck[], via: string | undefined): { readonly from: number; to: number }[] {
-  const joined: { readonly from: number; to: number }[] = [];
-  const all = struck.filter(({ kind, node }) => isOutage(kind) || (/^(cut|hold)/.test(kind) && node === via));
-  for (const { from, to } of all.sort((a, b) => a.from - b.from)) {
-    const last = joined.at(-1);
-    if (last !== undefined && from <= last.to + TELLS_MS) last.to = Math.max(last.to, to);
-    else joined.push({ from, to });
-  }
-  return joined;
-}
-
-/** Whether the node that opened a session during an outage was killed before it can have told anybody. */
-function killed(struck: readonly Struck[], opened: NonNullable<Attempt['opened']>, outageTo: number): boolean {
-  return struck.some(
-    ({ kind, node, from }) =>
-      kind === 'kill' && node === opened.via && from >= opened.at && from <= outageTo + TELLS_MS,
-  );
 }
 
 /** Every server is called at every node. */

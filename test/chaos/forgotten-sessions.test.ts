@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt } from '../faults/ledger/history.ts';
-import { forgotten } from './cluster-chaos.ts';
+import { forgotten } from './forgotten.ts';
 import type { Struck } from './nemesis.ts';
 
 function refused(opened: NonNullable<Attempt['opened']>): Attempt {

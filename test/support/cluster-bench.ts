@@ -201,8 +201,9 @@ export class PlayedUpstreams implements LocalUpstreams {
 /** What a gateway of a test has heard of servers. */
 export class HeardEvents implements UpstreamEvents {
   readonly heard: string[] = [];
-  /** Servers of which a home fell silent. */
-  readonly homesLost: string[] = [];
+  /** How many homes fell silent. */
+  homesLost = 0;
+  readonly homesFound: string[] = [];
   /** Servers of which another node has other lists now. */
   readonly listedElsewhereOf: string[] = [];
 
@@ -223,8 +224,12 @@ export class HeardEvents implements UpstreamEvents {
     this.listedElsewhereOf.push(server);
   }
 
-  homeLost(server: string): void {
-    this.homesLost.push(server);
+  homeLost(): void {
+    this.homesLost++;
+  }
+
+  homeFound(server: string): void {
+    this.homesFound.push(server);
   }
 
   catalogChanged(server: string): void {
@@ -376,5 +381,15 @@ class CuttableState implements SharedState {
       if (this.#wire.connected) return done;
     }
     throw new GatewayError('UNKNOWN', 'the store does not answer');
+  }
+}
+
+/** Runs a test on nodes of its own, and ends them. */
+export async function onNodes(run: (nodes: ClusterBench) => Promise<void>): Promise<void> {
+  const nodes = new ClusterBench();
+  try {
+    await run(nodes);
+  } finally {
+    await nodes.dispose();
   }
 }

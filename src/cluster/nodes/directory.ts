@@ -81,17 +81,17 @@ export function directory(
   const gone = new Sides<LostHome>();
   for (const home of lost) {
     const { name } = home.offered.definition;
-    if (known.of.has(name)) continue;
+    if (known.has(name)) continue;
     const one = gone.side(name, digestsOf(home.offered));
     one.homes.push(home);
     one.nodes.push(home.node);
   }
   const places = new Map<string, Place>();
   const conflicts: Conflict[] = [];
-  for (const name of [...known.of.keys(), ...gone.of.keys()].sort()) {
-    const [first, ...rest] = known.most(name);
+  for (const name of [...known.names, ...gone.names].sort()) {
+    const [first, ...rest] = known.ranked(name);
     if (first === undefined) {
-      places.set(name, lostPlace(gone.most(name)[0]!));
+      places.set(name, lostPlace(gone.ranked(name)[0]!));
       continue;
     }
     if (rest.length > 0) conflicts.push({ server: name, sides: [first, ...rest].map(({ nodes }) => nodes) });
@@ -107,15 +107,23 @@ function digestsOf({ digests, digest }: OfferedServer): readonly string[] {
 
 /** What is meant by each name. */
 class Sides<Home> {
-  readonly of = new Map<string, Side<Home>[]>();
+  readonly #sides = new Map<string, Side<Home>[]>();
+
+  get names(): Iterable<string> {
+    return this.#sides.keys();
+  }
+
+  has(name: string): boolean {
+    return this.#sides.has(name);
+  }
 
   /**
    * Whoever shares a digest means the same. While the secret of the cluster is being changed not all nodes have the same
    * keys: who has both shows that those with one of them mean the same too.
    */
   side(name: string, digests: readonly string[]): Side<Home> {
-    let sides = this.of.get(name);
-    if (sides === undefined) this.of.set(name, (sides = []));
+    let sides = this.#sides.get(name);
+    if (sides === undefined) this.#sides.set(name, (sides = []));
     const [found, ...others] = sides.filter((one) => digests.some((digest) => one.digests.has(digest)));
     const side = found ?? { digests: new Set(), homes: [], own: false, nodes: [] };
     if (found === undefined) sides.push(side);
@@ -131,8 +139,8 @@ class Sides<Home> {
   }
 
   /** That of most nodes in front. */
-  most(name: string): readonly Side<Home>[] {
-    const sides = this.of.get(name) ?? [];
+  ranked(name: string): readonly Side<Home>[] {
+    const sides = this.#sides.get(name) ?? [];
     for (const one of sides) one.nodes.sort();
     return sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
   }

@@ -1,7 +1,7 @@
 import { type ServerStatus, STARTED } from '../../model/server-state.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
-import type { LostHome } from './lost-homes.ts';
+import { statusOfLost } from './lost-homes.ts';
 
 /** Keys whose calls to servers of other nodes are remembered to go to one of their homes. */
 const MAX_REMEMBERED = 65_536;
@@ -65,29 +65,4 @@ export function statusElsewhere({ elsewhere: homes, lost }: Place, reached: bool
   if (lost !== null) return statusOfLost(lost, reached);
   const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;
-}
-
-/** Why nobody can be asked for it. */
-export function whyLost({ node, left }: LostHome, reached: boolean): string {
-  if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
-  return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
-}
-
-/** What its node said of it last, less what can no longer be true. */
-function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | null {
-  const { status } = lost.offered;
-  if (status === null) return null;
-  const there = lost.left ? 'start it again' : 'look after that node and its way to NATS';
-  const remedy = reached ? there : 'look after the way to NATS from here';
-  return {
-    ...status,
-    state: 'unreachable',
-    health: 'unhealthy',
-    reason: `${whyLost(lost, reached)}: ${remedy}`,
-    initialized: false,
-    nextRetryAt: null,
-    connections: [],
-    replicas: [],
-    pool: { active: 0, idle: 0, closed: 0 },
-  };
 }

@@ -14,14 +14,15 @@ export interface KnownServersDeps {
   readonly own: OwnOffer;
   /** null while nothing was read of the node. */
   readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[] | null]>;
+  /** A server whose nodes were all gone is there again. */
+  readonly found: (server: string) => void;
   /** What nodes had that are gone is not expected any more, or for a shorter time. */
   readonly changed: () => void;
 }
 
 /** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
 export class KnownServers {
-  /** What nodes had that are gone. */
-  readonly lost: LostHomes;
+  readonly lostHomes: LostHomes;
   readonly #deps: KnownServersDeps;
   #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
@@ -30,7 +31,7 @@ export class KnownServers {
 
   constructor(deps: KnownServersDeps) {
     this.#deps = deps;
-    this.lost = new LostHomes({ clock: deps.clock, changed: deps.changed });
+    this.lostHomes = new LostHomes({ clock: deps.clock, changed: deps.changed });
   }
 
   get directory(): Directory {
@@ -62,15 +63,19 @@ export class KnownServers {
     }
     const there: [NodeView, readonly OfferedServer[]][] = [];
     for (const [other, offered] of others()) {
-      if (offered === null) continue;
+      if (offered === null) {
+        this.lostHomes.heard(other);
+        continue;
+      }
       there.push([other, offered]);
-      this.lost.back(other);
+      this.lostHomes.returned(other);
     }
-    this.lost.back(view);
+    this.lostHomes.returned(view);
     this.#dropLost(view, there);
     const before = this.#directory;
-    this.#directory = directory({ id: view.id, servers }, there, this.lost);
+    this.#directory = directory({ id: view.id, servers }, there, this.lostHomes);
     this.#tellConflicts();
+    this.#tellFound(before);
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
     return false;
@@ -85,7 +90,7 @@ export class KnownServers {
     for (const { name } of this.#deps.own.servers) holds(name, self.id);
     for (const [{ id }, offered] of there) for (const { definition } of offered) holds(definition.name, id);
     const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
-    const expected = new Set([...this.lost].map(({ offered }) => offered.definition.name));
+    const expected = new Set([...this.lostHomes].map(({ offered }) => offered.definition.name));
     const dropped = new Set<string>();
     for (const [name, ids] of this.#holders) {
       if (holders.has(name) || !expected.has(name)) continue;
@@ -93,7 +98,13 @@ export class KnownServers {
       else dropped.add(name);
     }
     this.#holders = holders;
-    this.lost.drop(dropped);
+    this.lostHomes.drop(dropped);
+  }
+
+  #tellFound({ places }: Directory): void {
+    for (const [name, { lost }] of places) {
+      if (lost !== null && this.#directory.places.get(name)?.lost === null) this.#deps.found(name);
+    }
   }
 
   #tellConflicts(): void {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  ClusterBench,
   clientOf,
+  onNodes,
   type PlayedNode,
   remoteSpec,
   serverNamed,
@@ -14,15 +14,6 @@ import { notification } from '../../protocol/compose.ts';
 
 const SOON_MS = 500;
 
-async function on(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const bench = new ClusterBench();
-  try {
-    await run(bench);
-  } finally {
-    await bench.dispose();
-  }
-}
-
 function lists(node: PlayedNode, ...tools: string[]): void {
   node.local.catalogs.set('memory', serverCatalog('memory', { tools: tools.map((name) => tool(name)) }));
 }
@@ -33,7 +24,7 @@ function shown({ cluster }: PlayedNode, sessionId = 's1'): readonly string[] | u
 }
 
 test('check:G3 check:C9 what one node heard of the lists of an HTTP server the others look at themselves, and tell nobody', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     a.cluster.events.relisted!('memory');
@@ -52,7 +43,7 @@ test('check:G3 check:C9 what one node heard of the lists of an HTTP server the o
   }));
 
 test('check:G3 S0.18 what a process of a session told last is what all nodes show, until another one tells or its node is gone', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
@@ -86,7 +77,7 @@ test('check:G3 S0.18 what a process of a session told last is what all nodes sho
   }));
 
 test('each node shows what its own process of a server for everybody lists: calls find nothing else there', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { isolation: 'shared' });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     lists(a, 'grown');
@@ -97,7 +88,7 @@ test('each node shows what its own process of a server for everybody lists: call
   }));
 
 test('check:C9 an update of a resource that belongs to no session reaches every node that has the server; what nobody waits for does not', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     const tell = (method: string, sessionId: string | null = null) =>
@@ -117,7 +108,7 @@ test('check:C9 an update of a resource that belongs to no session reaches every 
   }));
 
 test('check:G3 check:C9 a tool of an HTTP server that another home shows is looked for at the server, and nothing that nobody shows', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const a = await bench.join('a', [memory]);
     const foundElsewhere = (name: string) =>
@@ -149,7 +140,7 @@ test('check:G3 check:C9 a tool of an HTTP server that another home shows is look
   }));
 
 test('what the server does not show this node, whatever others were shown, is looked for once a second', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     lists(b, 'old');
@@ -164,7 +155,7 @@ test('what the server does not show this node, whatever others were shown, is lo
   }));
 
 test('nothing is looked for at the server for a client that has gone while other homes were asked', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory', { transport: remoteSpec });
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     lists(b, 'old');
@@ -177,7 +168,7 @@ test('nothing is looked for at the server for a client that has gone while other
   }));
 
 test('check:G3 check:C9 what a process of another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
@@ -197,7 +188,7 @@ test('check:G3 check:C9 what a process of another home has just told is read the
   }));
 
 test('check:C9 other nodes are asked once a second for names that nobody knows, and what there is by then is found', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [])];
     lists(a, 'old');
@@ -222,7 +213,7 @@ test('check:C9 other nodes are asked once a second for names that nobody knows, 
   }));
 
 test('a server that this node has no home for is read where it is before a name of it is unknown', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const [a, b] = [await bench.join('a', [serverNamed('memory')]), await bench.join('b', [])];
     lists(a, 'old');
     const client = clientOf('s1');
@@ -234,7 +225,7 @@ test('a server that this node has no home for is read where it is before a name 
   }));
 
 test('check:C9 S0.18 a client’s lists come from the process that serves it, at a node too that has not sent it a call yet', () =>
-  on(async (bench) => {
+  onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     const owned = ({ cluster }: PlayedNode, sessionId: string | null = 's1') =>

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  ClusterBench,
+  type ClusterBench,
   clientOf,
+  onNodes,
   type PlayedNode,
   remoteSpec,
   serverNamed,
@@ -12,13 +13,15 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
 import { PROTOCOL, packFrame } from '../frames/frame.ts';
 import { directory } from './directory.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 import { statusElsewhere } from './homes.ts';
+import { KnownServers } from './known-servers.ts';
 import { type LostHome, LostHomes } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
-import type { OfferedServer } from './own-offer.ts';
+import type { OfferedServer, OwnOffer } from './own-offer.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 
@@ -47,23 +50,14 @@ function serversOf({ cluster }: PlayedNode): string[] {
   return cluster.upstreams.servers().map(({ name }) => name);
 }
 
-async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const made = new ClusterBench();
-  try {
-    await run(made);
-  } finally {
-    await made.dispose();
-  }
-}
-
 test('what a silent node had is expected for an hour, what one had that left for a minute, and no longer', async () => {
   const clock = new FakeClock();
   const since = clock.now();
   let told = 0;
   const lost = new LostHomes({ clock, changed: () => told++ });
-  lost.lost(named('silent'), [offered('one'), offered('two')], false);
-  lost.lost(named('leaver'), [offered('three')], true);
-  lost.lost(named('idle'), [], false);
+  lost.add(named('silent'), [offered('one'), offered('two')], false);
+  lost.add(named('leaver'), [offered('three')], true);
+  lost.add(named('idle'), [], false);
   assert.deepEqual(shown(lost), [
     'one of silent, left: false',
     'two of silent, left: false',
@@ -73,13 +67,13 @@ test('what a silent node had is expected for an hour, what one had that left for
   assert.equal(shown(lost).length, 3);
   await clock.advance(1_000);
   assert.deepEqual([shown(lost), told], [['one of silent, left: false', 'two of silent, left: false'], 1]);
-  lost.left(named('silent'));
-  lost.left(named('silent'));
+  lost.leaves(named('silent'));
+  lost.leaves(named('silent'));
   assert.deepEqual([shown(lost)[0], told], ['one of silent, left: true', 2]);
   assert.equal([...lost][0]!.at, since, 'it has been gone since then');
   await clock.advance(60_000);
   assert.deepEqual([shown(lost), told], [[], 3]);
-  lost.lost(named('silent'), [offered('one')], false);
+  lost.add(named('silent'), [offered('one')], false);
   await clock.advance(3_599_000);
   assert.equal(shown(lost).length, 1);
   await clock.advance(1_000);
@@ -89,25 +83,25 @@ test('what a silent node had is expected for an hour, what one had that left for
 test('who was back for too short a time to say what he has takes nothing away; a later process of his does', () => {
   const clock = new FakeClock();
   const lost = new LostHomes({ clock, changed: () => {} });
-  lost.lost(named('b', 5), [offered('one')], false);
-  lost.lost(named('b', 5), null, false);
-  lost.lost(named('b', 6), null, false);
+  lost.add(named('b', 5), [offered('one')], false);
+  lost.add(named('b', 5), null, false);
+  lost.add(named('b', 6), null, false);
   assert.deepEqual(shown(lost), ['one of b, left: false']);
-  lost.back(named('b', 4));
+  lost.returned(named('b', 4));
   assert.equal(shown(lost).length, 1, 'that is another node of the same name');
-  lost.lost(named('b', 7), null, true);
+  lost.add(named('b', 7), null, true);
   assert.deepEqual(shown(lost), ['one of b, left: true']);
-  lost.lost(named('b', 8), [offered('two')], false);
+  lost.add(named('b', 8), [offered('two')], false);
   assert.deepEqual(shown(lost), ['two of b, left: false']);
-  lost.back(named('b', 9));
+  lost.returned(named('b', 9));
   assert.deepEqual([shown(lost), clock.pending], [[], 0]);
 });
 
 test('what nodes that are there have dropped, and what was temporary, is not expected of anybody', () => {
   const clock = new FakeClock();
   const lost = new LostHomes({ clock, changed: () => {} });
-  lost.lost(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
-  lost.lost(named('b'), [offered('one')], false);
+  lost.add(named('a'), [offered('one'), offered('two'), offered('while', null, { temporary: true })], false);
+  lost.add(named('b'), [offered('one')], false);
   lost.drop(new Set(['one']));
   assert.deepEqual(shown(lost), ['two of a, left: false']);
   lost.drop(new Set(['two']));
@@ -117,7 +111,7 @@ test('what nodes that are there have dropped, and what was temporary, is not exp
 test('of more lost nodes than are kept, the one lost first is forgotten; what is closed waits for nothing', () => {
   const clock = new FakeClock();
   const lost = new LostHomes({ clock, changed: () => assert.fail('nobody is to be told') });
-  for (let i = 0; i < 300; i++) lost.lost(named(`n${i}`), [offered(`s${i}`)], false);
+  for (let i = 0; i < 300; i++) lost.add(named(`n${i}`), [offered(`s${i}`)], false);
   const left = shown(lost);
   assert.deepEqual([left.length, left[0]], [256, 's44 of n44, left: false']);
   lost.close();
@@ -125,7 +119,7 @@ test('of more lost nodes than are kept, the one lost first is forgotten; what is
 });
 
 test('a server whose only node is not heard of is known and cannot be reached, and nobody is told of another list', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     let changes = 0;
@@ -136,20 +130,21 @@ test('a server whose only node is not heard of is known and cannot be reached, a
       a.cluster.nodes().map(({ id }) => id),
       ['a'],
     );
-    assert.deepEqual([serversOf(a), changes, a.events.homesLost], [['memory'], 0, ['memory']]);
+    assert.deepEqual([serversOf(a), changes, a.events.homesLost], [['memory'], 0, 1]);
     assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, is not heard of');
     const before = nodes.clock.now();
     await callOf(nodes, a);
     assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
     await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, is not heard of/);
+    assert.deepEqual(a.events.homesFound, []);
     b.restore();
     await nodes.pass(2_000);
     assert.equal(await callOf(nodes, a), '{"node":"b"}');
-    assert.equal(changes, 0);
+    assert.deepEqual([changes, a.events.homesFound], [0, ['memory']]);
   }));
 
 test('who reaches nobody does not wait for them, and says that it is he', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     await nodes.join('b', [memory]);
     a.cut();
@@ -159,8 +154,53 @@ test('who reaches nobody does not wait for them, and says that it is he', () =>
     assert.ok(nodes.clock.now() - before <= 50);
   }));
 
+test('who was cut off itself waits for the others as soon as it is back, however long that was', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', []);
+    await nodes.join('b', [memory]);
+    a.cut();
+    await nodes.pass(60_000);
+    const early = callOf(nodes, a);
+    assert.match(await early, /^NOT_SENT/);
+    a.restore();
+    assert.equal(await callOf(nodes, a), '{"node":"b"}');
+  }));
+
+test('who is heard of again is waited for until it has said what it has', () => {
+  const clock = new FakeClock();
+  let others: [NodeView, readonly OfferedServer[] | null][] = [];
+  const found: string[] = [];
+  const known = new KnownServers({
+    self: () => named('a'),
+    clock,
+    logger: Logger.silent(),
+    own: { servers: [] } as unknown as OwnOffer,
+    others: () => others,
+    found: (server) => void found.push(server),
+    changed: () => {},
+  });
+  const waited = (): number | null => {
+    known.rebuild();
+    const lost = known.directory.places.get('one')?.lost ?? null;
+    return lost === null ? null : clock.now() - lost.at;
+  };
+  known.lostHomes.add(named('b', 5), [offered('one')], false);
+  known.lostHomes.add(named('c', 5), [offered('two')], false);
+  clock.skip(60_000);
+  assert.equal(waited(), 60_000);
+  others = [[named('b', 6), null]];
+  assert.equal(waited(), 0);
+  assert.equal(clock.now() - known.directory.places.get('two')!.lost!.at, 60_000);
+  others = [[named('b', 6), [offered('one')]]];
+  assert.deepEqual([waited(), found], [null, ['one']]);
+  known.lostHomes.awaitAll();
+  known.rebuild();
+  assert.equal(known.directory.places.get('two')!.lost!.at, clock.now());
+  known.lostHomes.close();
+});
+
 test('who is back without a server has dropped it; so has, after a minute, who has left', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     const c = await nodes.join('c', [serverNamed('files', { transport: remoteSpec })]);
@@ -178,7 +218,7 @@ test('who is back without a server has dropped it; so has, after a minute, who h
   }));
 
 test('who fell silent and says then that it leaves has left', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     b.cut();
@@ -206,7 +246,7 @@ test('who fell silent and says then that it leaves has left', () =>
   }));
 
 test('what a node has itself, or another that is there, is theirs to drop, whatever a lost one had', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     const c = await nodes.join('c', [memory]);
@@ -227,7 +267,7 @@ test('of two homes lost at once, in whichever order, the one that ran the server
     ['b', 'c'],
     ['c', 'b'],
   ] as const) {
-    await bench(async (nodes) => {
+    await onNodes(async (nodes) => {
       const a = await nodes.join('a', []);
       const running = { name: 'memory', state: 'running' } as ServerStatus;
       for (const id of [first, second]) {
@@ -246,7 +286,7 @@ test('of two homes lost at once, in whichever order, the one that ran the server
 });
 
 test('what its own earlier process had, a node does not have', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const old = await nodes.join('b', [memory]);
     const b = await nodes.join('b', []);
@@ -268,7 +308,7 @@ test('of lost nodes that meant different things by a name, most are believed; th
 });
 
 test('what is known of its lists stays as long as the server is expected', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const a = await nodes.join('a', []);
     const b = await nodes.join('b', [memory]);
     const client = clientOf(null);

@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer } from './own-offer.ts';
 
@@ -14,18 +15,18 @@ export interface LostHome {
   readonly node: string;
   /** It has said that it leaves; else it is just not heard of. */
   readonly left: boolean;
-  /** Since when it is gone, by this node's monotonic clock. */
+  /** Since when it is waited for, by this node's monotonic clock. */
   readonly at: number;
   readonly offered: OfferedServer;
 }
 
 /** Which process of which node. */
-type Named = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
+type NodeProcess = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
 
 interface LostNode {
-  readonly node: Named;
+  readonly node: NodeProcess;
   readonly left: boolean;
-  readonly at: number;
+  at: number;
   readonly servers: Map<string, OfferedServer>;
   readonly disarm: () => void;
 }
@@ -37,12 +38,12 @@ export interface LostHomesDeps {
 }
 
 /**
- * What only nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say
+ * What nodes had that are gone. Whoever is not heard of has dropped nothing, and the files of one that starts anew say
  * the same as before: until it says otherwise its servers are there and cannot be reached, as a server that fails is.
  */
 export class LostHomes {
   readonly #deps: LostHomesDeps;
-  /** By peer, the one lost first in front. */
+  /** By peer. Where there are too many the first goes: the one lost first, of those that have not said since that they leave. */
   readonly #nodes = new Map<string, LostNode>();
 
   constructor(deps: LostHomesDeps) {
@@ -50,13 +51,13 @@ export class LostHomes {
   }
 
   /** `servers`: what it had; null where that was never read, so that what was known before still holds. */
-  lost(node: Named, servers: readonly OfferedServer[] | null, left: boolean): void {
+  add(node: NodeProcess, servers: readonly OfferedServer[] | null, left: boolean): void {
     if (servers === null) {
-      if (left) this.left(node);
+      if (left) this.leaves(node);
       return;
     }
-    this.back(node);
-    // What was there for a while ends with the process.
+    this.returned(node);
+    // Temporary servers end with the process.
     const kept = servers.filter(({ definition }) => definition.temporary !== true);
     if (kept.length === 0) return;
     const [first] = this.#nodes.keys();
@@ -66,18 +67,28 @@ export class LostHomes {
   }
 
   /** Somebody who was silent has said that it leaves. */
-  left(node: Named): void {
-    for (const { at, left, servers, node: lost } of this.#of(node)) {
+  leaves(node: NodeProcess): void {
+    for (const { at, left, servers, node: gone } of this.#of(node)) {
       if (left) continue;
-      this.#forget(lost.peer);
-      this.#keep(lost, true, at, servers);
+      this.#forget(gone.peer);
+      this.#keep(gone, true, at, servers);
       this.#deps.changed();
     }
   }
 
+  /** The node, or its next process, is there and has not said yet what it has. */
+  heard(node: NodeProcess): void {
+    for (const { node: gone } of this.#of(node)) this.#nodes.get(gone.peer)!.at = this.#deps.clock.now();
+  }
+
   /** The node, or its next process, is there and has said what it has. */
-  back(node: Named): void {
-    for (const { node: lost } of this.#of(node)) this.#forget(lost.peer);
+  returned(node: NodeProcess): void {
+    for (const { node: gone } of this.#of(node)) this.#forget(gone.peer);
+  }
+
+  /** It was this node that was gone: whoever is there will be heard of in a moment. */
+  awaitAll(): void {
+    for (const lost of this.#nodes.values()) lost.at = this.#deps.clock.now();
   }
 
   /** Nodes that are there have dropped these servers, and speak for the lost ones. */
@@ -100,11 +111,11 @@ export class LostHomes {
   }
 
   /** The processes of that node until then. Names are for people, so that two nodes may have the same. */
-  #of({ id, startedAt }: Named): LostNode[] {
+  #of({ id, startedAt }: NodeProcess): LostNode[] {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
 
-  #keep(node: Named, left: boolean, at: number, servers: Map<string, OfferedServer>): void {
+  #keep(node: NodeProcess, left: boolean, at: number, servers: Map<string, OfferedServer>): void {
     const { clock, changed } = this.#deps;
     const disarm = clock.after(left ? LEFT_MS : SILENT_MS, () => {
       this.#nodes.delete(node.peer);
@@ -117,4 +128,29 @@ export class LostHomes {
     this.#nodes.get(peer)?.disarm();
     this.#nodes.delete(peer);
   }
+}
+
+/** Why nobody can be asked for it. */
+export function whyLost({ node, left }: LostHome, reached: boolean): string {
+  if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
+  return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
+}
+
+/** What its node said of it last, less what can no longer be true. */
+export function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | null {
+  const { status } = lost.offered;
+  if (status === null) return null;
+  const there = lost.left ? 'start it again' : 'look after that node and its way to NATS';
+  const remedy = reached ? there : 'look after the way to NATS from here';
+  return {
+    ...status,
+    state: 'unreachable',
+    health: 'unhealthy',
+    reason: `${whyLost(lost, reached)}: ${remedy}`,
+    initialized: false,
+    nextRetryAt: null,
+    connections: [],
+    replicas: [],
+    pool: { active: 0, idle: 0, closed: 0 },
+  };
 }

@@ -25,9 +25,9 @@ export interface NodesDeps {
   /** A node came, went, or says something else of itself. */
   readonly changed: () => void;
   /** It is gone: not heard of, or `left` in good order. */
-  readonly lost: (node: NodeView, left: boolean) => void;
+  readonly gone: (node: NodeView, left: boolean) => void;
   /** One that was gone already has said that it leaves. */
-  readonly left: (node: NodeView) => void;
+  readonly leaves: (node: NodeView) => void;
   /** This process stood still for so long that the others may have taken this node for gone, and it is back. */
   readonly absent: () => void;
 }
@@ -138,7 +138,7 @@ export class Nodes {
     const { leaving, ...view } = heartbeat;
     const known = this.#known.get(from);
     if (leaving === true) {
-      if (known === undefined) this.#deps.left(view);
+      if (known === undefined) this.#deps.leaves(view);
       else this.#gone(view, `node ${view.id} has left`, true);
       return;
     }
@@ -161,7 +161,7 @@ export class Nodes {
     if (!this.#known.delete(view.peer)) return;
     this.#deps.logger.warn('node_gone', { node: view.id, peer: view.peer, reason });
     this.#deps.bus.peerLost(view.peer, reason, left);
-    this.#deps.lost(view, left);
+    this.#deps.gone(view, left);
     this.#deps.changed();
   }
 }

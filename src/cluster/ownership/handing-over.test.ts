@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, type PlayedNode, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { request, result } from '../../protocol/compose.ts';
-
-async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const made = new ClusterBench();
-  try {
-    await run(made);
-  } finally {
-    await made.dispose();
-  }
-}
 
 function call(node: PlayedNode, server: string, session: string): Promise<Outcome> {
   const exchange = new TestExchange(session);
@@ -55,7 +52,7 @@ async function calledFor(nodes: ClusterBench, ms: number, begin: () => Promise<O
 const MEMORY = serverNamed('memory', { isolation: 'session' });
 
 test('fault:F33 check:H7 what no call runs on is another node’s as soon as its process has ended, and not before; whoever had state in it is told', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(call(a, 'memory', 'one'));
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -82,7 +79,7 @@ test('fault:F33 check:H7 what no call runs on is another node’s as soon as its
   }));
 
 test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not keep a claim: it goes over, and no call fails', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(call(a, 'memory', 'one'));
     for (const node of [a, b]) takes(nodes, node, 700);
@@ -97,7 +94,7 @@ test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not k
   }));
 
 test('fault:F33 check:H7 calls that overlap and take longer are given more time, and none fails', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(call(a, 'memory', 'one'));
     for (const node of [a, b]) takes(nodes, node, 2_000);
@@ -110,7 +107,7 @@ test('fault:F33 check:H7 calls that overlap and take longer are given more time,
   }));
 
 test('fault:F33 check:H7 a long call is not cut: its session is served beside it, others go over, and no call fails for its sake', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     for (const session of ['one', 'two']) await nodes.until(call(a, 'memory', session));
     for (const node of [a, b]) takes(nodes, node, 10);
@@ -138,7 +135,7 @@ test('fault:F33 check:H7 a long call is not cut: its session is served beside it
   }));
 
 test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here, then begins there, and no call fails', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
     await nodes.pass(1_500);
@@ -158,7 +155,7 @@ test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here
   }));
 
 test('fault:F33 what is listened to by way of other nodes keeps no node that drains', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const shared = serverNamed('shared', { isolation: 'shared' });
     const [a, b] = [await nodes.join('a', [MEMORY, shared]), await nodes.join('b', [MEMORY])];
     await nodes.until(call(a, 'memory', 'one'));
@@ -179,7 +176,7 @@ test('fault:F33 what is listened to by way of other nodes keeps no node that dra
   }));
 
 test('fault:F33 what no other node has is served to the end, which comes in an instant without a call', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [])];
     await nodes.until(call(b, 'memory', 'idle'));
     takes(nodes, a, 700);
@@ -200,7 +197,7 @@ test('fault:F33 what no other node has is served to the end, which comes in an i
   }));
 
 test('fault:F33 what cannot be ended is nobody else’s before the node has left', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     await nodes.until(call(a, 'memory', 'one'));
     a.local.ending = Promise.reject(new Error('it hangs'));

@@ -1,18 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, type PlayedNode, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
-
-async function bench(run: (bench: ClusterBench) => Promise<void>): Promise<void> {
-  const made = new ClusterBench();
-  try {
-    await run(made);
-  } finally {
-    await made.dispose();
-  }
-}
 
 /** The node's files say this from now on. Ends when what they do not name any more has ended. */
 function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
@@ -53,7 +50,7 @@ function wordOf(outcome: Outcome): string {
 }
 
 test('fault:F31 a singleton that its node’s file drops is begun elsewhere when its process has ended, not before', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
     await nodes.pass(1_500);
@@ -77,7 +74,7 @@ test('fault:F31 a singleton that its node’s file drops is begun elsewhere when
   }));
 
 test('a singleton that comes back to the file before its process has ended begins anew there, after that', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
     await nodes.pass(1_500);
@@ -97,7 +94,7 @@ test('a singleton that comes back to the file before its process has ended begin
   }));
 
 test('the sessions of a server that its node’s file drops go to another home, when their processes have ended', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
     assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
@@ -119,7 +116,7 @@ test('the sessions of a server that its node’s file drops go to another home, 
   }));
 
 test('check:H4 a server that is dropped while the store of claims does not answer is another home’s once it does', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const memory = serverNamed('memory', { isolation: 'session' });
     const store = hindered(nodes);
@@ -138,7 +135,7 @@ test('check:H4 a server that is dropped while the store of claims does not answe
   }));
 
 test('check:H4 what is claimed while the files drop its server is another home’s, and does not begin here', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const memory = serverNamed('memory', { isolation: 'session' });
     const store = hindered(nodes);
@@ -158,7 +155,7 @@ test('check:H4 what is claimed while the files drop its server is another home�
   }));
 
 test('check:H4 a server whose end fails at the node that drops it is another home’s all the same', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
     await nodes.pass(1_500);
@@ -169,7 +166,7 @@ test('check:H4 a server whose end fails at the node that drops it is another hom
   }));
 
 test('fault:F31 what a node owned that stood still while it dropped the server is another home’s, though its lease is back', () =>
-  bench(async (nodes) => {
+  onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
     assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');

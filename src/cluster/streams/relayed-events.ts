@@ -81,8 +81,12 @@ export class RelayedEvents implements UpstreamEvents {
   }
 
   /** Each node finds that out for itself. */
-  homeLost(server: string, servedThere: (client: ClientProfile) => boolean): void {
-    this.#deps.here.homeLost?.(server, servedThere);
+  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    this.#deps.here.homeLost?.(servedThere);
+  }
+
+  homeFound(server: string): void {
+    this.#deps.here.homeFound?.(server);
   }
 
   statusChanged(server: string, status: ServerStatus): void {
