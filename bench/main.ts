@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
+import { accepted } from './accepted.ts';
 import { readOptions, USAGE } from './options.ts';
 import { type Row, runScenario } from './run-scenario.ts';
 import { SCENARIOS } from './scenarios.ts';
@@ -65,12 +66,12 @@ function show(table: string): void {
   console.log(`\n${table}`);
 }
 
-/** Replaces what stands below the line of RESULTS.md that ends its text. */
+/** The tables of other scenarios stay, with what they say of their run. */
 function accept(): void {
   const file = join(import.meta.dirname, 'RESULTS.md');
-  const [text] = readFileSync(file, 'utf8').split('<!-- results -->');
-  const facts = `${about.date}, \`${about.command}\`, ${about.machine}`;
-  writeFileSync(file, `${text}<!-- results -->\n\n${facts}\n\n${tables.join('\n\n')}\n`);
+  const run = `${about.date}, \`${about.command}\`, ${about.machine}`;
+  const order = [...SCENARIOS.map(({ name }) => name), 'start'];
+  writeFileSync(file, accepted(readFileSync(file, 'utf8'), tables, run, order));
 }
 
 async function build(): Promise<void> {

@@ -23,7 +23,7 @@ export const USAGE = `npm run bench -- [options]
   --seconds 2       measured time of each
   --json FILE       results as JSON
   --no-build        measure dist/ as it stands
-  --accept          keep the tables in bench/RESULTS.md`;
+  --accept          keep the tables in bench/RESULTS.md, beside those of other scenarios`;
 
 export function readOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
