@@ -10,7 +10,7 @@ const GENERATOR = join(import.meta.dirname, 'load', 'main.ts');
 const WARM_UP_MS = 700;
 /** In the round that does not count: enough for compilers to have done their work, also on a slow machine. */
 const FIRST_WARM_UP_MS = 4000;
-const FIRST_WARM_UP_CALLS = 150_000;
+const FIRST_WARM_UP_OPERATIONS = 150_000;
 /** As much of an error as a table bears. */
 const MAX_REASON = 300;
 const execute = promisify(execFile);
@@ -39,8 +39,8 @@ export interface Row {
   readonly heldPerSession: number;
   /** Share of one core that the load generator used. */
   readonly clientShare: number;
-  /** What limits are judged by, round by round. */
-  readonly rounds: Readonly<Record<Limit['figure'], readonly number[]>>;
+  /** The figures that limits are judged by, one of each round. */
+  readonly byRound: Readonly<Record<Limit['figure'], readonly number[]>>;
 }
 
 interface Entry {
@@ -134,7 +134,7 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
     toolPrefix: running.toolPrefix,
     tools: 0,
     warmUpMs: WARM_UP_MS,
-    warmUpCalls: 0,
+    warmUpOperations: 0,
     measureMs: options.measureMs,
     pids: running.pids(),
     besidePids: running.besidePids?.() ?? [],
@@ -145,9 +145,12 @@ function jobOf(scenario: Scenario, target: Target, behind: Behind, running: Runn
   };
 }
 
-/** Small calls are counted; what takes longer (lists, large results, whole sessions) has its time. */
-function firstWarmUp({ kind, tool }: Job): Pick<Job, 'warmUpMs' | 'warmUpCalls'> {
-  return { warmUpMs: FIRST_WARM_UP_MS, warmUpCalls: kind === 'calls' && tool === 'echo' ? FIRST_WARM_UP_CALLS : 0 };
+/** Small calls warm up by number, whatever the machine; lists, large results, whole sessions and many open ones by time. */
+function firstWarmUp({ kind, tool }: Job): Pick<Job, 'warmUpMs' | 'warmUpOperations'> {
+  return {
+    warmUpMs: FIRST_WARM_UP_MS,
+    warmUpOperations: kind === 'calls' && tool === 'echo' ? FIRST_WARM_UP_OPERATIONS : 0,
+  };
 }
 
 async function generate(job: Job): Promise<Finding> {
@@ -157,10 +160,10 @@ async function generate(job: Job): Promise<Finding> {
 
 function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: Scenario): Row {
   const each = (value: (finding: Finding) => number) => findings.map(value);
-  const of = (value: (finding: Finding) => number) => (findings.length === 0 ? 0 : median(each(value)));
+  const middle = (value: (finding: Finding) => number) => median(each(value));
   const sessions = (scenario.job.openSessions ?? 0) * doors;
   const perSession = (kib: number) => (sessions === 0 ? 0 : kib / sessions);
-  const rounds = {
+  const byRound = {
     cpuUs: each((finding) => finding.cpuUs / finding.operations),
     kibPerSession: each((finding) => perSession(finding.rssOpenKiB - finding.rssBeforeKiB)),
     heldPerSession: each((finding) => perSession(finding.heldOpenKiB - finding.heldBeforeKiB)),
@@ -169,15 +172,15 @@ function rowOf({ target, sameEra, problem, findings, doors }: Entry, scenario: S
     target: target.name,
     sameEra,
     problem,
-    perSecond: of((finding) => (finding.operations / finding.wallMs) * 1000),
-    cpuUs: findings.length === 0 ? 0 : median(rounds.cpuUs),
-    besideUs: of((finding) => finding.besideCpuUs / finding.operations),
-    p50Ms: of((finding) => finding.p50Ms),
-    p99Ms: of((finding) => finding.p99Ms),
-    rssMiB: of((finding) => finding.rssKiB) / 1024,
-    kibPerSession: findings.length === 0 ? 0 : median(rounds.kibPerSession),
-    heldPerSession: findings.length === 0 ? 0 : median(rounds.heldPerSession),
-    clientShare: of((finding) => finding.clientCpuUs / 1000 / finding.wallMs),
-    rounds,
+    perSecond: middle((finding) => (finding.operations / finding.wallMs) * 1000),
+    cpuUs: median(byRound.cpuUs),
+    besideUs: middle((finding) => finding.besideCpuUs / finding.operations),
+    p50Ms: middle((finding) => finding.p50Ms),
+    p99Ms: middle((finding) => finding.p99Ms),
+    rssMiB: middle((finding) => finding.rssKiB) / 1024,
+    kibPerSession: median(byRound.kibPerSession),
+    heldPerSession: median(byRound.heldPerSession),
+    clientShare: middle((finding) => finding.clientCpuUs / 1000 / finding.wallMs),
+    byRound,
   };
 }

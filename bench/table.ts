@@ -52,15 +52,16 @@ const FIGURES: Readonly<Record<Limit['figure'], string>> = {
 };
 
 /**
- * Whether the limit holds, in a sentence: the median of what the rounds say. Within a round the two are measured one after
- * the other; from round to round the machine may be another one.
+ * Whether the limit holds, in a sentence: by the median of the ratios of the rounds. What else the machine does falls on
+ * both targets alike within a round, not from one round to the next.
  */
 export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): string {
-  const each = (name: string) =>
-    rows.find((row) => row.target === name && row.problem === '')?.rounds[figure].filter((value) => value > 0) ?? [];
-  const [values, bases] = [each(of), each(to)];
+  const measured = (name: string) =>
+    rows.find((row) => row.target === name && row.problem === '')?.byRound[figure] ?? [];
+  const [values, bases] = [measured(of), measured(to)];
   const what = `${FIGURES[figure]}, ${of} to ${to}`;
-  if (values.length === 0 || values.length !== bases.length) return `${what}: not measured`;
+  const paired = values.length > 0 && values.length === bases.length;
+  if (!paired || [...values, ...bases].some((value) => value <= 0)) return `${what}: not measured`;
   const times = values.map((value, round) => value / bases[round]!);
   const middle = median(times);
   const range = `${Math.min(...times).toFixed(2)} to ${Math.max(...times).toFixed(2)}`;

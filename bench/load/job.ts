@@ -14,9 +14,10 @@ export interface Job {
   readonly toolPrefix: string;
   /** Tools that a whole list must have. */
   readonly tools: number;
-  /** Before the measured time: at least so long, and as long as fewer operations have been completed. */
+  /** The measured time begins no earlier than after so long, */
   readonly warmUpMs: number;
-  readonly warmUpCalls: number;
+  /** and after so many operations that went right, at all doors together, unless that takes a minute. */
+  readonly warmUpOperations: number;
   readonly measureMs: number;
   /** Processes whose CPU time is read at the start and at the end of the measured time. */
   readonly pids: readonly number[];

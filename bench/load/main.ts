@@ -84,5 +84,5 @@ async function measureSessions(): Promise<Finding> {
 async function warmUp(meter: Meter): Promise<void> {
   const end = performance.now() + MAX_WARM_UP_MS;
   await delay(job.warmUpMs);
-  while (meter.completed < job.warmUpCalls && meter.wrong === 0 && performance.now() < end) await delay(LOOK_MS);
+  while (meter.right < job.warmUpOperations && meter.wrong === 0 && performance.now() < end) await delay(LOOK_MS);
 }

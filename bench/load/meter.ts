@@ -7,7 +7,7 @@ export class Meter {
   readonly #job: Job;
   readonly #latencies: number[] = [];
   #running = false;
-  #completed = 0;
+  #right = 0;
   #wrong = 0;
   #firstWrong = '';
   #startedAt = 0;
@@ -23,9 +23,9 @@ export class Meter {
     return this.#wrong;
   }
 
-  /** Operations so far that went right, measured or not. */
-  get completed(): number {
-    return this.#completed;
+  /** Operations so far that went right, whenever that was. */
+  get right(): number {
+    return this.#right;
   }
 
   start(): void {
@@ -36,14 +36,14 @@ export class Meter {
     this.#startedAt = performance.now();
   }
 
-  /** An operation has ended. A wrong one counts whenever it was; a right one only in the measured time. */
+  /** An operation has ended. It is counted whenever that was; how long it took, only in the measured time. */
   count(begunAt: number, problem: string | null): void {
     if (problem !== null) {
       this.#wrong++;
       if (this.#firstWrong === '') this.#firstWrong = problem;
       return;
     }
-    this.#completed++;
+    this.#right++;
     if (this.#running) this.#latencies.push(performance.now() - begunAt);
   }
 

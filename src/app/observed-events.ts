@@ -14,8 +14,8 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
       observer.catalogChanged(server, fingerprint, lists);
     },
     listedElsewhere: (server) => events.listedElsewhere?.(server),
-    homeLost: (servedThere) => events.homeLost?.(servedThere),
-    homeFound: (server) => events.homeFound?.(server),
+    nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
+    serverBack: (server) => events.serverBack?.(server),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

@@ -214,18 +214,18 @@ export class ClusterCalls {
     const place = this.#place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
     exchange.begunAt ??= clock.now();
-    const waitedMs = clock.now() - Math.min(exchange.begunAt, this.#missedSince(place));
+    const waitedMs = clock.now() - Math.min(exchange.begunAt, this.#awaitedSince(place));
     if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     await pause(clock, PAUSE_MS);
     return this.#try(server, request, exchange);
   }
 
-  /** Whoever has been gone for long is not about to be back; nor is anybody to whom there is no way. */
-  #missedSince(place: Place | undefined): number {
+  /** Who has been waited for long enough is not about to be back; nor is anybody to whom there is no way. */
+  #awaitedSince(place: Place | undefined): number {
     const lost = place?.lost ?? null;
     if (lost === null) return Number.POSITIVE_INFINITY;
-    return this.reached ? lost.at : Number.NEGATIVE_INFINITY;
+    return this.reached ? lost.awaitedSince : Number.NEGATIVE_INFINITY;
   }
 
   async #callOwner(place: Place, key: string, request: Message, exchange: Exchange): Promise<Outcome> {

@@ -155,16 +155,13 @@ export class ClusterUpstreams implements Upstreams {
   }
 
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
-  homeLost(peer: string): void {
-    const places = new Map(
-      [...this.#deps.directory().places].filter(([, { elsewhere }]) =>
-        elsewhere.some(({ node }) => node.peer === peer),
-      ),
-    );
-    if (places.size === 0) return;
-    this.#deps.events.homeLost?.((server, client) => {
+  nodeSilent(peer: string): void {
+    const { places } = this.#deps.directory();
+    const had = ({ elsewhere }: Place): boolean => elsewhere.some(({ node }) => node.peer === peer);
+    if (!places.values().some(had)) return;
+    this.#deps.events.nodeSilent?.((server, client) => {
       const place = places.get(server);
-      if (place === undefined) return false;
+      if (place === undefined || !had(place)) return false;
       const at = this.calls.peerOf(place, client);
       return at === null ? !place.here : at === peer;
     });

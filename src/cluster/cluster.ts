@@ -15,6 +15,7 @@ import type { Directory } from './nodes/directory.ts';
 import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
+import { LostHomes } from './nodes/lost-homes.ts';
 import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
@@ -55,6 +56,7 @@ export class Cluster {
   readonly #nodes: Nodes;
   readonly #offer: OwnOffer;
   readonly #offers: Offers;
+  readonly #lostHomes: LostHomes;
   readonly #known: KnownServers;
   readonly #lease: NodeLease;
   readonly #claims: Claims;
@@ -134,8 +136,9 @@ export class Cluster {
       },
       gone: (gone, left) => {
         const { peer } = gone;
-        this.#known.lostHomes.add(gone, this.#offers.of(peer), left);
-        if (!left) this.#router.homeLost(peer);
+        this.#lostHomes.add(gone, this.#offers.of(peer), left);
+        // Before anything else forgets the node: this asks who was served there.
+        if (!left) this.#router.nodeSilent(peer);
         this.#users.forgetPeer(peer);
         this.streams.gone(peer);
         this.clients.gone(peer);
@@ -143,8 +146,8 @@ export class Cluster {
         this.#servers.look();
         this.upstreamSessions.streams.gone(peer);
       },
-      leaves: (gone) => this.#known.lostHomes.leaves(gone),
-      absent: () => this.#router.calls.renew(),
+      leaves: (gone) => this.#lostHomes.leaves(gone),
+      absent: () => this.#backAgain(),
     });
     this.#offers = new Offers({
       bus,
@@ -154,14 +157,14 @@ export class Cluster {
       own: () => this.#offer.text(),
       changed: () => this.#rebuild(),
     });
+    this.#lostHomes = new LostHomes({ clock, changed: () => this.#rebuild() });
     this.#known = new KnownServers({
       self: () => this.#self.view,
       logger,
-      clock,
       own: this.#offer,
       others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
-      found: (server) => deps.events.homeFound?.(server),
-      changed: () => this.#rebuild(),
+      lostHomes: this.#lostHomes,
+      back: (server) => deps.events.serverBack?.(server),
     });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,
@@ -271,11 +274,7 @@ export class Cluster {
       tell: () => this.#nodes.tell(),
     });
     this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
-      if (absent) {
-        this.#router.calls.renew();
-        this.#known.lostHomes.awaitAll();
-        this.#rebuild();
-      }
+      if (absent) this.#backAgain();
       this.#nodes.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
@@ -365,8 +364,14 @@ export class Cluster {
     this.#offers.close();
     this.#offer.close();
     this.#nodes.close();
-    this.#known.lostHomes.close();
+    this.#lostHomes.close();
     await this.#loop.close();
+  }
+
+  /** Others may have taken this node for gone, and it could not hear who is there. */
+  #backAgain(): void {
+    this.#router.calls.renew();
+    this.#lostHomes.awaitAllAnew();
   }
 
   #rebuild(): void {

@@ -195,12 +195,12 @@ export class Gateway implements Exchanges, UpstreamEvents {
     if (change === 'renewed' || change === 'missed') announcer.renewed(server, key);
   }
 
-  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
-    this.#parts.watches.homeLost(servedThere);
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    this.#parts.watches.nodeSilent(servedThere);
   }
 
-  homeFound(server: string): void {
-    this.#parts.watches.homeFound(server);
+  serverBack(server: string): void {
+    this.#parts.watches.serverBack(server);
   }
 
   request(

@@ -131,7 +131,7 @@ export class ResourceWatches {
   }
 
   /** The connections that served some of the clients ended unheard. */
-  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
     for (const group of this.#groups.values()) {
       const watchers = group.watches.values().flatMap((watch) => watch.watchers.keys());
       if (watchers.some(({ client }) => servedThere(group.server, client))) this.#ended(group);
@@ -139,7 +139,7 @@ export class ResourceWatches {
   }
 
   /** Whatever waits to be renewed need not wait any longer. */
-  homeFound(server: string): void {
+  serverBack(server: string): void {
     for (const group of this.#groups.values()) {
       if (group.server !== server || group.disarm === null) continue;
       group.disarm();

@@ -94,10 +94,13 @@ export interface UpstreamEvents {
   stateLost(server: string, sessionId: string, cause: StateLoss): void;
   /** A connection began or ended: what was set up on an earlier one (subscriptions, log levels) does not hold on it. */
   connectionChanged(server: string, key: string, change: ConnectionChange): void;
-  /** A node fell silent. What was set up there for whoever was served there does not hold any more. */
-  homeLost?(servedThere: (server: string, client: ClientProfile) => boolean): void;
-  /** A server that no node had is there again: what was not to be had of it may be. */
-  homeFound?(server: string): void;
+  /**
+   * A node fell silent. What was set up there for whoever was served there does not hold any more. `servedThere` is
+   * answered only during the call: afterwards it may be another node that serves them.
+   */
+  nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
+  /** A server whose homes were all lost has one again: what could not be had of it may be had now. */
+  serverBack?(server: string): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
 

@@ -5,7 +5,7 @@ import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
 import { ClusterWorld, LEDGERS } from './cluster-world.ts';
 import { ConfigWriter } from './config-writer.ts';
 import { Crowd } from './crowd.ts';
-import { forgotten } from './forgotten.ts';
+import { forgottenSessions } from './forgotten-sessions.ts';
 import { Nemesis } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
 import { Seeded } from './seeded.ts';
@@ -105,7 +105,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
       endings: history.endings(),
       lost: world.lost(),
       needless: world.needless(),
-      forgotten: forgotten(history.attempts, nemesis.struck),
+      forgotten: forgottenSessions(history.attempts, nemesis.struck),
       misfortunes: nemesis.counts(),
       dead,
       badExits: [

@@ -25,7 +25,7 @@ export const LEDGERS = [...REMOTES, ...PIPES];
 
 /** Servers that every node serves by itself, lease or not. */
 const LEASELESS: ReadonlySet<string> = new Set(['old', 'modern', 'shared']);
-/** A session that is not known yet is not needless, or it is forgotten (`forgotten` in cluster-chaos.ts). */
+/** A session that is not known yet is not needless, or it is forgotten (`forgottenSessions`). */
 const EXCUSED = /"TIMEOUT"|"code":53003|ECONNREFUSED|sessions of the cluster cannot be read|session is not known yet/;
 
 const ERAS = { old: 'stateful', modern: 'stateless' } as const;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt } from '../faults/ledger/history.ts';
-import { forgotten } from './forgotten.ts';
+import { forgottenSessions } from './forgotten-sessions.ts';
 import type { Struck } from './nemesis.ts';
 
 function refused(opened: NonNullable<Attempt['opened']>): Attempt {
@@ -24,47 +24,47 @@ function refused(opened: NonNullable<Attempt['opened']>): Attempt {
 
 test('a session that a node does not know was forgotten, but where the node that opened it could tell nobody', () => {
   const cut: Struck = { kind: 'cut', node: 'n1', from: 15_000, to: 21_000 };
-  assert.deepEqual(forgotten([refused({ via: 'n1', at: 16_000 })], [cut]), []);
-  assert.equal(forgotten([refused({ via: 'n1', at: 10_000 })], [cut]).length, 1);
-  assert.equal(forgotten([refused({ via: 'n3', at: 16_000 })], [cut]).length, 1);
-  assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], [{ ...cut, to: 16_500 }]).length, 1);
-  assert.equal(forgotten([refused({ via: 'n1', at: 16_000 })], []).length, 1);
+  assert.deepEqual(forgottenSessions([refused({ via: 'n1', at: 16_000 })], [cut]), []);
+  assert.equal(forgottenSessions([refused({ via: 'n1', at: 10_000 })], [cut]).length, 1);
+  assert.equal(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [cut]).length, 1);
+  assert.equal(forgottenSessions([refused({ via: 'n1', at: 16_000 })], [{ ...cut, to: 16_500 }]).length, 1);
+  assert.equal(forgottenSessions([refused({ via: 'n1', at: 16_000 })], []).length, 1);
   const late = { ...refused({ via: 'n1', at: 16_000 }), reason: 'the session is not known yet at this node' };
-  assert.equal(forgotten([late], []).length, 1);
-  assert.deepEqual(forgotten([late], [cut]), []);
+  assert.equal(forgottenSessions([late], []).length, 1);
+  assert.deepEqual(forgottenSessions([late], [cut]), []);
   const outage: Struck = { kind: 'nats_kill', node: null, from: 15_000, to: 18_000 };
-  assert.deepEqual(forgotten([refused({ via: 'n3', at: 16_000 })], [outage]), []);
+  assert.deepEqual(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
 
 test('a node that has begun during an outage may say that it does not know a session yet, and not that there is none', () => {
   const outage: Struck = { kind: 'nats_forgets', node: null, from: 17_500, to: 20_500 };
   const old = refused({ via: 'n3', at: 5_000 });
   const late = { ...old, reason: 'the session is not known yet at this node' };
-  assert.deepEqual(forgotten([late], [outage]), []);
-  assert.equal(forgotten([old], [outage]).length, 1);
-  assert.equal(forgotten([late], [{ ...outage, from: 10_000, to: 15_000 }]).length, 1);
-  assert.equal(forgotten([late], [{ ...outage, kind: 'cut', node: 'n2' }]).length, 1);
+  assert.deepEqual(forgottenSessions([late], [outage]), []);
+  assert.equal(forgottenSessions([old], [outage]).length, 1);
+  assert.equal(forgottenSessions([late], [{ ...outage, from: 10_000, to: 15_000 }]).length, 1);
+  assert.equal(forgottenSessions([late], [{ ...outage, kind: 'cut', node: 'n2' }]).length, 1);
 });
 
 test('what was opened during an outage is not known to anybody when its node is killed before it could tell', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const kill: Struck = { kind: 'kill', node: 'n3', from: 10_500, to: 13_000 };
   const gone = refused({ via: 'n3', at: 10_000 });
-  assert.deepEqual(forgotten([gone], [outage, kill]), []);
-  assert.equal(forgotten([gone], [outage]).length, 1);
-  assert.equal(forgotten([gone], [kill]).length, 1);
-  assert.equal(forgotten([gone], [outage, { ...kill, node: 'n1' }]).length, 1);
-  assert.equal(forgotten([gone], [outage, { ...kill, from: 16_000 }]).length, 1);
-  assert.equal(forgotten([refused({ via: 'n3', at: 13_000 })], [outage, kill]).length, 1);
+  assert.deepEqual(forgottenSessions([gone], [outage, kill]), []);
+  assert.equal(forgottenSessions([gone], [outage]).length, 1);
+  assert.equal(forgottenSessions([gone], [kill]).length, 1);
+  assert.equal(forgottenSessions([gone], [outage, { ...kill, node: 'n1' }]).length, 1);
+  assert.equal(forgottenSessions([gone], [outage, { ...kill, from: 16_000 }]).length, 1);
+  assert.equal(forgottenSessions([refused({ via: 'n3', at: 13_000 })], [outage, kill]).length, 1);
 });
 
 test('a node that is cut off as soon as NATS is back has told nobody yet; one that had time has', () => {
   const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
   const cut: Struck = { kind: 'cut', node: 'n3', from: 12_400, to: 19_000 };
   const opened = refused({ via: 'n3', at: 10_000 });
-  assert.deepEqual(forgotten([opened], [cut, outage]), []);
-  assert.equal(forgotten([opened], [outage]).length, 1);
-  assert.equal(forgotten([opened], [cut]).length, 1);
-  assert.equal(forgotten([opened], [outage, { ...cut, node: 'n1' }]).length, 1);
-  assert.equal(forgotten([opened], [outage, { ...cut, from: 15_100 }]).length, 1);
+  assert.deepEqual(forgottenSessions([opened], [cut, outage]), []);
+  assert.equal(forgottenSessions([opened], [outage]).length, 1);
+  assert.equal(forgottenSessions([opened], [cut]).length, 1);
+  assert.equal(forgottenSessions([opened], [outage, { ...cut, node: 'n1' }]).length, 1);
+  assert.equal(forgottenSessions([opened], [outage, { ...cut, from: 15_100 }]).length, 1);
 });

@@ -201,9 +201,9 @@ export class PlayedUpstreams implements LocalUpstreams {
 /** What a gateway of a test has heard of servers. */
 export class HeardEvents implements UpstreamEvents {
   readonly heard: string[] = [];
-  /** How many homes fell silent. */
-  homesLost = 0;
-  readonly homesFound: string[] = [];
+  /** How many nodes fell silent that had a server. */
+  silentNodes = 0;
+  readonly serversBack: string[] = [];
   /** Servers of which another node has other lists now. */
   readonly listedElsewhereOf: string[] = [];
 
@@ -224,12 +224,12 @@ export class HeardEvents implements UpstreamEvents {
     this.listedElsewhereOf.push(server);
   }
 
-  homeLost(): void {
-    this.homesLost++;
+  nodeSilent(): void {
+    this.silentNodes++;
   }
 
-  homeFound(server: string): void {
-    this.homesFound.push(server);
+  serverBack(server: string): void {
+    this.serversBack.push(server);
   }
 
   catalogChanged(server: string): void {
@@ -337,6 +337,16 @@ export class ClusterBench {
   }
 }
 
+/** Runs a test on a bench of its own; its nodes are closed whatever comes of it. */
+export async function onNodes(run: (nodes: ClusterBench) => Promise<void>): Promise<void> {
+  const nodes = new ClusterBench();
+  try {
+    await run(nodes);
+  } finally {
+    await nodes.dispose();
+  }
+}
+
 /** A store that loses everything when it is told to. */
 export function losing({ state: first, clock }: ClusterBench): { readonly state: SharedState; lose(): Promise<void> } {
   let present: SharedState = first;
@@ -381,15 +391,5 @@ class CuttableState implements SharedState {
       if (this.#wire.connected) return done;
     }
     throw new GatewayError('UNKNOWN', 'the store does not answer');
-  }
-}
-
-/** Runs a test on nodes of its own, and ends them. */
-export async function onNodes(run: (nodes: ClusterBench) => Promise<void>): Promise<void> {
-  const nodes = new ClusterBench();
-  try {
-    await run(nodes);
-  } finally {
-    await nodes.dispose();
   }
 }

@@ -155,9 +155,10 @@ function placeOf(name: string, { own: here, homes }: Side<ForeignHome>, own: Own
   return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes, lost: null };
 }
 
-/** Of a singleton only the node where it ran has a status. */
+/** Of a singleton only the node where it ran has a status. Any of them may be the one that is back first. */
 function lostPlace({ homes }: Side<LostHome>): Place {
-  const lost = homes.find(({ offered }) => offered.status !== null) ?? homes[0]!;
+  const told = homes.find(({ offered }) => offered.status !== null) ?? homes[0]!;
+  const lost = { ...told, awaitedSince: Math.max(...homes.map(({ awaitedSince }) => awaitedSince)) };
   const { definition } = lost.offered;
   return { server: foreignServer(definition), process: definition.process, here: false, elsewhere: [], lost };
 }

@@ -1,28 +1,24 @@
-import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type Directory, directory, sameServers } from './directory.ts';
-import { LostHomes } from './lost-homes.ts';
+import type { LostHomes } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';
 
 export interface KnownServersDeps {
   /** What this node says of itself. */
   readonly self: () => NodeView;
-  readonly clock: Clock;
   readonly logger: Logger;
   readonly own: OwnOffer;
   /** null while nothing was read of the node. */
   readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[] | null]>;
-  /** A server whose nodes were all gone is there again. */
-  readonly found: (server: string) => void;
-  /** What nodes had that are gone is not expected any more, or for a shorter time. */
-  readonly changed: () => void;
+  readonly lostHomes: LostHomes;
+  /** A server whose homes were all lost has one again. */
+  readonly back: (server: string) => void;
 }
 
 /** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
 export class KnownServers {
-  readonly lostHomes: LostHomes;
   readonly #deps: KnownServersDeps;
   #directory: Directory = { places: new Map(), servers: [], conflicts: [] };
   #conflicts = '';
@@ -31,7 +27,6 @@ export class KnownServers {
 
   constructor(deps: KnownServersDeps) {
     this.#deps = deps;
-    this.lostHomes = new LostHomes({ clock: deps.clock, changed: deps.changed });
   }
 
   get directory(): Directory {
@@ -53,9 +48,12 @@ export class KnownServers {
     return (this.#directory.places.get(server)?.lost ?? null) !== null;
   }
 
-  /** Whether the set of servers is another one than before, wherever they are. */
+  /**
+   * Makes the directory anew, and tells what conflicts and what is back. True where the set of servers is another one than
+   * before, wherever they are.
+   */
   rebuild(): boolean {
-    const { own, others, self } = this.#deps;
+    const { own, others, self, lostHomes } = this.#deps;
     const view = self();
     const servers = new Map<string, { server: Server; digests: readonly string[]; process: boolean }>();
     for (const server of own.servers) {
@@ -64,24 +62,24 @@ export class KnownServers {
     const there: [NodeView, readonly OfferedServer[]][] = [];
     for (const [other, offered] of others()) {
       if (offered === null) {
-        this.lostHomes.heard(other);
+        lostHomes.awaitAnew(other);
         continue;
       }
       there.push([other, offered]);
-      this.lostHomes.returned(other);
+      lostHomes.returned(other);
     }
-    this.lostHomes.returned(view);
+    lostHomes.returned(view);
     this.#dropLost(view, there);
     const before = this.#directory;
-    this.#directory = directory({ id: view.id, servers }, there, this.lostHomes);
+    this.#directory = directory({ id: view.id, servers }, there, lostHomes);
     this.#tellConflicts();
-    this.#tellFound(before);
+    this.#tellBack(before);
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
     return false;
   }
 
-  /** What nodes had that are there, and have not any more, they have dropped, for those too that are lost. */
+  /** What a node that is there had, and none that is there has any more, is dropped: for the lost ones too. */
   #dropLost(self: NodeView, there: readonly (readonly [NodeView, readonly OfferedServer[]])[]): void {
     const holders = new Map<string, Set<string>>();
     const holds = (name: string, id: string): void => {
@@ -90,7 +88,7 @@ export class KnownServers {
     for (const { name } of this.#deps.own.servers) holds(name, self.id);
     for (const [{ id }, offered] of there) for (const { definition } of offered) holds(definition.name, id);
     const present = new Set([self.id, ...there.map(([{ id }]) => id)]);
-    const expected = new Set([...this.lostHomes].map(({ offered }) => offered.definition.name));
+    const expected = new Set([...this.#deps.lostHomes].map(({ offered }) => offered.definition.name));
     const dropped = new Set<string>();
     for (const [name, ids] of this.#holders) {
       if (holders.has(name) || !expected.has(name)) continue;
@@ -98,12 +96,12 @@ export class KnownServers {
       else dropped.add(name);
     }
     this.#holders = holders;
-    this.lostHomes.drop(dropped);
+    this.#deps.lostHomes.drop(dropped);
   }
 
-  #tellFound({ places }: Directory): void {
+  #tellBack({ places }: Directory): void {
     for (const [name, { lost }] of places) {
-      if (lost !== null && this.#directory.places.get(name)?.lost === null) this.#deps.found(name);
+      if (lost !== null && this.#directory.places.get(name)?.lost === null) this.#deps.back(name);
     }
   }
 

@@ -15,8 +15,8 @@ export interface LostHome {
   readonly node: string;
   /** It has said that it leaves; else it is just not heard of. */
   readonly left: boolean;
-  /** Since when it is waited for, by this node's monotonic clock. */
-  readonly at: number;
+  /** Since when it is waited for, by this node's monotonic clock: it was lost then, or heard of again, or this node was back. */
+  readonly awaitedSince: number;
   readonly offered: OfferedServer;
 }
 
@@ -26,14 +26,14 @@ type NodeProcess = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
 interface LostNode {
   readonly node: NodeProcess;
   readonly left: boolean;
-  at: number;
+  awaitedSince: number;
   readonly servers: Map<string, OfferedServer>;
   readonly disarm: () => void;
 }
 
 export interface LostHomesDeps {
   readonly clock: Clock;
-  /** Something is not expected any more, or for a shorter time. */
+  /** What is known of lost homes is another: one is forgotten, has said that it leaves, or is waited for anew. */
   readonly changed: () => void;
 }
 
@@ -43,7 +43,7 @@ export interface LostHomesDeps {
  */
 export class LostHomes {
   readonly #deps: LostHomesDeps;
-  /** By peer. Where there are too many the first goes: the one lost first, of those that have not said since that they leave. */
+  /** By peer, the one lost first in front: where there are too many it goes. */
   readonly #nodes = new Map<string, LostNode>();
 
   constructor(deps: LostHomesDeps) {
@@ -68,17 +68,17 @@ export class LostHomes {
 
   /** Somebody who was silent has said that it leaves. */
   leaves(node: NodeProcess): void {
-    for (const { at, left, servers, node: gone } of this.#of(node)) {
+    for (const { awaitedSince, left, servers, node: gone, disarm } of this.#of(node)) {
       if (left) continue;
-      this.#forget(gone.peer);
-      this.#keep(gone, true, at, servers);
+      disarm();
+      this.#keep(gone, true, awaitedSince, servers);
       this.#deps.changed();
     }
   }
 
   /** The node, or its next process, is there and has not said yet what it has. */
-  heard(node: NodeProcess): void {
-    for (const { node: gone } of this.#of(node)) this.#nodes.get(gone.peer)!.at = this.#deps.clock.now();
+  awaitAnew(node: NodeProcess): void {
+    for (const lost of this.#of(node)) lost.awaitedSince = this.#deps.clock.now();
   }
 
   /** The node, or its next process, is there and has said what it has. */
@@ -87,8 +87,9 @@ export class LostHomes {
   }
 
   /** It was this node that was gone: whoever is there will be heard of in a moment. */
-  awaitAll(): void {
-    for (const lost of this.#nodes.values()) lost.at = this.#deps.clock.now();
+  awaitAllAnew(): void {
+    for (const lost of this.#nodes.values()) lost.awaitedSince = this.#deps.clock.now();
+    this.#deps.changed();
   }
 
   /** Nodes that are there have dropped these servers, and speak for the lost ones. */
@@ -101,8 +102,8 @@ export class LostHomes {
   }
 
   *[Symbol.iterator](): Iterator<LostHome> {
-    for (const { node, left, at, servers } of this.#nodes.values()) {
-      for (const offered of servers.values()) yield { node: node.id, left, at, offered };
+    for (const { node, left, awaitedSince, servers } of this.#nodes.values()) {
+      for (const offered of servers.values()) yield { node: node.id, left, awaitedSince, offered };
     }
   }
 
@@ -115,13 +116,13 @@ export class LostHomes {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
 
-  #keep(node: NodeProcess, left: boolean, at: number, servers: Map<string, OfferedServer>): void {
+  #keep(node: NodeProcess, left: boolean, awaitedSince: number, servers: Map<string, OfferedServer>): void {
     const { clock, changed } = this.#deps;
     const disarm = clock.after(left ? LEFT_MS : SILENT_MS, () => {
       this.#nodes.delete(node.peer);
       changed();
     });
-    this.#nodes.set(node.peer, { node, left, at, servers, disarm });
+    this.#nodes.set(node.peer, { node, left, awaitedSince, servers, disarm });
   }
 
   #forget(peer: string): void {

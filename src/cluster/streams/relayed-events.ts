@@ -81,12 +81,8 @@ export class RelayedEvents implements UpstreamEvents {
   }
 
   /** Each node finds that out for itself. */
-  homeLost(servedThere: (server: string, client: ClientProfile) => boolean): void {
-    this.#deps.here.homeLost?.(servedThere);
-  }
-
-  homeFound(server: string): void {
-    this.#deps.here.homeFound?.(server);
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    this.#deps.here.nodeSilent?.(servedThere);
   }
 
   statusChanged(server: string, status: ServerStatus): void {
