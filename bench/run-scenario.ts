@@ -68,7 +68,7 @@ export async function runScenario(
     // A round before the first is not counted: every target is to be as warm as in a day's work.
     const warmUps = scenario.fresh === true ? 0 : 1;
     for (let round = -warmUps; round < options.rounds; round++) {
-      for (const entry of entries) {
+      for (const entry of inTurn(entries, round)) {
         if (entry.problem === '') await measure(entry, scenario, scene, options, round >= 0);
       }
     }
@@ -76,6 +76,12 @@ export async function runScenario(
     for (const { running } of entries) await running?.stop();
   }
   return entries.map((entry) => rowOf(entry, scenario));
+}
+
+/** Each round begins with another one, so that what changes within rounds is nobody's advantage. */
+function inTurn<Item>(items: readonly Item[], round: number): readonly Item[] {
+  const first = Math.max(round, 0) % Math.max(items.length, 1);
+  return [...items.slice(first), ...items.slice(0, first)];
 }
 
 /** What the target is measured in front of: the first that it can serve, and what that is compared with. */
@@ -111,6 +117,7 @@ async function measure(
     if (finding.wrong > 0) entry.problem = `${finding.wrong} wrong answers: ${finding.firstWrong}`;
     else if (finding.operations === 0) entry.problem = 'no answer in the measured time';
     else if (counts) entry.findings.push(finding);
+    else if (!finding.warm) console.error(`bench: ${scenario.name}, ${target.name}: not warm after a minute`);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     entry.problem = `absent: ${reason.slice(0, MAX_REASON)}`;

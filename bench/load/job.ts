@@ -32,6 +32,8 @@ export interface Job {
 
 /** What the generator found, as one line of JSON on its standard output. */
 export interface Finding {
+  /** As many operations went right before the measured time as the job says. */
+  readonly warm: boolean;
   /** Operations (calls, lists, whole sessions) completed in the measured time. */
   readonly operations: number;
   readonly wallMs: number;

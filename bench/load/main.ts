@@ -29,7 +29,7 @@ async function measureCalls(): Promise<Finding> {
   if (job.kind !== 'open') await Promise.all(doors.map(openFew));
   const workers = doors.flatMap((door) => workersOf(door, meter));
   for (const worker of workers) worker.run();
-  await warmUp(meter);
+  const warm = await warmUp(meter);
   meter.start();
   await delay(job.measureMs);
   const result = meter.finish(memory);
@@ -39,7 +39,7 @@ async function measureCalls(): Promise<Finding> {
       doors.flatMap(({ clients, sockets }) => clients.map((client, index) => client.end(sockets[index]!))),
     );
   }
-  return { ...result, wrong: meter.wrong };
+  return { ...result, wrong: meter.wrong, warm };
 }
 
 async function openFew(door: Door): Promise<void> {
@@ -72,17 +72,19 @@ async function measureSessions(): Promise<Finding> {
     }
   };
   const loops = Array.from({ length: job.connections }, () => loop(new Client(job).socket()));
-  await warmUp(meter);
+  const warm = await warmUp(meter);
   meter.start();
   await delay(job.measureMs);
   const result = meter.finish(NO_MEMORY);
   stopped = true;
   await Promise.all(loops);
-  return { ...result, wrong: meter.wrong };
+  return { ...result, wrong: meter.wrong, warm };
 }
 
-async function warmUp(meter: Meter): Promise<void> {
+/** Whether it was enough. */
+async function warmUp(meter: Meter): Promise<boolean> {
   const end = performance.now() + MAX_WARM_UP_MS;
   await delay(job.warmUpMs);
   while (meter.right < job.warmUpOperations && meter.wrong === 0 && performance.now() < end) await delay(LOOK_MS);
+  return meter.right >= job.warmUpOperations;
 }

@@ -47,7 +47,7 @@ export class Meter {
     if (this.#running) this.#latencies.push(performance.now() - begunAt);
   }
 
-  finish(memory: OpenedSessions): Finding {
+  finish(memory: OpenedSessions): Omit<Finding, 'warm'> {
     this.#running = false;
     const wallMs = performance.now() - this.#startedAt;
     const cpu = cpuUs(this.#job.pids) - this.#cpuAtStart;
