@@ -5,6 +5,9 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { MemoryWatch } from './memory/memory-watch.ts';
 
+/** Each sample wakes the process. What is recorded is the time since the sample before. */
+const LOOP_SAMPLE_MS = 50;
+
 /** Registers the gauges that mirror what the rooms hold; they are read when somebody scrapes, and cost nothing before. */
 export function registerGauges(
   metrics: Metrics,
@@ -38,7 +41,7 @@ export function registerGauges(
   const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
     'quantile',
   ]);
-  const histogram = monitorEventLoopDelay({ resolution: 20 });
+  const histogram = monitorEventLoopDelay({ resolution: LOOP_SAMPLE_MS });
   histogram.enable();
 
   metrics.onScrape(() => {
@@ -52,7 +55,7 @@ export function registerGauges(
       ['0.99', 99],
       ['1', 100],
     ] as const) {
-      delay.of(label).set(histogram.percentile(percent) / 1e9);
+      delay.of(label).set(Math.max(0, histogram.percentile(percent) / 1e6 - LOOP_SAMPLE_MS) / 1e3);
     }
     histogram.reset();
     for (const metric of [state, restarts, failures, connections, queue, tools, phases]) metric.clear();

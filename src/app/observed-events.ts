@@ -15,7 +15,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
     },
     listedElsewhere: (server) => events.listedElsewhere?.(server),
     nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
-    serverBack: (server) => events.serverBack?.(server),
+    homesGained: (servers) => events.homesGained?.(servers),
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);

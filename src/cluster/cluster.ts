@@ -164,7 +164,7 @@ export class Cluster {
       own: this.#offer,
       others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
       lostHomes: this.#lostHomes,
-      back: (server) => deps.events.serverBack?.(server),
+      homesGained: (servers) => deps.events.homesGained?.(servers),
     });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,

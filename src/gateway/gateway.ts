@@ -199,8 +199,8 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.watches.nodeSilent(servedThere);
   }
 
-  serverBack(server: string): void {
-    this.#parts.watches.serverBack(server);
+  homesGained(servers: ReadonlySet<string>): void {
+    this.#parts.watches.homesGained(servers);
   }
 
   request(

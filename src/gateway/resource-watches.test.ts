@@ -4,6 +4,7 @@ import { settled } from '../../test/support/fake-clock.ts';
 import { agent, type BenchExchange, client, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { pause } from '../model/pause.ts';
 import { notification, result } from '../protocol/compose.ts';
 
 const OLD = {
@@ -107,13 +108,60 @@ test('check:B8 what could not be renewed is, as soon as the server is there agai
   await bench.clock.advance(20_000);
   const before = asked().length;
   bench.upstreams.respond = () => answer(result('9', '{}', 'stateful'));
-  bench.gateway.serverBack('other');
+  bench.gateway.homesGained(new Set(['other']));
   await settled();
   assert.equal(asked().length, before);
-  bench.gateway.serverBack('old');
-  bench.gateway.serverBack('old');
+  bench.gateway.homesGained(new Set(['else', 'old']));
+  bench.gateway.homesGained(new Set(['old']));
   await settled();
   assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
+});
+
+test('check:B8 where a home comes while a renewal fails, the next try is not long after', async () => {
+  const { bench, asked, listen } = shared();
+  const listener = listen('o://1');
+  await settled();
+  let answers: Outcome = failure(new GatewayError('NOT_SENT', 'lost'));
+  let trying = false;
+  bench.upstreams.respond = async () => {
+    trying = true;
+    await pause(bench.clock, 100);
+    trying = false;
+    return answers;
+  };
+  bench.gateway.nodeSilent(() => true);
+  await bench.clock.advance(20_000);
+  while (!trying) await bench.clock.advance(50);
+  const before = asked().length;
+  bench.gateway.homesGained(new Set(['old']));
+  await bench.clock.advance(100);
+  assert.equal(asked().length, before, 'it is being tried');
+  answers = answer(result('9', '{}', 'stateful'));
+  await bench.clock.advance(600);
+  assert.deepEqual([asked().length, told(listener)], [before + 1, ['o://1']]);
+});
+
+test('check:B8 what is renewed over another connection than was known of is told by that one', async () => {
+  const { bench, asked, listen } = shared();
+  const listeners = [listen('o://1'), listen('o://1', agent('bob', 'old'))];
+  await settled();
+  let key = 'shared';
+  bench.upstreams.sessionKey = () => key;
+  bench.upstreams.respond = () => {
+    key = 'shared replica 2';
+    return answer(result('9', '{}', 'stateful'));
+  };
+  bench.gateway.nodeSilent(() => true);
+  await bench.clock.advance(5_000);
+  assert.equal(asked().length, 2);
+  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1']);
+  const updated = notification('notifications/resources/updated', '{"uri":"o://1"}', 'stateful');
+  bench.gateway.notification('old', null, updated, 'shared');
+  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1']);
+  bench.gateway.notification('old', null, updated, 'shared replica 2');
+  for (const listener of listeners) assert.deepEqual(told(listener), ['o://1', 'o://1']);
+  await bench.clock.advance(60_000);
+  assert.equal(asked().length, 2, 'and nothing is asked again');
 });
 
 test('check:B8 a connection that does not come back by itself is asked for, ever less often, while somebody watches', async () => {

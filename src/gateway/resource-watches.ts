@@ -67,8 +67,7 @@ export class ResourceWatches {
   async watch(watcher: Watcher, { server, uri, exposed }: Watched, ask: () => Promise<Outcome>): Promise<Outcome> {
     const key = this.#keyOf(server, watcher.client);
     const group = this.#group(server, key);
-    let watch = group.watches.get(uri);
-    if (watch === undefined) group.watches.set(uri, (watch = { watchers: new Map(), asking: null, agreed: false }));
+    const watch = watchIn(group, uri);
     watch.watchers.set(watcher, exposed);
     if (watch.agreed && !isOwn(key, watcher)) return ownAnswer('stateful', '');
     // Who comes second gets the first one's answer, but never the first one's cancellation.
@@ -138,13 +137,14 @@ export class ResourceWatches {
     }
   }
 
-  /** Whatever waits to be renewed need not wait any longer. */
-  serverBack(server: string): void {
+  /** Whatever waits to be renewed need not wait any longer, nor for long where that is being tried. */
+  homesGained(servers: ReadonlySet<string>): void {
     for (const group of this.#groups.values()) {
-      if (group.server !== server || group.disarm === null) continue;
+      if (!servers.has(group.server)) continue;
+      group.pauseMs = RENEW_MIN_MS;
+      if (group.disarm === null) continue;
       group.disarm();
       group.disarm = null;
-      group.pauseMs = RENEW_MIN_MS;
       void this.#renew(group);
     }
   }
@@ -203,7 +203,7 @@ export class ResourceWatches {
       const ask = () => this.#call('resources/subscribe', group.server, uri, watcher.client);
       const outcome = await this.#ask(group, watch, ask);
       if (watch.watchers.size === 0) this.#giveUp(group, uri, watch, watcher);
-      else if (watch.agreed) tellUpdated(group.server, watch);
+      else if (watch.agreed && !this.#agreedElsewhere(group, uri, watch, watcher)) tellUpdated(group.server, watch);
       else if (outcome.kind === 'failure') break;
     }
     group.renewing = false;
@@ -211,6 +211,16 @@ export class ResourceWatches {
     const left = group.watches.values().some(({ agreed, asking }) => !agreed && asking === null);
     if (left) this.#renewLater(group);
     else group.pauseMs = RENEW_MIN_MS;
+  }
+
+  /** Whether the answer came over another connection than was known of: then it is that which is subscribed. */
+  #agreedElsewhere(group: Group, uri: string, watch: Watch, watcher: Watcher): boolean {
+    const key = this.#keyOf(group.server, watcher.client);
+    if (key === group.key || key === '' || !watch.watchers.has(watcher)) return false;
+    watch.agreed = false;
+    watchIn(this.#group(group.server, key), uri).agreed = true;
+    this.#rehome(group);
+    return true;
   }
 
   /** Who wanted it left while the server was being asked. */
@@ -230,8 +240,7 @@ export class ResourceWatches {
         if (key === group.key || key === '' || watch.agreed || watch.asking !== null) continue;
         this.#take(group, uri, watcher);
         const home = this.#group(group.server, key);
-        const there = home.watches.get(uri) ?? { watchers: new Map(), asking: null, agreed: false };
-        home.watches.set(uri, there);
+        const there = watchIn(home, uri);
         there.watchers.set(watcher, exposed);
         if (there.agreed) tellUpdated(group.server, { ...there, watchers: new Map([[watcher, exposed]]) });
         else moved.add(home);
@@ -278,6 +287,12 @@ export class ResourceWatches {
     }
     return group;
   }
+}
+
+function watchIn({ watches }: Group, uri: string): Watch {
+  let watch = watches.get(uri);
+  if (watch === undefined) watches.set(uri, (watch = { watchers: new Map(), asking: null, agreed: false }));
+  return watch;
 }
 
 function tellUpdated(server: string, { watchers }: Watch): void {

@@ -99,8 +99,8 @@ export interface UpstreamEvents {
    * answered only during the call: afterwards it may be another node that serves them.
    */
   nodeSilent?(servedThere: (server: string, client: ClientProfile) => boolean): void;
-  /** A server whose homes were all lost has one again: what could not be had of it may be had now. */
-  serverBack?(server: string): void;
+  /** These servers can be had from nodes that had them not: what could not be had of them may be had now. */
+  homesGained?(servers: ReadonlySet<string>): void;
   statusChanged(server: string, status: ServerStatus): void;
 }
 

@@ -201,9 +201,11 @@ export class PlayedUpstreams implements LocalUpstreams {
 /** What a gateway of a test has heard of servers. */
 export class HeardEvents implements UpstreamEvents {
   readonly heard: string[] = [];
-  /** How many nodes fell silent that had a server. */
-  silentNodes = 0;
-  readonly serversBack: string[] = [];
+  /** Who watches which server. */
+  readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];
+  /** Those of them, as `server session`, whose node fell silent. */
+  readonly silenced: string[] = [];
+  readonly homesGainedOf: string[] = [];
   /** Servers of which another node has other lists now. */
   readonly listedElsewhereOf: string[] = [];
 
@@ -224,12 +226,13 @@ export class HeardEvents implements UpstreamEvents {
     this.listedElsewhereOf.push(server);
   }
 
-  nodeSilent(): void {
-    this.silentNodes++;
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    const served = this.watching.filter(({ server, client }) => servedThere(server, client));
+    this.silenced.push(...served.map(({ server, client }) => `${server} ${client.sessionId}`));
   }
 
-  serverBack(server: string): void {
-    this.serversBack.push(server);
+  homesGained(servers: ReadonlySet<string>): void {
+    this.homesGainedOf.push(...servers);
   }
 
   catalogChanged(server: string): void {

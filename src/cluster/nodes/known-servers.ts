@@ -13,8 +13,8 @@ export interface KnownServersDeps {
   /** null while nothing was read of the node. */
   readonly others: () => Iterable<readonly [NodeView, readonly OfferedServer[] | null]>;
   readonly lostHomes: LostHomes;
-  /** A server whose homes were all lost has one again. */
-  readonly back: (server: string) => void;
+  /** These servers have homes that they had not. */
+  readonly homesGained: (servers: ReadonlySet<string>) => void;
 }
 
 /** Every server of the cluster and where its calls can go: made anew whenever this node or another offers something else. */
@@ -49,7 +49,7 @@ export class KnownServers {
   }
 
   /**
-   * Makes the directory anew, and tells what conflicts and what is back. True where the set of servers is another one than
+   * Makes the directory anew, and tells what conflicts and what has new homes. True where the set of servers is another one than
    * before, wherever they are.
    */
   rebuild(): boolean {
@@ -73,7 +73,7 @@ export class KnownServers {
     const before = this.#directory;
     this.#directory = directory({ id: view.id, servers }, there, lostHomes);
     this.#tellConflicts();
-    this.#tellBack(before);
+    this.#tellGained(before);
     if (!sameServers(before, this.#directory)) return true;
     this.#directory = { ...this.#directory, servers: before.servers };
     return false;
@@ -99,10 +99,14 @@ export class KnownServers {
     this.#deps.lostHomes.drop(dropped);
   }
 
-  #tellBack({ places }: Directory): void {
-    for (const [name, { lost }] of places) {
-      if (lost !== null && this.#directory.places.get(name)?.lost === null) this.#deps.back(name);
+  #tellGained(before: Directory): void {
+    const gained = new Set<string>();
+    for (const [name, { here, elsewhere }] of this.#directory.places) {
+      const was = before.places.get(name);
+      const had = (peer: string): boolean => was?.elsewhere.some(({ node }) => node.peer === peer) === true;
+      if ((here && was?.here !== true) || elsewhere.some(({ node }) => !had(node.peer))) gained.add(name);
     }
+    if (gained.size > 0) this.#deps.homesGained(gained);
   }
 
   #tellConflicts(): void {

@@ -19,7 +19,7 @@ import { directory } from './directory.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
 import { statusElsewhere } from './homes.ts';
 import { KnownServers } from './known-servers.ts';
-import { type LostHome, LostHomes } from './lost-homes.ts';
+import { type LostHome, LostHomes, whyLost } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';
 
@@ -133,17 +133,17 @@ test('a server whose only node is not heard of is known and cannot be reached, a
       a.cluster.nodes().map(({ id }) => id),
       ['a'],
     );
-    assert.deepEqual([serversOf(a), changes, a.events.silentNodes], [['memory'], 0, 1]);
+    assert.deepEqual([serversOf(a), changes], [['memory'], 0]);
     assert.equal(await callOf(nodes, a), 'NOT_SENT no node serves memory: node b, which has it, is not heard of');
     const before = nodes.clock.now();
     await callOf(nodes, a);
     assert.ok(nodes.clock.now() - before <= 50, 'nobody waits for who has been gone for long');
     await assert.rejects(a.cluster.upstreams.restart('memory'), /node b, which has it, is not heard of/);
-    assert.deepEqual(a.events.serversBack, []);
+    a.events.homesGainedOf.length = 0;
     b.restore();
     await nodes.pass(2_000);
     assert.equal(await callOf(nodes, a), '{"node":"b"}');
-    assert.deepEqual([changes, a.events.serversBack], [0, ['memory']]);
+    assert.deepEqual([changes, a.events.homesGainedOf], [0, ['memory']]);
   }));
 
 test('who reaches nobody does not wait for them, and says that it is he', () =>
@@ -172,7 +172,7 @@ test('who was cut off itself waits for the others as soon as it is back, however
 test('who is heard of again is waited for until it has said what it has', () => {
   const clock = new FakeClock();
   let others: [NodeView, readonly OfferedServer[] | null][] = [];
-  const back: string[] = [];
+  const gained: string[] = [];
   const lostHomes = new LostHomes({ clock, changed: () => {} });
   const known = new KnownServers({
     self: () => named('a'),
@@ -180,7 +180,7 @@ test('who is heard of again is waited for until it has said what it has', () => 
     logger: Logger.silent(),
     own: { servers: [] } as unknown as OwnOffer,
     others: () => others,
-    back: (server) => void back.push(server),
+    homesGained: (servers) => void gained.push(...servers),
   });
   const waited = (): number | null => {
     known.rebuild();
@@ -193,14 +193,75 @@ test('who is heard of again is waited for until it has said what it has', () => 
   assert.equal(waited(), 60_000);
   others = [[named('b', 6), null]];
   assert.equal(waited(), 0);
-  assert.equal(clock.now() - known.directory.places.get('two')!.lost!.awaitedSince, 60_000);
+  const { lost } = known.directory.places.get('one')!;
+  assert.equal(whyLost(lost!, true), 'node b, which had it, is there and has not said yet what it has');
+  clock.skip(7_000);
+  assert.equal(waited(), 7_000, 'that it cannot be read does not make it new, whatever else is told meanwhile');
+  lostHomes.add(named('b', 6), null, false);
+  assert.equal(waited(), 0, 'it was gone again, and is there again');
+  assert.equal(clock.now() - known.directory.places.get('two')!.lost!.awaitedSince, 67_000);
   others = [[named('b', 6), [offered('one')]]];
-  assert.deepEqual([waited(), back], [null, ['one']]);
+  assert.deepEqual([waited(), gained], [null, ['one']]);
   lostHomes.awaitAllAnew();
   known.rebuild();
   assert.equal(known.directory.places.get('two')!.lost!.awaitedSince, clock.now());
   lostHomes.close();
 });
+
+test('who has left, and is heard of again just before the minute is over, has another minute to say what it has', async () => {
+  const clock = new FakeClock();
+  const lost = new LostHomes({ clock, changed: () => {} });
+  lost.add(named('b', 5), [offered('one')], true);
+  await clock.advance(59_500);
+  lost.awaitAnew(named('b', 6));
+  await clock.advance(30_000);
+  lost.awaitAnew(named('b', 6));
+  await clock.advance(29_900);
+  assert.equal(shown(lost).length, 1);
+  await clock.advance(100);
+  assert.equal(shown(lost).length, 0);
+});
+
+test('only who was served at the node that fell silent is told to set up anew what was there', () =>
+  onNodes(async (nodes) => {
+    const web = serverNamed('web', { transport: remoteSpec, isolation: 'session' });
+    const a = await nodes.join('a', [serverNamed('own', { transport: remoteSpec })]);
+    const b = await nodes.join('b', [web, memory]);
+    await nodes.join('c', [web, serverNamed('files', { transport: remoteSpec })]);
+    const at: Record<string, string[]> = { b: [], c: [] };
+    for (let i = 0; i < 12; i++) {
+      const exchange = new TestExchange(`s${i}`);
+      const outcome = await nodes.until(a.cluster.upstreams.call('web', exchange.request, exchange));
+      assert.ok(outcome.kind === 'answer');
+      const { node } = JSON.parse(outcome.message.body.toString());
+      at[node]!.push(`web s${i}`);
+      a.events.watching.push({ server: 'web', client: exchange.client });
+    }
+    assert.ok(at.b!.length > 0 && at.c!.length > 0, JSON.stringify(at));
+    for (const server of ['own', 'memory', 'files']) a.events.watching.push({ server, client: clientOf('s0') });
+    b.cut();
+    await nodes.pass(3_000);
+    assert.deepEqual(a.events.silenced.sort(), [...at.b!, 'memory s0'].sort());
+  }));
+
+test('where the other home of a server is reached again, or a second one comes, that is told, also by who has it too', () =>
+  onNodes(async (nodes) => {
+    const only = serverNamed('only', { singleton: true });
+    const a = await nodes.join('a', [only]);
+    const b = await nodes.join('b', [only]);
+    a.events.homesGainedOf.length = 0;
+    a.cut();
+    await nodes.pass(60_000);
+    assert.deepEqual(a.events.homesGainedOf, []);
+    a.restore();
+    await nodes.pass(2_000);
+    assert.deepEqual(a.events.homesGainedOf, ['only']);
+    await b.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    await b.cluster.apply(new Map([['only', only]]));
+    await nodes.pass(2_000);
+    assert.deepEqual(a.events.homesGainedOf, ['only', 'only']);
+  }));
 
 test('who is back without a server has dropped it; so has, after a minute, who has left', () =>
   onNodes(async (nodes) => {
@@ -301,7 +362,7 @@ test('what its own earlier process had, a node does not have', () =>
 test('of lost nodes that meant different things by a name, most are believed; then one that ran it', () => {
   const running = { state: 'running' } as ServerStatus;
   const home = (node: string, timeoutMs: number, status: ServerStatus | null, awaitedSince: number): LostHome => {
-    return { node, left: false, awaitedSince, offered: offered('memory', status, { timeoutMs }) };
+    return { node, left: false, heard: false, awaitedSince, offered: offered('memory', status, { timeoutMs }) };
   };
   const lost = [home('b', 1, null, 7), home('c', 1, running, 3), home('d', 2, running, 9)];
   for (const order of [lost, lost.toReversed()]) {
@@ -339,7 +400,7 @@ test('the status of a lost server is what was said last, less what can no longer
     nextRetryAt: 5,
   } as unknown as ServerStatus;
   const of = (left: boolean, reached = true): ServerStatus => {
-    const lost: LostHome = { node: 'b', left, awaitedSince: 0, offered: offered('memory', status) };
+    const lost: LostHome = { node: 'b', left, heard: false, awaitedSince: 0, offered: offered('memory', status) };
     return statusElsewhere({ server: memory, process: false, here: false, elsewhere: [], lost }, reached)!;
   };
   const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);

@@ -15,6 +15,8 @@ export interface LostHome {
   readonly node: string;
   /** It has said that it leaves; else it is just not heard of. */
   readonly left: boolean;
+  /** It, or its next process, is there again, and has not said yet what it has. */
+  readonly heard: boolean;
   /** Since when it is waited for, by this node's monotonic clock: it was lost then, or heard of again, or this node was back. */
   readonly awaitedSince: number;
   readonly offered: OfferedServer;
@@ -25,10 +27,12 @@ type NodeProcess = Pick<NodeView, 'id' | 'peer' | 'startedAt'>;
 
 interface LostNode {
   readonly node: NodeProcess;
-  readonly left: boolean;
-  awaitedSince: number;
   readonly servers: Map<string, OfferedServer>;
-  readonly disarm: () => void;
+  left: boolean;
+  awaitedSince: number;
+  /** Its process that was heard of since, on the bus. */
+  heard: string | null;
+  disarm: () => void;
 }
 
 export interface LostHomesDeps {
@@ -53,6 +57,7 @@ export class LostHomes {
   /** `servers`: what it had; null where that was never read, so that what was known before still holds. */
   add(node: NodeProcess, servers: readonly OfferedServer[] | null, left: boolean): void {
     if (servers === null) {
+      for (const lost of this.#of(node)) if (lost.heard === node.peer) lost.heard = null;
       if (left) this.leaves(node);
       return;
     }
@@ -63,22 +68,31 @@ export class LostHomes {
     const [first] = this.#nodes.keys();
     if (this.#nodes.size >= MAX_NODES) this.#forget(first!);
     const named = new Map(kept.map((offered) => [offered.definition.name, offered]));
-    this.#keep(node, left, this.#deps.clock.now(), named);
+    const awaitedSince = this.#deps.clock.now();
+    const lost: LostNode = { node, servers: named, left, awaitedSince, heard: null, disarm: () => {} };
+    this.#nodes.set(node.peer, lost);
+    this.#arm(lost);
   }
 
   /** Somebody who was silent has said that it leaves. */
   leaves(node: NodeProcess): void {
-    for (const { awaitedSince, left, servers, node: gone, disarm } of this.#of(node)) {
-      if (left) continue;
-      disarm();
-      this.#keep(gone, true, awaitedSince, servers);
+    for (const lost of this.#of(node)) {
+      if (lost.left) continue;
+      lost.left = true;
+      this.#arm(lost);
       this.#deps.changed();
     }
   }
 
   /** The node, or its next process, is there and has not said yet what it has. */
   awaitAnew(node: NodeProcess): void {
-    for (const lost of this.#of(node)) lost.awaitedSince = this.#deps.clock.now();
+    for (const lost of this.#of(node)) {
+      // It may be there for long, and nobody can read what it has: then nobody waits for it for ever.
+      if (lost.heard === node.peer) continue;
+      lost.heard = node.peer;
+      lost.awaitedSince = this.#deps.clock.now();
+      this.#arm(lost);
+    }
   }
 
   /** The node, or its next process, is there and has said what it has. */
@@ -102,8 +116,10 @@ export class LostHomes {
   }
 
   *[Symbol.iterator](): Iterator<LostHome> {
-    for (const { node, left, awaitedSince, servers } of this.#nodes.values()) {
-      for (const offered of servers.values()) yield { node: node.id, left, awaitedSince, offered };
+    for (const { node, left, heard, awaitedSince, servers } of this.#nodes.values()) {
+      for (const offered of servers.values()) {
+        yield { node: node.id, left, heard: heard !== null, awaitedSince, offered };
+      }
     }
   }
 
@@ -116,13 +132,14 @@ export class LostHomes {
     return [...this.#nodes.values()].filter(({ node }) => node.id === id && node.startedAt <= startedAt);
   }
 
-  #keep(node: NodeProcess, left: boolean, awaitedSince: number, servers: Map<string, OfferedServer>): void {
+  /** It is forgotten so long after this. */
+  #arm(lost: LostNode): void {
     const { clock, changed } = this.#deps;
-    const disarm = clock.after(left ? LEFT_MS : SILENT_MS, () => {
-      this.#nodes.delete(node.peer);
+    lost.disarm();
+    lost.disarm = clock.after(lost.left ? LEFT_MS : SILENT_MS, () => {
+      this.#nodes.delete(lost.node.peer);
       changed();
     });
-    this.#nodes.set(node.peer, { node, left, awaitedSince, servers, disarm });
   }
 
   #forget(peer: string): void {
@@ -132,22 +149,27 @@ export class LostHomes {
 }
 
 /** Why nobody can be asked for it. */
-export function whyLost({ node, left }: LostHome, reached: boolean): string {
+export function whyLost({ node, left, heard }: LostHome, reached: boolean): string {
   if (!reached) return `this node does not reach NATS, nor node ${node}, which has it`;
+  if (heard) return `node ${node}, which had it, is there and has not said yet what it has`;
   return left ? `node ${node}, which has it, has left` : `node ${node}, which has it, is not heard of`;
+}
+
+function remedyOf({ left, heard }: LostHome, reached: boolean): string {
+  if (!reached) return 'look after the way to NATS from here';
+  if (heard) return 'wait a moment; if it stays so, look after that node';
+  return left ? 'start it again' : 'look after that node and its way to NATS';
 }
 
 /** What its node said of it last, less what can no longer be true. */
 export function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | null {
   const { status } = lost.offered;
   if (status === null) return null;
-  const there = lost.left ? 'start it again' : 'look after that node and its way to NATS';
-  const remedy = reached ? there : 'look after the way to NATS from here';
   return {
     ...status,
     state: 'unreachable',
     health: 'unhealthy',
-    reason: `${whyLost(lost, reached)}: ${remedy}`,
+    reason: `${whyLost(lost, reached)}: ${remedyOf(lost, reached)}`,
     initialized: false,
     nextRetryAt: null,
     connections: [],
