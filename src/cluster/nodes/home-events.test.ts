@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clientOf, onNodes, remoteSpec, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+
+const memory = serverNamed('memory', { transport: remoteSpec });
+
+test('only who was served at the node that fell silent is told to set up anew what was there', () =>
+  onNodes(async (nodes) => {
+    const web = serverNamed('web', { transport: remoteSpec, isolation: 'session' });
+    const a = await nodes.join('a', [serverNamed('own', { transport: remoteSpec })]);
+    const b = await nodes.join('b', [web, memory]);
+    await nodes.join('c', [web, serverNamed('files', { transport: remoteSpec })]);
+    const at: Record<string, string[]> = { b: [], c: [] };
+    for (let i = 0; i < 12; i++) {
+      const exchange = new TestExchange(`s${i}`);
+      const outcome = await nodes.until(a.cluster.upstreams.call('web', exchange.request, exchange));
+      assert.ok(outcome.kind === 'answer');
+      const { node } = JSON.parse(outcome.message.body.toString());
+      at[node]!.push(`web s${i}`);
+      a.events.watching.push({ server: 'web', client: exchange.client });
+    }
+    assert.ok(at.b!.length > 0 && at.c!.length > 0, JSON.stringify(at));
+    for (const server of ['own', 'memory', 'files']) a.events.watching.push({ server, client: clientOf('s0') });
+    b.cut();
+    await nodes.pass(3_000);
+    assert.deepEqual(a.events.silenced.sort(), [...at.b!, 'memory s0'].sort());
+  }));
+
+test('where the other home of a server is reached again, or a second one comes, that is told, also by who has it too', () =>
+  onNodes(async (nodes) => {
+    const only = serverNamed('only', { singleton: true });
+    const a = await nodes.join('a', [only]);
+    const b = await nodes.join('b', [only]);
+    a.events.homesGainedOf.length = 0;
+    a.cut();
+    await nodes.pass(60_000);
+    assert.deepEqual(a.events.homesGainedOf, []);
+    a.restore();
+    await nodes.pass(2_000);
+    assert.deepEqual(a.events.homesGainedOf, ['only']);
+    await b.cluster.apply(new Map());
+    await nodes.pass(2_000);
+    await b.cluster.apply(new Map([['only', only]]));
+    await nodes.pass(2_000);
+    assert.deepEqual(a.events.homesGainedOf, ['only', 'only']);
+  }));
