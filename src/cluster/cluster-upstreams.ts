@@ -13,6 +13,7 @@ import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-homes.ts';
+import { allRestarted, type Restart, runningElsewhere } from './nodes/restarts.ts';
 import { affinity } from './ownership/placement.ts';
 import type { SideMessages } from './streams/side-messages.ts';
 
@@ -122,15 +123,23 @@ export class ClusterUpstreams implements Upstreams {
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
+  /** Wherever it runs: one gateway, one restart. Those that can are restarted, also where another one fails. */
   async restart(server: string): Promise<void> {
+    const { local, messages } = this.#deps;
     const place = this.#place(server);
-    if (place === undefined || this.#listedHere(place)) return this.#deps.local.restart(server);
+    if (place === undefined) return local.restart(server);
     if (place.lost !== null) {
       throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.calls.reached)}`, { server });
     }
-    const peers = place.elsewhere.map(({ node }) => node.peer);
-    if (place.here || peers.length === 0) return this.#deps.local.restart(server);
-    await Promise.all(peers.map((peer) => this.#deps.messages.restart(peer, server)));
+    const restarts: Restart[] = runningElsewhere(place).map(({ node }) => ({
+      at: `node ${node.id}`,
+      done: messages.restart(node.peer, server),
+    }));
+    // Where it runs nowhere, this node says so.
+    if (this.#listedHere(place) || restarts.length === 0) {
+      restarts.push({ at: 'this node', done: local.restart(server) });
+    }
+    return allRestarted(server, restarts);
   }
 
   releaseSession(sessionId: string): void {

@@ -62,12 +62,12 @@ export const OPERATIONS: readonly Operation[] = [
     id: 'restartServer',
     method: 'POST',
     path: '/api/v1/servers/{name}/restart',
-    summary: 'Stops and starts the server; answers when it is up again or has failed.',
+    summary: 'Stops and starts the server, at every node that runs it; answers when it is up again or has failed.',
     schema: SERVER,
     errors: {
       ...NO_SUCH_SERVER,
       409: 'The server is suspended, or disabled by its definition.',
-      503: 'No node that has the server can be reached.',
+      503: 'A node that runs the server does not answer, or none does; the others have restarted it.',
     },
     async run({ name }, plane) {
       const before = plane.upstreams.status(name);
@@ -79,7 +79,7 @@ export const OPERATIONS: readonly Operation[] = [
       try {
         await plane.upstreams.restart(name);
       } catch (error) {
-        if (!(error instanceof GatewayError) || error.outcome !== 'NOT_SENT') throw error;
+        if (!(error instanceof GatewayError)) throw error;
         return problem(503, 'server_unreachable', error.message);
       }
       const status = plane.upstreams.status(name);

@@ -124,6 +124,26 @@ test('check:H4 a singleton runs once in the cluster, is called from every node, 
     assert.equal(alive(before.pid), false);
   }));
 
+test('S0.18 a server is restarted at every node that has it, a singleton where it runs, whichever node is asked', () =>
+  cluster(async (nodes) => {
+    const many = counterServer({ isolation: 'shared' });
+    const servers = { many, one: counterServer({ singleton: true, isolation: 'shared' }) };
+    const all = [await nodes.node('a', servers), await nodes.node('b', servers), await nodes.node('c', {})];
+    for (const node of all) await callable(node, 'many', 'one');
+    const homes = all.slice(0, 2);
+    const pids = (server: string, at: readonly NodeProcess[]) =>
+      Promise.all(at.map(async (node) => (await who(await WireClient.open(node.serverUrl(server)))).pid));
+    for (const node of all) {
+      const before = [...(await pids('many', homes)), ...(await pids('one', all))];
+      assert.equal(new Set(before).size, 3, 'one process of each home, and one of the singleton');
+      for (const server of ['many', 'one']) await node.control(`/api/v1/servers/${server}/restart`, 'POST');
+      const after = [...(await pids('many', homes)), ...(await pids('one', all))];
+      assert.equal(new Set(after).size, 3);
+      assert.equal(new Set([...before, ...after]).size, 6, `asked of ${node.name}: ${before} and then ${after}`);
+      assert.ok(!before.some(alive), 'what was replaced has ended');
+    }
+  }));
+
 test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer() });

@@ -17,6 +17,7 @@ import { ANONYMOUS } from '../../src/model/principal.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import type { ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ServerStatus } from '../../src/model/server-state.ts';
 import { request, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock, settled } from './fake-clock.ts';
@@ -110,6 +111,9 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly released: string[] = [];
   readonly notified: string[] = [];
   readonly relisted: string[] = [];
+  readonly restarted: string[] = [];
+  /** What it says of its servers, by name. */
+  readonly states = new Map<string, ServerStatus>();
   readonly catalogs = new Map<string, ServerCatalog>();
   keeps = false;
   /** What was dropped is there until then. */
@@ -183,15 +187,18 @@ export class PlayedUpstreams implements LocalUpstreams {
     return true;
   }
 
-  status(): null {
-    return null;
+  status(server: string): ServerStatus | null {
+    return this.states.get(server) ?? null;
   }
 
-  statuses(): readonly never[] {
-    return [];
+  statuses(): readonly ServerStatus[] {
+    return [...this.states.values()];
   }
 
-  async restart(): Promise<void> {}
+  async restart(server: string): Promise<void> {
+    this.restarted.push(server);
+    if (!this.desired.has(server)) throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
+  }
 
   releaseSession(sessionId: string): void {
     this.released.push(sessionId);

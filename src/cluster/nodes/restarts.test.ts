@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { onNodes, type PlayedNode, remoteSpec, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+import { allRestarted } from './restarts.ts';
+
+const web = serverNamed('web', { transport: remoteSpec });
+const one = serverNamed('one', { singleton: true });
+
+function restartedAt(...nodes: PlayedNode[]): string[] {
+  return nodes.flatMap(({ id, local }) => local.restarted.map((server) => `${server} at ${id}`));
+}
+
+test('S0.18 a restart is one of the whole gateway: at every node that has the server, wherever it is asked for', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web]);
+    const b = await nodes.join('b', [web]);
+    const c = await nodes.join('c', []);
+    await nodes.until(a.cluster.upstreams.restart('web'));
+    assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at b']);
+    await nodes.until(c.cluster.upstreams.restart('web'));
+    assert.deepEqual(restartedAt(a, b, c), ['web at a', 'web at a', 'web at b', 'web at b']);
+  }));
+
+test('a singleton is restarted where it runs, whoever is asked', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [one]);
+    const b = await nodes.join('b', [one]);
+    const c = await nodes.join('c', []);
+    await nodes.pass(1_500);
+    assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [true, false]);
+    const status = { name: 'one', state: 'running' } as ServerStatus;
+    a.local.states.set('one', status);
+    a.cluster.events.statusChanged('one', status);
+    await nodes.pass(500);
+    for (const { cluster } of [a, b, c]) await nodes.until(cluster.upstreams.restart('one'));
+    assert.deepEqual(restartedAt(a, b, c), ['one at a', 'one at a', 'one at a']);
+  }));
+
+test('where one node cannot restart it the others do, and the operator hears which one did not', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [web]);
+    const b = await nodes.join('b', [web]);
+    const c = await nodes.join('c', [web]);
+    // Its files have dropped it a moment ago, and nobody else has heard of that.
+    b.local.desired = new Map();
+    await assert.rejects(nodes.until(a.cluster.upstreams.restart('web')), {
+      code: 'NOT_SENT',
+      message: 'web at node b: there is no server web',
+    });
+    assert.deepEqual(restartedAt(a, c), ['web at a', 'web at c']);
+  }));
+
+test('of restarts that failed all are told, and UNKNOWN is said where one of them may have happened', async () => {
+  const failing = async (code: 'NOT_SENT' | 'UNKNOWN', text: string): Promise<void> => {
+    throw new GatewayError(code, text);
+  };
+  const restarts = [
+    { at: 'node a', done: failing('NOT_SENT', 'nobody is there') },
+    { at: 'node b', done: Promise.resolve() },
+    { at: 'this node', done: failing('UNKNOWN', 'it was not heard of for 1500 ms') },
+  ];
+  await assert.rejects(allRestarted('web', restarts), {
+    code: 'UNKNOWN',
+    message: 'web at node a: nobody is there; at this node: it was not heard of for 1500 ms',
+  });
+});
