@@ -25,6 +25,8 @@ export interface Scenario {
   readonly only?: readonly string[];
   /** Every round on freshly started targets: for what fills a process for good. */
   readonly fresh?: boolean;
+  /** Measured in many short turns: for what is compared to a few per cent, on a machine that is not one's own. */
+  readonly inTurns?: boolean;
   /** What the run is to say of: whether it holds. */
   readonly limits?: readonly Limit[];
 }
@@ -78,6 +80,7 @@ function cluster(behind: 'stateful' | 'stdio', connections: number): Scenario {
     behind: [behind],
     job: { kind: 'calls', connections },
     only: [...TRUNKLINE_ONLY, ...EACH_OF_TWO, ACROSS],
+    inTurns: true,
     limits: [
       ...EACH_OF_TWO.map((of): Limit => ({ of, to: 'trunkline', figure: 'cpuUs', most: MOST_IN_CLUSTER })),
       { of: ACROSS, to: 'trunkline', figure: 'cpuUs', most: MOST_ACROSS },

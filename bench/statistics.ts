@@ -1,6 +1,12 @@
 /** 0 where there are none. */
 export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** Between two of them where it falls between two; 0 where there are none. */
+export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : ((sorted[middle - 1] ?? 0) + (sorted[middle] ?? 0)) / 2;
+  const at = (sorted.length - 1) * share;
+  const [below, above] = [sorted[Math.floor(at)] ?? 0, sorted[Math.ceil(at)] ?? 0];
+  return below + (above - below) * (at - Math.floor(at));
 }

@@ -1,7 +1,7 @@
-import type { Row } from './run-scenario.ts';
+import type { Row } from './row.ts';
 import type { Limit, Scenario } from './scenarios.ts';
 import type { StartUp } from './start-up.ts';
-import { median } from './statistics.ts';
+import { median, quantile } from './statistics.ts';
 
 const HEAD = ['target', 'us/op', 'x nginx', 'op/s', 'x direct', 'p50 ms', 'p99 ms', 'RSS MiB', 'KiB/session', 'client'];
 
@@ -52,7 +52,7 @@ const FIGURES: Readonly<Record<Limit['figure'], string>> = {
 };
 
 /**
- * Whether the limit holds, in a sentence: by the median of the ratios of the rounds. What else the machine does falls on
+ * Whether the limit holds, in a sentence: by the median of the ratios of the rounds, or turns. What else the machine does falls on
  * both targets alike within a round, not from one round to the next.
  */
 export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): string {
@@ -64,8 +64,8 @@ export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): 
   if (!paired || [...values, ...bases].some((value) => value <= 0)) return `${what}: not measured`;
   const times = values.map((value, round) => value / bases[round]!);
   const middle = median(times);
-  const range = `${Math.min(...times).toFixed(2)} to ${Math.max(...times).toFixed(2)}`;
-  return `${what}: ${middle.toFixed(2)} (${range}), at most ${most.toFixed(2)}: ${middle <= most ? 'holds' : 'does not hold'}`;
+  const half = [0.25, 0.75].map((share) => quantile(times, share).toFixed(2)).join(' to ');
+  return `${what}: ${middle.toFixed(2)} (half of the rounds ${half}), at most ${most.toFixed(2)}: ${middle <= most ? 'holds' : 'does not hold'}`;
 }
 
 export function startUpTable(starts: readonly StartUp[]): string {

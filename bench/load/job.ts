@@ -19,6 +19,8 @@ export interface Job {
   /** and after so many operations that went right, at all doors together, unless that takes a minute. */
   readonly warmUpOperations: number;
   readonly measureMs: number;
+  /** Above 0: what is measured is taken in turns, one for each line on standard input, which begin so long before. */
+  readonly leadMs: number;
   /** Processes whose CPU time is read at the start and at the end of the measured time. */
   readonly pids: readonly number[];
   /** Processes whose CPU time is read apart. */
@@ -30,7 +32,7 @@ export interface Job {
   readonly collects: boolean;
 }
 
-/** What the generator found, as one line of JSON on its standard output. */
+/** What the generator found, as one line of JSON on its standard output; in turns, one for the warm-up and one for each. */
 export interface Finding {
   /** As many operations went right before the measured time as the job says. */
   readonly warm: boolean;

@@ -1,4 +1,5 @@
-/** The load generator, a process of its own: does the job of its argument, prints the finding as one line of JSON. */
+/** The load generator, a process of its own: does the job of its argument, prints each finding as one line of JSON. */
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Client } from './client.ts';
 import type { HttpSocket } from './http-socket.ts';
@@ -13,12 +14,12 @@ const MAX_WARM_UP_MS = 60_000;
 const LOOK_MS = 50;
 const NO_MEMORY = { rssBeforeKiB: 0, rssOpenKiB: 0, heldBeforeKiB: 0, heldOpenKiB: 0 };
 const job = JSON.parse(process.argv[2]!) as Job;
-const finding = job.kind === 'sessions' ? await measureSessions() : await measureCalls();
-console.log(JSON.stringify(finding));
+if (job.kind === 'sessions') tell(await measureSessions());
+else await measureCalls();
 process.exit();
 
 /** Calls or lists on all connections at once; for `open`, with many sessions open meanwhile. */
-async function measureCalls(): Promise<Finding> {
+async function measureCalls(): Promise<void> {
   const meter = new Meter(job);
   const doors = [job.url, ...job.alsoUrls].map((url): Door => {
     const its = { ...job, url };
@@ -30,16 +31,30 @@ async function measureCalls(): Promise<Finding> {
   const workers = doors.flatMap((door) => workersOf(door, meter));
   for (const worker of workers) worker.run();
   const warm = await warmUp(meter);
-  meter.start();
-  await delay(job.measureMs);
-  const result = meter.finish(memory);
-  await Promise.all(workers.map((worker) => worker.stop()));
+  const measure = async (): Promise<void> => {
+    meter.start();
+    await delay(job.measureMs);
+    const result = meter.finish(memory);
+    await Promise.all(workers.map((worker) => worker.stop()));
+    tell({ ...result, wrong: meter.wrong, warm });
+  };
+  await measure();
+  if (job.leadMs > 0) {
+    for await (const _turn of createInterface({ input: process.stdin })) {
+      for (const worker of workers) worker.run();
+      await delay(job.leadMs);
+      await measure();
+    }
+  }
   if (job.kind !== 'open' && job.era === 'stateful') {
     await Promise.all(
       doors.flatMap(({ clients, sockets }) => clients.map((client, index) => client.end(sockets[index]!))),
     );
   }
-  return { ...result, wrong: meter.wrong, warm };
+}
+
+function tell(finding: Finding): void {
+  console.log(JSON.stringify(finding));
 }
 
 async function openFew(door: Door): Promise<void> {

@@ -2,10 +2,10 @@ import type { Finding, Job } from './job.ts';
 import type { OpenedSessions } from './open-sessions.ts';
 import { cpuUs, rssKiB } from './process-usage.ts';
 
-/** Counts operations and what they cost in the measured time, which `start` begins and `finish` ends. */
+/** Counts operations and what they cost in the measured time, which `start` begins, once or again, and `finish` ends. */
 export class Meter {
   readonly #job: Job;
-  readonly #latencies: number[] = [];
+  #latencies: number[] = [];
   #running = false;
   #right = 0;
   #wrong = 0;
@@ -30,6 +30,7 @@ export class Meter {
 
   start(): void {
     this.#running = true;
+    this.#latencies = [];
     this.#cpuAtStart = cpuUs(this.#job.pids);
     this.#besideAtStart = cpuUs(this.#job.besidePids);
     this.#clientCpuAtStart = ownCpuUs();

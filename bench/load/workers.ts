@@ -6,7 +6,7 @@ import type { Meter } from './meter.ts';
 /** The run is given up when this many answers were wrong: the row is void anyway. */
 const MAX_WRONG = 10;
 
-/** Does one operation after another on one connection, over the given clients in turn, until told to stop. */
+/** Does one operation after another on one connection, over the given clients in turn, until told to stop; and on, when told to run again. */
 export class Worker {
   readonly socket: HttpSocket;
   readonly #job: Job;
@@ -23,12 +23,17 @@ export class Worker {
   }
 
   run(): void {
+    this.#stopped = null;
+    this.#next();
+  }
+
+  #next(): void {
     const client = this.#clients[this.#turn++ % this.#clients.length]!;
     const begunAt = performance.now();
     const done = (problem: string | null) => {
       this.#meter.count(begunAt, problem);
       if (this.#stopped !== null || this.#meter.wrong >= MAX_WRONG) this.#stopped?.();
-      else this.run();
+      else this.#next();
     };
     if (this.#job.kind === 'list') client.list(this.socket, done);
     else client.call(this.socket, done);

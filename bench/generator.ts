@@ -1,0 +1,63 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import type { Finding, Job } from './load/job.ts';
+
+const SCRIPT = join(import.meta.dirname, 'load', 'main.ts');
+const PATIENCE_MS = 300_000;
+const execute = promisify(execFile);
+
+/** One measurement, by a load generator of its own. */
+export async function generate(job: Job): Promise<Finding> {
+  const { stdout } = await execute(process.execPath, [SCRIPT, JSON.stringify(job)], { timeout: PATIENCE_MS });
+  return JSON.parse(stdout) as Finding;
+}
+
+/** A load generator that stays, with its connections and sessions, and measures whenever it is its turn. */
+export class Generator {
+  readonly #process: ChildProcess;
+  readonly #lines: AsyncIterator<string>;
+  #stderr = '';
+
+  constructor(job: Job) {
+    this.#process = spawn(process.execPath, [SCRIPT, JSON.stringify(job)], { stdio: 'pipe' });
+    this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+    });
+    this.#process.stdin!.on('error', () => undefined);
+    this.#lines = createInterface({ input: this.#process.stdout! })[Symbol.asyncIterator]();
+  }
+
+  /** What it found right after its warm-up. */
+  warmedUp(): Promise<Finding> {
+    return this.#timely(this.#finding());
+  }
+
+  /** What it found in one turn. */
+  turn(): Promise<Finding> {
+    this.#process.stdin!.write('\n');
+    return this.#timely(this.#finding());
+  }
+
+  /** Its sessions end too. */
+  async end(): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    const ended = once(this.#process, 'exit');
+    this.#process.stdin!.end();
+    await this.#timely(ended);
+  }
+
+  async #finding(): Promise<Finding> {
+    const { value, done } = await this.#lines.next();
+    if (done === true) throw new Error(`the load generator ended: ${this.#stderr}`);
+    return JSON.parse(value) as Finding;
+  }
+
+  /** One whose target answers no more would wait for ever. */
+  async #timely<T>(work: Promise<T>): Promise<T> {
+    const late = setTimeout(() => this.#process.kill('SIGKILL'), PATIENCE_MS);
+    return work.finally(() => clearTimeout(late));
+  }
+}
