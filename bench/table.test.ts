@@ -22,7 +22,7 @@ test('a limit is judged by the median of the ratios of the same rounds, and may 
   );
   assert.match(
     told([100, 100], [110, 112]),
-    /: 1\.11 \(half of the rounds 1\.10 to 1\.11\), at most 1\.10: does not hold$/,
+    /: 1\.11 \(half of the rounds 1\.10 to 1\.12\), at most 1\.10: does not hold$/,
   );
   assert.match(told([10], [5]), /: 0\.50 \(half of the rounds 0\.50 to 0\.50\), at most 1\.10: holds$/);
 });

@@ -22,6 +22,7 @@ import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
 import { Claims } from './ownership/claims.ts';
 import { HandingOver } from './ownership/handing-over.ts';
+import { IdleClaims } from './ownership/idle-claims.ts';
 import { OwnServers } from './ownership/own-servers.ts';
 import { OwnedCalls } from './ownership/owned-calls.ts';
 import { ProcessOwnership } from './ownership/process-ownership.ts';
@@ -61,6 +62,7 @@ export class Cluster {
   readonly #lease: NodeLease;
   readonly #claims: Claims;
   readonly #owned: OwnedCalls;
+  readonly #idleClaims: IdleClaims;
   readonly #catalogs: ForeignCatalogs;
   readonly #lists: ListsElsewhere;
   readonly #messages: SideMessages;
@@ -111,6 +113,7 @@ export class Cluster {
       sweeps: () => this.#nodes.first(FORGETS),
     });
     this.#owned = new OwnedCalls(this.#claims, clock);
+    this.#idleClaims = new IdleClaims(this.#owned, clock);
     this.handingOver = new HandingOver({
       ...deps,
       owned: this.#owned,
@@ -303,6 +306,7 @@ export class Cluster {
     this.#loop.start(this.#deps.watchLoop ?? true);
     this.#nodes.start();
     this.#lease.start();
+    this.#idleClaims.start();
   }
 
   /** Resolves when this node has its lease, at the latest after `waitMs`. */
@@ -353,6 +357,7 @@ export class Cluster {
     this.#keepingUp.close();
     this.#servers.close();
     this.#claims.close();
+    this.#idleClaims.close();
     this.upstreamSessions.close();
     await this.handingOver.close();
     await this.#lease.close();

@@ -144,6 +144,24 @@ test('S0.18 a server is restarted at every node that has it, a singleton where i
     }
   }));
 
+test('check:C4 S0.18 what the sessions of a principal share outlives the one that came first, at every node', () =>
+  cluster(async (nodes) => {
+    const servers = { counter: counterServer({ isolation: 'principal' }) };
+    const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
+    for (const node of [a, b]) await callable(node, 'counter');
+    const first = await WireClient.open(a.serverUrl('counter'));
+    assert.equal(await first.callText('count'), '1');
+    const others = [await WireClient.open(a.serverUrl('counter')), await WireClient.open(b.serverUrl('counter'))];
+    const before = await who(first);
+    const ended = await fetch(first.url, { method: 'DELETE', headers: { 'mcp-session-id': first.sessionId! } });
+    assert.ok(ended.ok, String(ended.status));
+    const counts: string[] = [];
+    for (const client of others) counts.push(await client.callText('count'));
+    assert.deepEqual(counts, ['2', '3']);
+    const { pid, epoch } = await who(others[1]!);
+    assert.deepEqual([pid, epoch], [before.pid, before.epoch]);
+  }));
+
 test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>
   cluster(async (nodes) => {
     const a = await nodes.node('a', { counter: counterServer() });

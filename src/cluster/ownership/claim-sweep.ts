@@ -40,6 +40,8 @@ export class ClaimSweep {
 
   start(): void {
     if (this.#closed) return;
+    // The lease may have come back while the one before was waited for.
+    this.#stop?.();
     this.#stop = this.#deps.clock.after(EVERY_MS, () => {
       const { logger } = this.#deps;
       const failed = (error: unknown): void => logger.debug('claims_not_swept', { error: String(error) });

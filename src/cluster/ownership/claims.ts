@@ -127,9 +127,9 @@ export class Claims {
     this.#releases.later(claim, false);
   }
 
-  /** All claims of this client's session. */
+  /** What is this session's alone. What a principal has goes on for its other sessions, whoever of them was first. */
   ofSession(sessionId: string): Claim[] {
-    return [...this.#mine.values()].filter(({ client }) => client?.sessionId === sessionId);
+    return this.#mine.under(sessionId);
   }
 
   all(): Claim[] {

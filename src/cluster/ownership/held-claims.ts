@@ -19,6 +19,8 @@ export interface Claim {
   held: boolean;
   /** The client has been told that what an earlier owner kept for it is gone. */
   told: boolean;
+  /** How many processes of this node serve it. */
+  processes: number;
 }
 
 /** What this node owns since it wrote so. */
@@ -32,6 +34,7 @@ export class HeldClaim implements Claim {
   revision: number;
   held = false;
   told = false;
+  processes = 0;
   readonly #incarnation: string;
 
   constructor(what: Pick<Claim, 'server' | 'key' | 'fresh' | 'forgotten' | 'client' | 'since'>, incarnation: string) {
@@ -61,6 +64,11 @@ export class HeldClaims {
 
   get(server: string, key: string): Claim | undefined {
     return this.#servers.get(server)?.get(key);
+  }
+
+  /** Of all servers. */
+  under(key: string): Claim[] {
+    return [...this.#servers.values()].flatMap((claims) => claims.get(key) ?? []);
   }
 
   set(claim: Claim): void {

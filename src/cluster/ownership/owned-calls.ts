@@ -59,6 +59,11 @@ export class OwnedCalls {
     return oldest;
   }
 
+  /** The claims that calls or streams run on. */
+  used(): Set<Claim> {
+    return new Set(this.#running.values().map(({ claim }) => claim));
+  }
+
   /** These claims are this node's no more. */
   fence(lost: (claim: Claim) => boolean): void {
     for (const number of this.#running.numbers()) {

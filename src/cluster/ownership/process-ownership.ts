@@ -26,10 +26,12 @@ class Unowned implements Owned {
 class OfClaim implements Owned {
   readonly #claims: Claims;
   readonly #claim: Claim;
+  #ended = false;
 
   constructor(claims: Claims, claim: Claim) {
     this.#claims = claims;
     this.#claim = claim;
+    claim.processes++;
   }
 
   get epoch(): string {
@@ -42,7 +44,11 @@ class OfClaim implements Owned {
 
   adopted(): void {}
 
-  release(): void {}
+  release(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#claim.processes--;
+  }
 }
 
 /** A process that was started before anybody knew whose it would be, under a claim of its own. */
@@ -53,6 +59,7 @@ class OfSpare implements Owned {
   readonly #taken: () => void;
   /** What it serves; null: everybody. */
   #served: Claim | null;
+  #ended = false;
 
   /** `taken`: it has become somebody's, or has ended. */
   constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim | null, taken: () => void) {
@@ -60,6 +67,7 @@ class OfSpare implements Owned {
     this.#taken = taken;
     this.#spare = spare;
     this.#served = spare;
+    spare.processes++;
     this.#claimOf = claimOf;
   }
 
@@ -74,13 +82,22 @@ class OfSpare implements Owned {
   /** A client without a claim at this instant lost it a moment ago: then its process stays as silent as the spare was. */
   adopted(client: ClientProfile | null): void {
     this.#taken();
-    this.#served = client === null ? null : (this.#claimOf(client) ?? this.#spare);
+    this.#serve(client === null ? null : (this.#claimOf(client) ?? this.#spare));
   }
 
   release(): void {
     this.#taken();
+    if (this.#ended) return;
+    this.#ended = true;
+    if (this.#served !== null) this.#served.processes--;
     const { server, key } = this.#spare;
     void this.#claims.release(server, key, true);
+  }
+
+  #serve(served: Claim | null): void {
+    if (this.#served !== null) this.#served.processes--;
+    this.#served = served;
+    if (served !== null) served.processes++;
   }
 }
 

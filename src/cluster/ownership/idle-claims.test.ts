@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  clientOf,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+
+const memory = serverNamed('memory', { isolation: 'session' });
+const common = serverNamed('common', { isolation: 'principal' });
+/** Of two looks, and a bit. */
+const LONG_MS = 125_000;
+
+async function servedBy(nodes: ClusterBench, at: PlayedNode, server: string, sessionId: string | null) {
+  const exchange = new TestExchange(sessionId);
+  const outcome = await nodes.until(at.cluster.upstreams.call(server, exchange.request, exchange));
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
+}
+
+test('what a caller without a session owns is given up once nothing has run of it for a while, a session’s is kept', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
+    const owned = await a.cluster.ownership.own(memory, clientOf(null), 'session');
+    for (const sessionId of [null, 's']) assert.equal(await servedBy(nodes, a, 'memory', sessionId), '{"node":"a"}');
+    await nodes.pass(LONG_MS);
+    assert.equal(a.cluster.figures.owned, 2, 'its process runs');
+    a.local.keeps = true;
+    const exchange = new TestExchange(null);
+    const running = a.cluster.upstreams.call('memory', exchange.request, exchange);
+    owned.release();
+    owned.release();
+    await nodes.pass(LONG_MS);
+    assert.equal(a.cluster.figures.owned, 2, 'a call waits for another process');
+    a.local.calls.at(-1)!.end({ kind: 'answer', message: exchange.request });
+    await running;
+    a.local.keeps = false;
+    await nodes.pass(LONG_MS);
+    assert.equal(a.cluster.figures.owned, 1);
+    assert.equal(await servedBy(nodes, b, 'memory', null), '{"node":"b"}');
+    assert.equal(await servedBy(nodes, b, 'memory', 's'), '{"node":"a"}');
+  }));
+
+test('a spare process that became somebody’s counts as theirs', () =>
+  onNodes(async (nodes) => {
+    const a = await nodes.join('a', [memory]);
+    const spare = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    assert.equal(await servedBy(nodes, a, 'memory', null), '{"node":"a"}');
+    spare.adopted(clientOf(null));
+    await nodes.pass(LONG_MS);
+    assert.deepEqual([a.cluster.figures.owned, spare.stillMine], [2, true]);
+    spare.release();
+    await nodes.pass(LONG_MS);
+    assert.equal(a.cluster.figures.owned, 0);
+  }));
+
+test('what a principal owns goes on for its other sessions when the first of them ends', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [common]), await nodes.join('b', [common])];
+    const owned = await a.cluster.ownership.own(common, clientOf('s1'), 'principal');
+    for (const sessionId of ['s1', 's2']) assert.equal(await servedBy(nodes, a, 'common', sessionId), '{"node":"a"}');
+    a.cluster.upstreams.releaseSession('s1');
+    await nodes.pass(1_000);
+    assert.equal(owned.stillMine, true, 'its process may not be spoken to any more');
+    assert.equal(await servedBy(nodes, b, 'common', 's2'), '{"node":"a"}');
+  }));
