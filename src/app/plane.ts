@@ -1,5 +1,6 @@
 import type { ControlPlane, DesiredView, SessionView } from '../control/control-plane.ts';
 import { serverEndpoint } from '../model/exchange.ts';
+import { pause } from '../model/pause.ts';
 import type { SessionRecord } from '../model/ports.ts';
 import { sessionLabel } from '../telemetry/session-label.ts';
 import { clusterPlane } from './cluster/cluster-plane.ts';
@@ -21,6 +22,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     desired: (server) => desiredView(rooms, server),
     sessionId: async (label) => (await records.all()).find(({ id }) => sessionLabel(id) === label)?.id ?? null,
     wall: () => rooms.clock.wall(),
+    pause: (ms) => pause(rooms.clock, ms),
     facts: () => app.facts(),
     readiness: () => app.readiness(),
     sessions: async () => (await records.all()).map(sessionView),

@@ -112,6 +112,10 @@ export async function buildRooms(
     refusal: opened.refusal,
     shared: opened.shared,
     current: () => registry.state,
+    others: {
+      server: (name) => cluster?.known.server(name) ?? null,
+      against: (server) => cluster?.known.against(server) ?? [],
+    },
   });
   await runTime.refresh();
   const registry: Registry = new Registry(runTime.over(loaded.state));

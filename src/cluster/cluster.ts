@@ -351,6 +351,11 @@ export class Cluster {
     return this.#known.directory.conflicts;
   }
 
+  /** What other nodes have. */
+  get known(): Pick<KnownServers, 'server' | 'against'> {
+    return this.#known;
+  }
+
   /** After the servers of this node have ended: others may have at once what it owned. */
   async close(): Promise<void> {
     this.#self.drain();

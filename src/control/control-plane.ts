@@ -81,6 +81,7 @@ export interface ControlPlane {
   sessionId(label: string): Promise<string | null>;
   /** Wall clock. */
   wall(): number;
+  pause(ms: number): Promise<void>;
   facts(): GatewayFacts;
   readiness(): Readiness;
   sessions(): Promise<readonly SessionView[]>;

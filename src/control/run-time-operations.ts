@@ -1,4 +1,5 @@
 import type { ConfigProblem } from '../config/problem/problem.ts';
+import type { ServerStatus } from '../model/server-state.ts';
 import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';
@@ -28,6 +29,10 @@ const STATUS: Readonly<Record<RunTimeCode, number>> = {
   outcome_unknown: 503,
   store_unavailable: 503,
 };
+
+/** Nodes follow what was changed in their store within three seconds. */
+const FOLLOWED_MS = 5_000;
+const LOOK_MS = 50;
 
 const WRITE_ERRORS = {
   403: 'The definition does more than the control token alone allows (servers:exec).',
@@ -114,11 +119,12 @@ export const RUN_TIME_OPERATIONS: readonly Operation[] = [
     path: '/api/v1/servers/{name}/suspend',
     summary: 'Ends the server and keeps it so, over restarts, until it is resumed. Servers of files too.',
     schema: SERVER,
-    errors: pick(404, 429, 503, 507),
+    errors: pick(404, 409, 429, 503, 507),
     run: ({ name }, plane) =>
       refusable(async () => {
+        const before = plane.upstreams.status(name);
         await plane.runTime.suspend(name);
-        return shown(plane, name);
+        return plane.desired(name) === null && before !== null ? suspendedElsewhere(plane, before) : shown(plane, name);
       }),
   },
   {
@@ -204,13 +210,32 @@ function wholeNumber(query: URLSearchParams, key: string, least: number, most: n
   throw new BadRequest('parameter_malformed', `${key} has to be a whole number from ${least} to ${most}`);
 }
 
-function created(plane: ControlPlane, name: string): ControlAnswer {
-  return { ...shown(plane, name), status: 201 };
+async function created(plane: ControlPlane, name: string): Promise<ControlAnswer> {
+  const answer = await shown(plane, name);
+  return answer.status === 200 ? { ...answer, status: 201 } : answer;
 }
 
-/** It may be gone again by now, if it was for a while. */
-function shown(plane: ControlPlane, name: string): ControlAnswer {
-  const status = plane.upstreams.status(name);
-  if (status === null) return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it');
-  return ok(serverView(status, plane));
+/** It may be gone again by now, if it was for a while; what other nodes run they say in a moment. */
+async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer> {
+  const status = () => plane.upstreams.status(name);
+  if (await followed(plane, () => status() !== null)) return ok(serverView(status()!, plane));
+  return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it, or no node runs it yet');
+}
+
+/** What only other nodes have, and is suspended, is not among what they offer. */
+async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Promise<ControlAnswer> {
+  const { definition, name } = before;
+  const suspended = { ...before, state: 'suspended' as const, definition: { ...definition, enabled: false } };
+  if (await followed(plane, () => plane.upstreams.status(name) === null)) return ok(serverView(suspended, plane));
+  return problem(
+    503,
+    'server_unreachable',
+    `${name} is suspended in the store, and the nodes that have it run it still`,
+  );
+}
+
+/** Whether it comes true while nodes follow what was changed in the store that they share. */
+async function followed(plane: ControlPlane, came: () => boolean): Promise<boolean> {
+  for (let waitedMs = 0; !came() && waitedMs < FOLLOWED_MS; waitedMs += LOOK_MS) await plane.pause(LOOK_MS);
+  return came();
 }

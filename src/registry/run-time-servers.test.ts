@@ -6,6 +6,7 @@ import type { DesiredState } from '../model/desired-state.ts';
 import { SqliteTruth } from '../store/truth/sqlite-truth.ts';
 import { type Truth, TruthError, type TruthSnapshot } from '../store/truth/truth.ts';
 import { Logger } from '../telemetry/logger.ts';
+import { NO_OTHER_NODES, type OtherNodes } from './other-nodes.ts';
 import { RunTimeServers } from './run-time-servers.ts';
 import { StoredServers } from './stored-servers.ts';
 
@@ -21,7 +22,7 @@ async function filesOf(...names: readonly string[]): Promise<DesiredState> {
 }
 
 /** Run-time servers over a store in memory, which can be made to fail, and the files `base` and `none`. */
-async function rig(env: Record<string, string> = {}) {
+async function rig(env: Record<string, string> = {}, others: OtherNodes = NO_OTHER_NODES) {
   const clock = new FakeClock();
   const lines: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
@@ -52,6 +53,7 @@ async function rig(env: Record<string, string> = {}) {
       env,
       folder: '/srv',
       current: () => desired,
+      others,
     });
   const servers = make();
   const overlay = () => {
@@ -247,4 +249,39 @@ test('without the right to read files and variables nobody learns from a refusal
     await assert.rejects(servers.add(text('one', definition), PLAIN), { code: 'exec_required', problems: [] });
   }
   await assert.rejects(servers.add(text('one', definitions[1]!), EXEC), { code: 'definition_invalid' });
+});
+
+test('what another node means by a name is not pushed aside by a server that is added here', async () => {
+  let meaning = ['b', 'c'];
+  const { servers, names, clock } = await rig({}, { server: () => null, against: () => meaning });
+  const refused = assert.rejects(servers.add(text('one', url), PLAIN), {
+    code: 'name_taken',
+    message: /^one, or a name .* is another server at b and c: take another name, or change it there$/,
+  });
+  for (let i = 0; i < 40; i++) await clock.advance(100);
+  await refused;
+  assert.deepEqual(names(), ['base', 'none']);
+  // One that was removed a moment ago is offered until the other nodes have followed.
+  const added = servers.add(text('one', url), PLAIN);
+  await clock.advance(100);
+  meaning = [];
+  await clock.advance(100);
+  await added;
+  assert.deepEqual(names(), ['base', 'none', 'one']);
+});
+
+test('what only another node has is suspended in the store they share, and changed at that node alone', async () => {
+  const there = async (more: object): Promise<OtherNodes> => {
+    const server = { ...(await filesOf('theirs')).servers.get('theirs')!, ...more };
+    return { server: (name) => (name === 'theirs' ? { server, nodes: ['b'] } : null), against: () => [] };
+  };
+  const { servers } = await rig({}, await there({}));
+  await servers.suspend('theirs');
+  await servers.resume('theirs');
+  await assert.rejects(servers.suspend('nobodys'), { code: 'no_such_server' });
+  for (const change of [servers.remove('theirs'), servers.change('theirs', text('theirs', url), PLAIN)]) {
+    await assert.rejects(change, { code: 'not_added_here', message: /^theirs is not one of this node's: .* b, which/ });
+  }
+  const passing = await rig({}, await there({ temporary: true }));
+  await assert.rejects(passing.servers.suspend('theirs'), { code: 'not_added_here' });
 });

@@ -2,10 +2,12 @@ import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts'
 import type { Need } from '../config/server/definition-needs.ts';
 import type { Clock } from '../model/clock.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import { pause } from '../model/pause.ts';
 import type { Server } from '../model/server.ts';
 import { type Applied, TRUTH_LIMITS } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Caller, refuseBeyondRights } from './may-add.ts';
+import { NO_OTHER_NODES, type OtherNodes } from './other-nodes.ts';
 import { noServer, RunTimeProblem, storeProblem } from './run-time-problem.ts';
 import { type Provenance, placeOf, RunTimeState } from './run-time-state.ts';
 import type { StoredServers } from './stored-servers.ts';
@@ -24,6 +26,8 @@ export interface RunTimeServersDeps {
   readonly shared?: boolean;
   /** The desired state in force. */
   readonly current: () => DesiredState;
+  /** Absent for a lone gateway. */
+  readonly others?: OtherNodes;
 }
 
 export interface Definition {
@@ -43,6 +47,9 @@ const MAX_STORED = 2_000;
 const MAX_TEMPORARY = 100;
 const MAX_SUSPENDED = 2_000;
 const MAX_TEXT_BYTES = 64 * 1024;
+/** By then other nodes have followed what was changed in the store that they share. */
+const FOLLOWED_MS = 3_500;
+const LOOK_MS = 100;
 
 /**
  * The servers that are desired beside the files, and the ways to change them. Every change is durable before it is in
@@ -51,6 +58,7 @@ const MAX_TEXT_BYTES = 64 * 1024;
 export class RunTimeServers {
   readonly #deps: RunTimeServersDeps;
   readonly #state: RunTimeState;
+  readonly #others: OtherNodes;
   #adding = 0;
   /** Sessions that ended while servers are being added. */
   readonly #ended = new Set<string>();
@@ -59,7 +67,8 @@ export class RunTimeServers {
 
   constructor(deps: RunTimeServersDeps) {
     this.#deps = deps;
-    this.#state = new RunTimeState({ ...deps, ended: () => this.#onChange() });
+    this.#others = deps.others ?? NO_OTHER_NODES;
+    this.#state = new RunTimeState({ ...deps, others: this.#others, ended: () => this.#onChange() });
   }
 
   /** What stands in the store and does not run, with the reason; empty while all of it does. */
@@ -91,6 +100,7 @@ export class RunTimeServers {
       const { text, folder, result } = await this.#readGood(definition, caller);
       const { server, warnings } = result;
       this.#state.refuseTaken(server.name);
+      await this.#refuseMeantOtherwise(server);
       if (lifetime !== null) {
         this.#refuseMore(this.#state.temporary.size, MAX_TEMPORARY, 'temporary servers');
         const { sessionId } = lifetime;
@@ -160,7 +170,7 @@ export class RunTimeServers {
   suspend(name: string): Promise<void> {
     return this.#changing(async () => {
       const temporary = this.#state.temporaryInForce(name);
-      if (!this.#state.isKnown(name)) throw noServer(name);
+      if (!this.#state.isKnown(name)) throw this.#state.unknown(name);
       if (temporary !== undefined) this.#state.temporary.set(name, temporary.server, temporary, true);
       else if (!this.#state.suspended.has(name)) {
         this.#refuseMore(this.#state.suspended.size, MAX_SUSPENDED, 'suspended servers');
@@ -179,7 +189,7 @@ export class RunTimeServers {
   resume(name: string): Promise<void> {
     return this.#changing(async () => {
       const temporary = this.#state.temporaryInForce(name);
-      if (!this.#state.isKnown(name) && !this.#state.suspended.has(name)) throw noServer(name);
+      if (!this.#state.isKnown(name) && !this.#state.suspended.has(name)) throw this.#state.unknown(name);
       if (temporary !== undefined) this.#state.temporary.set(name, temporary.server, temporary, false);
       else if (this.#state.suspended.has(name)) {
         this.#state.written(await this.#store((store) => store.resume(name)), 'revision_changed', name);
@@ -223,6 +233,17 @@ export class RunTimeServers {
       this.#deps.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
     }
     return { text, folder, result };
+  }
+
+  /** What a file of another node says holds there. What was removed a moment ago is offered there for a moment more. */
+  async #refuseMeantOtherwise(server: Server): Promise<void> {
+    const { clock } = this.#deps;
+    const end = clock.now() + FOLLOWED_MS;
+    let nodes = this.#others.against(server);
+    for (; nodes.length > 0 && clock.now() < end; nodes = this.#others.against(server)) await pause(clock, LOOK_MS);
+    if (nodes.length === 0) return;
+    const text = `${server.name}, or a name that clients would take for it, is another server at ${nodes.join(' and ')}`;
+    throw new RunTimeProblem('name_taken', `${text}: take another name, or change it there`);
   }
 
   #refuseMore(count: number, most: number, what: string): void {

@@ -6,6 +6,7 @@ import type { Server } from '../model/server.ts';
 import { type Applied, TruthError } from '../store/truth/truth.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { mergeDesired, type Shadowed } from './merge-desired.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { noServer, RunTimeProblem, revisionChanged } from './run-time-problem.ts';
 import { StoredDefinitions, type StoredEntry } from './stored-definitions.ts';
 import type { StoredServers } from './stored-servers.ts';
@@ -17,6 +18,7 @@ export interface RunTimeStateDeps {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The desired state in force. */
   readonly current: () => DesiredState;
+  readonly others: OtherNodes;
   /** A temporary server's time is over. */
   readonly ended: () => void;
 }
@@ -102,8 +104,19 @@ export class RunTimeState {
     return this.isOfFile(name) ? undefined : this.temporary.get(name);
   }
 
+  /** Also where only another node has it: what is suspended there is suspended in the store that they share. */
   isKnown(name: string): boolean {
-    return this.#deps.current().servers.has(name) || this.definitions.entries.has(name);
+    if (this.#deps.current().servers.has(name) || this.definitions.entries.has(name)) return true;
+    const there = this.#deps.others.server(name);
+    return there !== null && there.server.temporary !== true;
+  }
+
+  /** Why nothing can be changed here of a server that this node has not. */
+  unknown(name: string): RunTimeProblem {
+    const there = this.#deps.others.server(name);
+    if (there === null) return noServer(name);
+    const text = `${name} is not one of this node's: change it at ${there.nodes.join(' or ')}, which has it`;
+    return new RunTimeProblem('not_added_here', text);
   }
 
   /** The stored server of that name, as the caller knows it. Throws RunTimeProblem. */
@@ -111,7 +124,7 @@ export class RunTimeState {
     const entry = this.definitions.entries.get(name);
     if (entry === undefined) {
       const server = this.#deps.current().servers.get(name);
-      if (server === undefined) throw noServer(name);
+      if (server === undefined) throw this.unknown(name);
       throw new RunTimeProblem(
         'not_added_here',
         `${name} was not added at run time: it stands in ${placeOf(server)}; change it there`,

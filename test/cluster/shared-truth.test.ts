@@ -77,3 +77,35 @@ test('a node whose database is away says so and ends, though it is connected to 
       return true;
     });
   }));
+
+test('check:A2 what stands in the file of one node is not pushed aside from another one, and is suspended from any', () =>
+  cluster(async (nodes) => {
+    await using database = await PostgresServer.start();
+    const store = { cluster: { store: database.url } };
+    const a = await nodes.node('a', {}, store);
+    const b = await nodes.node('b', { counter: counterServer() }, store);
+    await callable(a, 'counter');
+    const operator = new RunTimeClient(a.gateway);
+    const taken = await operator.add('counter', counterServer({ timeoutMs: 5_000 }));
+    assert.equal(taken.status, 409, taken.text);
+    assert.match(taken.text, /name_taken.*counter, .* is another server at b: take another name/);
+    const removed = await operator.remove('counter');
+    assert.equal(removed.status, 409, removed.text);
+    assert.match(removed.text, /change it at b/);
+
+    const suspended = await operator.suspend('counter');
+    assert.equal(suspended.status, 200, suspended.text);
+    assert.match(suspended.text, /"state":"suspended"/);
+    const { state } = await b.control<{ state: string }>('/api/v1/servers/counter');
+    assert.equal(state, 'suspended');
+    const resumed = await operator.resume('counter');
+    assert.equal(resumed.status, 200, resumed.text);
+    await callable(a, 'counter');
+
+    // What was removed is offered by the others until they have followed: the name is free all the same.
+    assert.equal((await operator.add('other', counterServer())).status, 201);
+    await until(() => knows(b, 'other'), 'the other node to have it');
+    assert.equal((await operator.remove('other')).status, 200);
+    const again = await operator.add('other', counterServer({ timeoutMs: 5_000 }));
+    assert.equal(again.status, 201, again.text);
+  }));

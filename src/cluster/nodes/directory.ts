@@ -101,7 +101,7 @@ export function directory(
 }
 
 /** Under all keys that its node believes. */
-function digestsOf({ digests, digest }: OfferedServer): readonly string[] {
+export function digestsOf({ digests, digest }: OfferedServer): readonly string[] {
   return digests ?? [digest];
 }
 

@@ -1,6 +1,7 @@
+import { foldedName } from '../../model/names.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { type Directory, directory, sameServers } from './directory.ts';
+import { type Directory, digestsOf, directory, sameServers } from './directory.ts';
 import type { LostHomes } from './lost-homes.ts';
 import type { NodeView } from './node-state.ts';
 import type { OfferedServer, OwnOffer } from './own-offer.ts';
@@ -41,6 +42,24 @@ export class KnownServers {
   /** Whether another node may begin what only one may own of the server. */
   elsewhere(server: string): boolean {
     return this.#directory.places.get(server)?.elsewhere.some(({ node }) => node.state === 'ready') === true;
+  }
+
+  /** The server of that name, where only other nodes have it. */
+  server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
+    const place = this.#directory.places.get(name);
+    if (place === undefined || place.here || place.elsewhere.length === 0) return null;
+    return { server: place.server, nodes: place.elsewhere.map(({ node }) => node.id).sort() };
+  }
+
+  /** The nodes that mean something else by its name, or by one that clients would take for it. */
+  against(server: Server): readonly string[] {
+    const digests = this.#deps.own.digests(server);
+    const differs = (offered: OfferedServer): boolean => {
+      const { name } = offered.definition;
+      if (foldedName(name) !== foldedName(server.name)) return false;
+      return name !== server.name || !digestsOf(offered).some((digest) => digests.includes(digest));
+    };
+    return [...this.#deps.others()].flatMap(([{ id }, offered]) => (offered?.some(differs) === true ? id : [])).sort();
   }
 
   /** Whether all nodes that had the server are gone, and may be back. */
