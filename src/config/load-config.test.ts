@@ -216,11 +216,14 @@ test('no problem and no printed state shows a secret that is written in the file
     'sk-url-44444444',
     'sk-arg-5555555',
     'sk-bare-66666666',
+    'sk-nats-77777777',
+    'sk-store-8888888',
   ];
-  const [header, env, agent, url, arg, bare] = secrets;
+  const [header, env, agent, url, arg, bare, nats, store] = secrets;
   const texts = [
     `{ "mcpServers": { "a": { "url": "https://u:${url}@x/", "headers": { "Authorization": "Bearer ${header}", "Bad Name": "${bare}" } },`,
-    `"b": { "command": 5, "env": { "API_KEY": "${env}" }, "args": ["--token", "${arg}"] } }, "agents": { "c": { "key": "${agent}", "serverz": [] } } }`,
+    `"b": { "command": 5, "env": { "API_KEY": "${env}" }, "args": ["--token", "${arg}"] } }, "agents": { "c": { "key": "${agent}", "serverz": [] } },`,
+    `"cluster": { "natz": 1, "nats": "nats://ann:a/${nats}@n", "store": "postgresql://t:a/${store}/b@db/x" } }`,
   ];
   const variants = [texts.join(''), texts.join('\n'), texts.join('').slice(0, -3), `${texts.join('')}}`];
   for (const text of variants) {

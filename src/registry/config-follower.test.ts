@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rememberInputs } from '../config/document/inputs.ts';
-import { loadConfig } from '../config/load-config.ts';
-import { ConfigFollower, type Reload } from './config-follower.ts';
+import { type LoadOptions, loadConfig } from '../config/load-config.ts';
+import { renderProblem } from '../config/problem/problem.ts';
+import { ConfigFollower, type FollowerDeps, type Reload } from './config-follower.ts';
 import { Registry } from './registry.ts';
 
 let folder = '';
@@ -28,18 +29,23 @@ function write(servers: Record<string, unknown> | string): void {
   writeFileSync(join(folder, 'trunkline.json'), text);
 }
 
-async function follow(inputs?: () => Promise<string>): Promise<ConfigFollower> {
+async function follow(
+  inputs?: () => Promise<string>,
+  env: LoadOptions['env'] = {},
+  more: Partial<Pick<FollowerDeps, 'overlay' | 'onReload'>> = {},
+): Promise<ConfigFollower> {
   const options = {
     files: ['trunkline.json'],
     cwd: folder,
-    env: {},
+    env,
     ...(inputs === undefined ? {} : { inputs: rememberInputs(inputs) }),
   };
   const initial = await loadConfig(options);
   assert.ok(initial.ok);
   const onReload = (reload: Reload) => void reloads.push(reload);
   registry = new Registry(initial.state);
-  follower = new ConfigFollower({ registry, options, initial, onReload, watching: { debounceMs: 20, pollMs: 50 } });
+  const watching = { debounceMs: 20, pollMs: 50 };
+  follower = new ConfigFollower({ registry, options, initial, onReload, watching, ...more });
   return follower;
 }
 
@@ -128,4 +134,113 @@ test('nobody is asked again for an input at a reload', async () => {
   await follower!.reload();
   await follower!.reload();
   assert.equal(asked, 1);
+});
+
+/** A variable that cannot be read: stands for any defect of a reading. */
+const failing = {
+  get BROKEN(): string {
+    throw new TypeError('cannot read GEHEIM\n    at GEHEIM');
+  },
+};
+
+test('fault:F37 a reading that throws is told as refused, keeps the old configuration, and the next change is read', async () => {
+  write({ one: { command: 'a' } });
+  await follow(undefined, failing);
+  const before = registry.state;
+  write({ one: { command: '${BROKEN}' } });
+  // Nobody waits for this reading: if it rejected, the process would end.
+  await until(() => reloads.length > 0);
+  const [told] = reloads;
+  assert.ok(told?.kind === 'refused');
+  assert.equal(told.problems[0]!.file, join(folder, 'trunkline.json'));
+  const text = told.problems.map((problem) => renderProblem(problem, folder)).join('\n');
+  assert.match(text, /^TL1002 {2}trunkline\.json {2}.*TypeError at .*config-follower\.test\.ts:\d+/);
+  assert.doesNotMatch(text, /GEHEIM/);
+  assert.deepEqual(follower!.problems, told.problems);
+  assert.equal(registry.state, before);
+  assert.equal((await follower!.reload()).kind, 'refused');
+  write({ one: { command: 'b' } });
+  await until(() => registry.version === 2);
+  assert.deepEqual(follower!.problems, []);
+});
+
+test('fault:F37 a secret that is rotated to one with a bad % is refused, and the next rotation is read', async () => {
+  const secret = '0123456789abcdef0123456789abcdef';
+  const cluster = { nats: 'nats://n', secret, store: 'postgresql://t:${file:db}@db/x' };
+  writeFileSync(join(folder, 'db'), 'first-password');
+  write(JSON.stringify({ mcpServers: {}, cluster }));
+  await follow();
+  writeFileSync(join(folder, 'db'), 'hunter-50%off');
+  await until(() => reloads.length > 0);
+  assert.deepEqual(
+    follower!.problems.map(({ code }) => code),
+    ['TL1704'],
+  );
+  assert.doesNotMatch(JSON.stringify(follower!.problems), /hunter/);
+  assert.match(registry.state.cluster!.store!.reveal(), /first-password/);
+  writeFileSync(join(folder, 'db'), 'hunter-50%25off');
+  await until(() => registry.state.cluster!.store!.reveal().includes('hunter-50%25off'));
+  assert.deepEqual(follower!.problems, []);
+});
+
+test('an overlay that throws leaves everything as it was', async () => {
+  write({ one: { command: 'a' } });
+  let broken = true;
+  const overlay: FollowerDeps['overlay'] = (state) => {
+    if (broken) throw new Error('no overlay');
+    return state;
+  };
+  await follow(undefined, {}, { overlay });
+  write({ one: { command: 'b' } });
+  await until(() => reloads.length > 0);
+  assert.equal(reloads[0]!.kind, 'refused');
+  broken = false;
+  follower!.overlaid();
+  assert.equal(registry.version, 1);
+  assert.equal((await follower!.reload()).kind, 'applied');
+  follower!.overlaid();
+  const { transport } = registry.state.servers.get('one')!;
+  assert.equal(transport.type === 'stdio' && transport.command, 'b');
+});
+
+test('what is not told of, because whoever is told throws, is not put in force, and ends nothing', async () => {
+  write({ one: { command: 'a' } });
+  let broken = true;
+  const onReload = (reload: Reload): void => {
+    reloads.push(reload);
+    if (broken) throw new Error('no report');
+  };
+  await follow(undefined, {}, { onReload });
+  write({ one: { command: 'b' } });
+  await until(() => reloads.length === 2);
+  assert.deepEqual(
+    reloads.map(({ kind }) => kind),
+    ['applied', 'refused'],
+  );
+  assert.equal(registry.version, 1);
+  assert.equal(follower!.problems.length, 1);
+  broken = false;
+  assert.equal((await follower!.reload()).kind, 'applied');
+});
+
+test('a listener that throws ends nothing; what is in force is not called refused', async () => {
+  write({ one: { command: 'a' } });
+  await follow();
+  const end = registry.onChange(() => {
+    throw new RangeError('GEHEIM');
+  });
+  write({ one: { command: 'b' } });
+  await until(() => reloads.length === 2);
+  assert.deepEqual(
+    reloads.map(({ kind }) => kind),
+    ['applied', 'applied'],
+  );
+  const [, last] = reloads;
+  assert.ok(last?.kind === 'applied');
+  assert.match(last.warnings[0]!.message, /is in force, but .* RangeError at .*config-follower\.test\.ts/);
+  assert.doesNotMatch(JSON.stringify(last), /GEHEIM/);
+  assert.equal(registry.version, 2);
+  assert.deepEqual(follower!.problems, []);
+  end();
+  assert.equal((await follower!.reload()).kind, 'unchanged');
 });

@@ -1,7 +1,9 @@
+import { resolve } from 'node:path';
 import { FilesAnswer } from '../config/files/files-answer.ts';
 import { type ConfigWatch, type WatchOptions, watchConfig } from '../config/files/watch-config.ts';
 import { type ConfigResult, type LoadOptions, loadConfig } from '../config/load-config.ts';
-import type { ConfigProblem } from '../config/problem/problem.ts';
+import { type ConfigProblem, problemAt } from '../config/problem/problem.ts';
+import { Source } from '../config/problem/source.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import type { Registry } from './registry.ts';
 
@@ -21,7 +23,10 @@ export interface FollowerDeps {
   readonly options: LoadOptions;
   /** The good result that the process started with. */
   readonly initial: Extract<ConfigResult, { ok: true }>;
-  /** Called after every reading, before listeners of the registry hear of a change. Must not throw. */
+  /**
+   * Called after every reading, before listeners of the registry hear of a change, and once more where one of them
+   * failed. Must not throw.
+   */
   readonly onReload: (reload: Reload) => void;
   readonly watching?: WatchOptions;
   /** Adds what is desired beside the files, as servers registered while the gateway runs. Pure but for its own state. */
@@ -32,6 +37,7 @@ export interface FollowerDeps {
  * Keeps a registry equal to its configuration files: reads them again when one of them, or a file they name,
  * changes. A configuration that is not good in all its parts changes nothing (F37): the old one stays in force and
  * `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
+ * None of them rejects: nobody waits for what a change of a file or a signal began, so a defect would end the process.
  */
 export class ConfigFollower {
   readonly #registry: Registry;
@@ -104,8 +110,19 @@ export class ConfigFollower {
   }
 
   async #read(): Promise<Reload> {
+    try {
+      return await this.#readFiles();
+    } catch (error) {
+      if (this.#closed) return NOTHING;
+      // Nothing was replaced, and the files stay watched: the next change leads to another reading.
+      this.#problems = [this.#defect('the configuration could not be read', error)];
+      return this.#told({ kind: 'refused', problems: this.#problems, secrets: [] });
+    }
+  }
+
+  async #readFiles(): Promise<Reload> {
     const result = await loadConfig(this.#options);
-    if (this.#closed) return { kind: 'unchanged', warnings: [], secrets: [] };
+    if (this.#closed) return NOTHING;
     this.#watched = result.watched;
     this.#watch.follow(result.watched);
     const { secrets, warnings } = result;
@@ -115,14 +132,49 @@ export class ConfigFollower {
       this.#onReload(refused);
       return refused;
     }
-    this.#problems = [];
-    this.#base = result.state;
     const state = this.#overlay(result.state);
     const kind = this.#registry.differs(state) ? 'applied' : 'unchanged';
     const reload: Reload = { kind, warnings, secrets };
+    this.#problems = [];
     // First this: secrets must be known to the scrubber before anybody can log them.
     this.#onReload(reload);
-    this.#registry.replace(state);
+    this.#base = result.state;
+    try {
+      this.#registry.replace(state);
+      return reload;
+    } catch (error) {
+      // It is in force, and all listeners have heard of it: to call it refused would be a lie.
+      const problem = this.#defect('the configuration is in force, but not everything could follow it', error);
+      return this.#told({ kind, warnings: [...warnings, problem], secrets });
+    }
+  }
+
+  /** Tells of a defect. That whoever is told fails too must not end the process either; the result says it still. */
+  #told(reload: Reload): Reload {
+    try {
+      this.#onReload(reload);
+    } catch {
+      // There is nobody else to tell.
+    }
     return reload;
   }
+
+  /** Without the words of the error, which may hold what was being read; its place in our source is none of that. */
+  #defect(what: string, error: unknown): ConfigProblem {
+    const { files = [], inline = [] } = this.#options;
+    const [file = inline[0]?.label ?? '<command line>'] = files.map((path) => resolve(this.#options.cwd, path));
+    const message = `${what}: Trunkline failed with ${placeOf(error)}`;
+    return problemAt('TL1002', new Source(file, ''), null, message, 'report this, it is a defect of Trunkline');
+  }
+}
+
+const NOTHING: Reload = { kind: 'unchanged', warnings: [], secrets: [] };
+
+/** The kind of an error, and the first line of its stack that is no part of its message. */
+function placeOf(error: unknown): string {
+  const of = error instanceof AggregateError ? error.errors[0] : error;
+  if (!(of instanceof Error)) return 'something that is no error';
+  const [, ...frames] = (of.stack ?? '').split(of.message);
+  const at = /^ {4}(at .+)$/m.exec(frames.join(of.message))?.[1];
+  return at === undefined ? of.constructor.name : `${of.constructor.name} ${at}`;
 }

@@ -88,3 +88,20 @@ test('a listener that throws keeps no other from hearing', async () => {
   assert.throws(() => registry.replace(c), AggregateError);
   assert.equal(heard, 2);
 });
+
+test('another password of NATS or of the store is a change of the cluster, though secrets look alike', async () => {
+  const cluster = (password: string): object => ({ nats: 'nats://n', secret: 's'.repeat(32), user: 'u', password });
+  const read = async (settings: object): Promise<DesiredState> => {
+    const text = JSON.stringify({ mcpServers: {}, cluster: settings });
+    const result = await loadConfig({ cwd: '/', env: {}, inline: [{ label: '<test>', text }] });
+    assert.ok(result.ok, JSON.stringify(result));
+    return result.state;
+  };
+  const registry = new Registry(await read(cluster('one')));
+  assert.equal(registry.differs(await read(cluster('one'))), false);
+  assert.equal(registry.differs(await read(cluster('two'))), true);
+  const stored = (password: string): object => ({ ...cluster('one'), store: `postgresql://u:${password}@db/x` });
+  registry.replace(await read(stored('one')));
+  assert.equal(registry.differs(await read(stored('one'))), false);
+  assert.equal(registry.differs(await read(stored('two'))), true);
+});

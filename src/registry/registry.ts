@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Agent, DesiredState } from '../model/desired-state.ts';
+import { Secret } from '../model/secret.ts';
 import { diffServers, type ServersDiff } from '../model/servers-diff.ts';
 
 /** Everything of the desired state but servers and files, by name. */
@@ -130,5 +131,12 @@ function comparable(state: DesiredState, name: SettingName): unknown {
 }
 
 function comparableCluster({ cluster }: DesiredState): unknown {
-  return cluster === null ? null : { ...cluster, secrets: cluster.secrets.map((secret) => secret.reveal()) };
+  if (cluster === null) return null;
+  const { secrets, store, credentials } = cluster;
+  const said = Object.entries(credentials ?? {}).map(([key, value]) => [key, revealed(value)]);
+  return { ...cluster, secrets: secrets.map(revealed), store: revealed(store), credentials: Object.fromEntries(said) };
+}
+
+function revealed(value: unknown): unknown {
+  return value instanceof Secret ? value.reveal() : value;
 }

@@ -7,6 +7,8 @@ const ASSIGNED = /(?<![\w.-])([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{
 const CREDENTIAL =
   /\b(?:Bearer|Basic)\s{1,256}([^\s"',}$]{6,4096})|(?<![\w-])--?[\w-]{0,64}?(?:token|secret|password|api-?key)["',=\s]{1,256}([^\s"',$]{6,4096})/gi;
 const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
+/** Of a cluster, whose passwords are generated ones: a `/` that should be percent-encoded, and is not, ends no host there. */
+const CLUSTER_USER_INFO = /\b(?:nats|tls|postgres(?:ql)?):\/\/([^\s"']{1,1024})@/g;
 
 /** Stars out what looks like a secret in a text that could not be parsed yet, so that no code frame shows it. */
 export function maskByPattern(source: Source): void {
@@ -18,7 +20,11 @@ export function maskByPattern(source: Source): void {
   for (const match of source.text.matchAll(CREDENTIAL)) {
     maskPart(source, match.index + match[0].length, match[1] ?? match[2]!);
   }
-  for (const match of source.text.matchAll(USER_INFO)) maskPart(source, match.index + match[0].length - 1, match[1]!);
+  for (const pattern of [USER_INFO, CLUSTER_USER_INFO]) {
+    for (const match of source.text.matchAll(pattern)) {
+      maskPart(source, match.index + match[0].length - 1, match[1]!);
+    }
+  }
 }
 
 function maskPart(source: Source, end: number, value: string): void {

@@ -74,10 +74,13 @@ export const PROBLEMS = {
   ),
   TL1702: entry(
     'The address of NATS, or how this node shows who it is there, cannot be used.',
-    'write nats://host:4222, and one of user and password, token, nkey, or credentials',
+    'write nats://host:4222, and one of user and password, token, nkey, or credentials; in an address percent-encode them: % as %25, / as %2F, @ as %40',
   ),
   TL1703: entry('The caller of public subjects is no agent.', 'name one of "agents"'),
-  TL1704: entry('The store of a cluster has no usable address.', 'write postgresql://user:password@host:5432/database'),
+  TL1704: entry(
+    'The store of a cluster has no usable address.',
+    'write postgresql://user:password@host:5432/database, with user and password percent-encoded: % as %25, / as %2F, @ as %40',
+  ),
 } as const satisfies Record<`TL${number}`, ProblemEntry>;
 
 export type ProblemCode = keyof typeof PROBLEMS;

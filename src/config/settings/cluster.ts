@@ -2,10 +2,18 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { ClusterSettings, NatsCredentials } from '../../model/cluster-settings.ts';
 import { Secret } from '../../model/secret.ts';
-import { child, isString, type ObjectNode, plain } from '../document/node.ts';
+import { child, isString, type ObjectNode, plain, type ScalarNode } from '../document/node.ts';
 import type { Problems } from '../problem/problem.ts';
 import type { ProblemCode } from '../problem/problem-catalogue.ts';
 import { Source, type Span } from '../problem/source.ts';
+import {
+  type BadAddress,
+  maskAddress,
+  type NatsAddress,
+  readNatsAddress,
+  readStoreAddress,
+  shownAddress,
+} from './cluster-addresses.ts';
 import type { Setting } from './settings.ts';
 
 /** Where the secret is looked for when the file does not say it: never on a command line, which everybody can read. */
@@ -45,11 +53,16 @@ class ClusterReader {
     this.#reading = reading;
     const node = reading.setting?.member.value;
     this.#root = node?.kind === 'object' ? node : null;
+    // Before anything is said of these lines.
+    const store = this.#root === null ? undefined : child(this.#root, 'store');
+    for (const address of [...this.#written(), store]) {
+      if (isString(address)) maskAddress(reading.setting!.source, address);
+    }
   }
 
   read(): ClusterSettings {
     const addresses = this.#addresses();
-    const servers = addresses.map((address) => this.#withoutCredentials(address));
+    const servers = addresses.map(({ server }) => server);
     const publicPrincipal = this.#text('publicPrincipal');
     if (publicPrincipal !== null && !this.#reading.agents.has(publicPrincipal)) {
       this.#error(
@@ -71,24 +84,41 @@ class ClusterReader {
     };
   }
 
-  #addresses(): readonly string[] {
-    const { nats } = this.#reading;
+  /** `cluster.nats` as it stands in the file. */
+  #written(): readonly ScalarNode[] {
     const node = this.#root === null ? undefined : child(this.#root, 'nats');
-    const items = node?.kind === 'array' ? node.items.filter(isString) : isString(node) ? [node] : [];
-    const { setting } = this.#reading;
-    const written = items.map((item) => setting?.expander.expand(item, 'cluster.nats') ?? '');
-    const addresses = nats === undefined ? written : nats.split(',').map((part) => part.trim());
-    if (addresses.length === 0) this.#error('TL1702', 'nats', 'cluster.nats says no server of NATS');
-    for (const address of addresses) {
-      if (isNatsAddress(address)) continue;
-      this.#error('TL1702', 'nats', `cluster.nats: ${JSON.stringify(masked(address))} is no address of NATS`);
-    }
-    return addresses.filter(isNatsAddress);
+    return node?.kind === 'array' ? node.items.filter(isString) : isString(node) ? [node] : [];
   }
 
-  #withoutCredentials(address: string): string {
-    const { protocol, host } = new URL(address);
-    return `${protocol}//${host}`;
+  #addresses(): readonly NatsAddress[] {
+    const { nats, setting } = this.#reading;
+    const written = this.#written().map((item) => setting?.expander.expand(item, 'cluster.nats') ?? '');
+    const addresses = nats === undefined ? written : nats.split(',').map((part) => part.trim());
+    if (addresses.length === 0) this.#error('TL1702', 'nats', 'cluster.nats says no server of NATS');
+    return addresses.flatMap((address) => {
+      const read = readNatsAddress(address);
+      for (const secret of read.secrets) this.secrets.add(secret);
+      if (!('why' in read)) return [read];
+      this.#refuse('TL1702', 'nats', address, read);
+      return [];
+    });
+  }
+
+  /** What the addresses say of who this node is. A connection may be made to any of them, and shows all of them the same. */
+  #said(addresses: readonly NatsAddress[]): Pick<NatsAddress, 'user' | 'password'> {
+    const [first = { user: '', password: '' }, ...others] = addresses.filter(
+      ({ user, password }) => user !== '' || password !== '',
+    );
+    if (others.some(({ user, password }) => user !== first.user || password !== first.password)) {
+      const fix = 'write the same user and password, or token, in all of them, or in one only';
+      this.#error(
+        'TL1702',
+        'nats',
+        'the addresses of cluster.nats show NATS different users, passwords or tokens',
+        fix,
+      );
+    }
+    return first;
   }
 
   #secretsOfCluster(): readonly Secret[] {
@@ -113,13 +143,13 @@ class ClusterReader {
     return texts.map((text) => new Secret(text));
   }
 
-  #credentials(addresses: readonly string[]): NatsCredentials | null {
+  #credentials(addresses: readonly NatsAddress[]): NatsCredentials | null {
     const found: NatsCredentials[] = [];
-    const { username = '', password = '' } = addresses.length === 0 ? {} : new URL(addresses[0]!);
-    const user = this.#text('user') ?? (username === '' || password === '' ? null : decodeURIComponent(username));
-    const pass = this.#secret('password') ?? (password === '' ? null : this.#kept(decodeURIComponent(password)));
-    const token =
-      this.#secret('token') ?? (username === '' || password !== '' ? null : this.#kept(decodeURIComponent(username)));
+    const said = this.#said(addresses);
+    const isToken = said.user !== '' && said.password === '';
+    const user = this.#text('user') ?? (said.user === '' || isToken ? null : said.user);
+    const pass = this.#secret('password') ?? (said.password === '' ? null : this.#kept(said.password));
+    const token = this.#secret('token') ?? (isToken ? this.#kept(said.user) : null);
     if (user !== null && pass !== null) found.push({ kind: 'user', user, password: pass });
     else if ((user === null) !== (pass === null)) {
       this.#error('TL1702', user === null ? 'password' : 'user', 'cluster.user and cluster.password need each other');
@@ -139,13 +169,11 @@ class ClusterReader {
   #store(): Secret | null {
     const address = this.#text('store');
     if (address === null) return null;
-    if (!isDatabase(address)) {
-      this.#error('TL1704', 'store', `cluster.store: ${JSON.stringify(masked(address))} is no address of PostgreSQL`);
-      return null;
-    }
-    const { password } = new URL(address);
-    if (password !== '') this.secrets.add(decodeURIComponent(password));
-    return this.#kept(address);
+    const read = readStoreAddress(address);
+    for (const secret of read.secrets) this.secrets.add(secret);
+    if (!('why' in read)) return new Secret(read.url);
+    this.#refuse('TL1704', 'store', address, read);
+    return null;
   }
 
   #tls(): ClusterSettings['tls'] {
@@ -186,29 +214,19 @@ class ClusterReader {
     return new Secret(text);
   }
 
-  #error(code: ProblemCode, key: string, message: string): void {
+  #refuse(code: ProblemCode, key: string, address: string, { why }: BadAddress): void {
+    this.#error(code, key, `cluster.${key}: ${JSON.stringify(shownAddress(address))} ${why}`);
+  }
+
+  #error(code: ProblemCode, key: string, message: string, fix?: string): void {
     const { setting, problems } = this.#reading;
     const node = this.#root === null ? undefined : (child(this.#root, key) ?? this.#root);
     const span: Span | null = node?.span ?? null;
-    problems.error(code, setting?.source ?? NOWHERE, span, message);
+    problems.error(code, setting?.source ?? NOWHERE, span, message, fix);
   }
 }
 
 function flag(root: ObjectNode, key: string): boolean {
   const node = child(root, key);
   return node !== undefined && plain(node) === true;
-}
-
-function isNatsAddress(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname, pathname, search } = new URL(text);
-  return /^(?:nats|tls):$/.test(protocol) && hostname !== '' && /^\/?$/.test(pathname) && search === '';
-}
-
-function isDatabase(text: string): boolean {
-  return URL.canParse(text) && /^postgres(?:ql)?:$/.test(new URL(text).protocol) && new URL(text).hostname !== '';
-}
-
-function masked(address: string): string {
-  return address.replace(/\/\/[^@/]*@/, '//…@');
 }
