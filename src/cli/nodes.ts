@@ -51,12 +51,8 @@ export async function drain(input: CommandInput & { readonly node: string | unde
   const { terminal, flags } = input;
   const client = await runningClient(input);
   const before = await read(client);
-  const meant = before.nodes.find(({ node, here }) => (input.node === undefined ? here : node === input.node));
-  if (meant === undefined) {
-    const what = input.node === undefined ? 'this gateway is no node of a cluster' : `there is no node ${input.node}`;
-    throw new CommandError(EXIT.usage, what);
-  }
-  await client.post(`/api/v1/nodes/${encodeURIComponent(meant.node)}/drain`, '{}');
+  const meant = theOne(before.nodes, input.node);
+  await client.post(`/api/v1/nodes/${encodeURIComponent(meant.peer)}/drain`, '{}');
   const end = performance.now() + GONE_MS;
   while (await isThere(client, meant)) {
     if (performance.now() > end) throw new CommandError(EXIT.unreachable, `node ${meant.node} is still there`);
@@ -64,6 +60,22 @@ export async function drain(input: CommandInput & { readonly node: string | unde
   }
   terminal.out(flags.json === true ? `${JSON.stringify({ drained: meant.node })}\n` : `node ${meant.node} has left\n`);
   return EXIT.ok;
+}
+
+/** This one, or the one of that name; of nodes with the same name, the one that is called so on the bus. */
+function theOne(all: readonly NodeEntry[], name: string | undefined): NodeEntry {
+  const meant = all.filter(({ node, peer, here }) => (name === undefined ? here : node === name || peer === name));
+  const [first] = meant;
+  if (first === undefined) {
+    const what = name === undefined ? 'this gateway is no node of a cluster' : `there is no node ${name}`;
+    throw new CommandError(EXIT.usage, what);
+  }
+  if (meant.length === 1) return first;
+  const peers = meant.map(({ peer }) => peer).join(' or ');
+  throw new CommandError(
+    EXIT.usage,
+    `${meant.length} nodes are called ${name}: say ${peers}, or give them other names`,
+  );
 }
 
 async function read(client: ControlClient): Promise<Nodes> {

@@ -13,9 +13,10 @@ import { elsewhere, notHere, notPassedOn } from './calls/not-begun.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
+import type { LocalUpstreams } from './cluster-deps.ts';
 import type { Directory, ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { Homes } from './nodes/homes.ts';
+import { Homes, homesInstead } from './nodes/homes.ts';
 import { whyLost } from './nodes/lost-homes.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/held-claims.ts';
@@ -33,7 +34,7 @@ export interface ClusterCallsDeps extends OwnersDeps {
   readonly bus: Bus;
   readonly clock: Clock;
   readonly random: Random;
-  readonly local: Upstreams;
+  readonly local: LocalUpstreams;
   readonly owned: OwnedCalls;
   readonly catalogs: Pick<ForeignCatalogs, 'learn'>;
   readonly directory: () => Directory;
@@ -82,8 +83,11 @@ export class ClusterCalls {
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
-    if (key === null && place.here && this.#homeOfState(place, request) === null) {
-      return this.#callHere(place, request, exchange);
+    if (key === null && this.#servesHere(place, request)) {
+      const here = this.#callHere(place, request, exchange);
+      return place.elsewhere.length === 0
+        ? here
+        : here.then((outcome) => this.#orInstead(outcome, request, exchange, place));
     }
     const claim = key === null ? null : this.#owners.mine(place, key);
     if (claim !== null) return this.#callOwned(claim, request, exchange);
@@ -158,6 +162,20 @@ export class ClusterCalls {
     return this.#deps.directory().places.get(server);
   }
 
+  /** Of what needs no owner: without a detour, but for what only another node can serve at the moment. */
+  #servesHere(place: Place, request: Message): boolean {
+    if (!place.here || this.#homeOfState(place, request) !== null) return false;
+    return homesInstead(place, this.#deps.local).length === 0;
+  }
+
+  /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
+  #orInstead(outcome: Outcome, request: Message, exchange: Exchange, place: Place): Outcome | Promise<Outcome> {
+    if (outcome.kind === 'answer' || outcome.error.outcome !== 'NOT_SENT' || exchange.cancelled !== null)
+      return outcome;
+    if (homesInstead(place, this.#deps.local).length === 0) return outcome;
+    return this.#callSomewhere(place.server.name, request, exchange);
+  }
+
   /** What needs no owner, for clients of this node or of the one named. */
   #callHere(place: Place, request: Message, exchange: Exchange, by = this.#deps.bus.peer): Promise<Outcome> {
     const { local, bus } = this.#deps;
@@ -197,10 +215,12 @@ export class ClusterCalls {
     if (cancelled !== null) return Promise.resolve(failure(calledOff(server, cancelled)));
     if (place.lost !== null) return this.#tryAgain(server, request, exchange, whyLost(place.lost, this.reached));
     const key = claimKey(place, client, this.#lists);
-    if (key === null && place.here && this.#homeOfState(place, request) === null) {
-      return this.#callHere(place, request, exchange);
+    if (key === null) {
+      if (this.#servesHere(place, request)) return this.#callHere(place, request, exchange);
+      const instead = homesInstead(place, this.#deps.local);
+      const there = instead.length > 0 ? { ...place, elsewhere: instead } : place;
+      return this.#callForeign(there, affinity(place, client, this.#lists), null, request, exchange);
     }
-    if (key === null) return this.#callForeign(place, affinity(place, client, this.#lists), null, request, exchange);
     const mine = this.#owners.mine(place, key);
     if (mine !== null) return this.#callOwned(mine, request, exchange);
     if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);

@@ -10,7 +10,7 @@ import type { ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
 import type { ForeignHome, Place } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
-import { homeToRead, statusElsewhere } from './nodes/homes.ts';
+import { homesInstead, homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { whyLost } from './nodes/lost-homes.ts';
 import { allRestarted, type Restart, runningElsewhere } from './nodes/restarts.ts';
@@ -58,7 +58,9 @@ export class ClusterUpstreams implements Upstreams {
     if (!this.#listedHere(place)) return this.#deps.catalogs.known(server, client);
     const home = this.#deps.lists.shownOf(place);
     const shown = home === null ? null : this.#deps.catalogs.knownAt(home, client);
-    return shown ?? this.#deps.local.knownCatalog(server, client);
+    const known = shown ?? this.#deps.local.knownCatalog(server, client);
+    const [instead] = known === null ? homesInstead(place, this.#deps.local) : [];
+    return instead === undefined ? known : this.#deps.catalogs.knownAt(instead, client);
   }
 
   async catalog(
@@ -72,7 +74,9 @@ export class ClusterUpstreams implements Upstreams {
     if (place === undefined || this.#listedHere(place)) {
       const shown = place === undefined ? null : lists.shownOf(place);
       const listed = shown === null ? null : await catalogs.get(shown, client, waitMs, amongOthers);
-      return listed ?? local.catalog(server, client, waitMs, amongOthers);
+      const own = listed ?? (await local.catalog(server, client, waitMs, amongOthers));
+      const [instead] = own !== null || place === undefined ? [] : homesInstead(place, local);
+      return instead === undefined ? own : catalogs.get(instead, client, waitMs, amongOthers);
     }
     const home = this.#homeFor(place, client);
     if (home !== null) return catalogs.get(home, client, waitMs, amongOthers);

@@ -336,11 +336,11 @@ export class Cluster {
     for (const { peer } of this.#nodes.others()) this.#messages.tell(peer, side, message);
   }
 
-  /** False when there is no such node. Rejects with GatewayError when it does not answer. */
+  /** By its name, or by what it is called on the bus. False when there is none. Rejects with GatewayError when it is silent. */
   async drainNode(id: string): Promise<boolean> {
-    if (id === this.#deps.node) this.onDrainAsked?.();
+    if (id === this.#deps.node || id === this.#deps.bus.peer) this.onDrainAsked?.();
     else {
-      const node = this.#nodes.named(id);
+      const node = this.#nodes.get(id) ?? this.#nodes.named(id);
       if (node === null) return false;
       await this.#messages.drain(node.peer);
     }

@@ -150,6 +150,10 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.owns(client) ?? false;
   }
 
+  failing(server: string): boolean {
+    return this.#upstreams.get(server)?.failing === true;
+  }
+
   status(server: string): ServerStatus | null {
     return this.#upstreams.get(server)?.status() ?? null;
   }

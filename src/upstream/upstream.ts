@@ -78,6 +78,10 @@ export class Upstream {
     if (connection.era === notification.era) connection.notify(notification);
   }
 
+  get failing(): boolean {
+    return this.#parts.supervisor.failing;
+  }
+
   knownCatalog(client: ClientProfile): ServerCatalog | null {
     return this.#parts.shown.known(client);
   }

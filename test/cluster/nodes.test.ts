@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { alive, callable, onCluster, ownerOf, revisionOf, type Who, wordOf } from '../support/cluster-facts.ts';
@@ -160,6 +160,26 @@ test('check:C4 S0.18 what the sessions of a principal share outlives the one tha
     assert.deepEqual(counts, ['2', '3']);
     const { pid, epoch } = await who(others[1]!);
     assert.deepEqual([pid, epoch], [before.pid, before.epoch]);
+  }));
+
+test('S0.18 what one node cannot start is called, and listed, at another home of it, and here again once it can', () =>
+  cluster(async (nodes) => {
+    // Where a file `broken` lies in the folder of the node it does not start.
+    const { command, args } = counterServer() as { command: string; args: string[] };
+    const script = 'test -e broken && exit 3; exec "$@"';
+    const shared = counterServer({ isolation: 'shared', command: 'sh', args: ['-c', script, 'sh', command, ...args] });
+    const [a, b] = [await nodes.node('a', { shared }), await nodes.node('b', { shared })];
+    for (const node of [a, b]) await callable(node, 'shared');
+    writeFileSync(join(a.gateway.folder, 'broken'), '');
+    const restarted = await a.control<{ state: string }>('/api/v1/servers/shared/restart', 'POST');
+    assert.equal(restarted.state, 'failed');
+    const [atA, atB] = [await WireClient.open(a.serverUrl('shared')), await WireClient.open(b.serverUrl('shared'))];
+    assert.equal(await atB.callText('count'), '1');
+    assert.equal(await atA.callText('count'), '2');
+    assert.deepEqual(await atA.toolNames(), await atB.toolNames());
+    rmSync(join(a.gateway.folder, 'broken'));
+    await a.control('/api/v1/servers/shared/restart', 'POST');
+    assert.deepEqual([await atA.callText('count'), await atB.callText('count')], ['1', '1'], 'each has its own again');
   }));
 
 test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>

@@ -5,22 +5,18 @@ import type { Bucket, SharedState } from '../../src/bus/shared-state.ts';
 import { SignedBus } from '../../src/bus/signed-bus.ts';
 import { KeyRing } from '../../src/bus/trust/key-ring.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
-import type { ClusterDeps, LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import type { ClusterDeps } from '../../src/cluster/cluster-deps.ts';
 import { Sealer } from '../../src/gateway/sealer.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
-import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
-import type { UpstreamEvents } from '../../src/model/ports.ts';
-import { ANONYMOUS } from '../../src/model/principal.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
-import type { ServerCatalog } from '../../src/model/server-catalog.ts';
-import type { ServerStatus } from '../../src/model/server-state.ts';
 import { request, result } from '../../src/protocol/compose.ts';
 import { Logger } from '../../src/telemetry/logger.ts';
 import { FakeClock, settled } from './fake-clock.ts';
+import { clientOf, HeardEvents, PlayedUpstreams } from './played-upstreams.ts';
 
 export const SECRET = 'a secret of a cluster, 32 bytes and more';
 const KEY = Buffer.alloc(32, 7);
@@ -49,19 +45,6 @@ export function serverNamed(name: string, more: Partial<Server> = {}): Server {
 }
 
 export const remoteSpec = { type: 'http', url: 'http://127.0.0.1:1/mcp', headers: {}, tls: {} } as const;
-
-export function clientOf(sessionId: string | null): ClientProfile {
-  return {
-    principal: ANONYMOUS,
-    sessionId,
-    revision: sessionId === null ? '2026-07-28' : '2025-11-25',
-    capabilities: '{}',
-    fingerprint: '{}',
-    info: null,
-    logLevel: null,
-    handle: null,
-  };
-}
 
 /** An exchange of a test: keeps what was emitted, answers what is asked. */
 export class TestExchange implements Exchange {
@@ -92,169 +75,6 @@ export class TestExchange implements Exchange {
     this.cancelled = reason;
     this.onCancel?.(reason);
   }
-}
-
-export interface Call {
-  readonly server: string;
-  readonly request: Message;
-  readonly exchange: Exchange;
-  readonly end: (outcome: Outcome) => void;
-}
-
-/** The servers of one node, played by the test: calls are answered at once, with the node's name, or kept. */
-export class PlayedUpstreams implements LocalUpstreams {
-  readonly node: string;
-  desired: ReadonlyMap<string, Server> = new Map();
-  readonly calls: Call[] = [];
-  readonly surrendered: string[] = [];
-  readonly handedOver: string[] = [];
-  readonly released: string[] = [];
-  readonly notified: string[] = [];
-  readonly relisted: string[] = [];
-  readonly restarted: string[] = [];
-  /** What it says of its servers, by name. */
-  readonly states = new Map<string, ServerStatus>();
-  readonly catalogs = new Map<string, ServerCatalog>();
-  keeps = false;
-  /** What was dropped is there until then. */
-  ending: Promise<void> = Promise.resolve();
-  handle: ((call: Call) => void) | null = null;
-
-  constructor(node: string) {
-    this.node = node;
-  }
-
-  async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
-    const dropped = [...this.desired.keys()].some((name) => !servers.has(name));
-    this.desired = servers;
-    if (dropped) await this.ending;
-  }
-
-  async handOver(server: string, whose: ClientProfile | null): Promise<void> {
-    this.handedOver.push(`${server} ${whose === null ? 'null' : whose.sessionId}`);
-    await this.ending;
-  }
-
-  surrender(server: string, whose: ClientProfile | 'spare' | null): void {
-    this.surrendered.push(`${server} ${whose === null || whose === 'spare' ? String(whose) : whose.sessionId}`);
-  }
-
-  async relist(server: string): Promise<void> {
-    this.relisted.push(server);
-  }
-
-  async relistFor(server: string): Promise<void> {
-    this.relisted.push(`${server} anew`);
-  }
-
-  listedFor(server: string): readonly ClientProfile[] {
-    return this.catalogs.has(server) ? [clientOf('somebody')] : [];
-  }
-
-  servers(): readonly Server[] {
-    return [...this.desired.values()];
-  }
-
-  call(server: string, message: Message, exchange: Exchange): Promise<Outcome> {
-    if (!this.desired.has(server)) {
-      return Promise.resolve(failure(new GatewayError('NOT_SENT', `there is no server ${server}`, { server })));
-    }
-    return new Promise((resolve) => {
-      const call: Call = { server, request: message, exchange, end: resolve };
-      this.calls.push(call);
-      if (this.handle !== null) this.handle(call);
-      else if (!this.keeps) resolve(answer(result('1', `{"node":"${this.node}"}`, message.era)));
-    });
-  }
-
-  notify(server: string, notification: Message): void {
-    this.notified.push(`${server} ${notification.method}`);
-  }
-
-  knownCatalog(server: string): ServerCatalog | null {
-    return this.catalogs.get(server) ?? null;
-  }
-
-  async catalog(server: string): Promise<ServerCatalog | null> {
-    return this.catalogs.get(server) ?? null;
-  }
-
-  sessionKey(_server: string, client: ClientProfile): string | null {
-    return client.sessionId;
-  }
-
-  ownsConnection(): boolean {
-    return true;
-  }
-
-  status(server: string): ServerStatus | null {
-    return this.states.get(server) ?? null;
-  }
-
-  statuses(): readonly ServerStatus[] {
-    return [...this.states.values()];
-  }
-
-  async restart(server: string): Promise<void> {
-    this.restarted.push(server);
-    if (!this.desired.has(server)) throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
-  }
-
-  releaseSession(sessionId: string): void {
-    this.released.push(sessionId);
-  }
-}
-
-/** What a gateway of a test has heard of servers. */
-export class HeardEvents implements UpstreamEvents {
-  readonly heard: string[] = [];
-  /** Who watches which server. */
-  readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];
-  /** Those of them, as `server session`, whose node fell silent. */
-  readonly silenced: string[] = [];
-  readonly homesGainedOf: string[] = [];
-  /** Servers of which another node has other lists now. */
-  readonly listedElsewhereOf: string[] = [];
-
-  notification(server: string, sessionId: string | null, message: Message): void {
-    this.heard.push(`notification ${server} ${sessionId} ${message.method}`);
-  }
-
-  async request(server: string, sessionId: string | null, message: Message): Promise<Message> {
-    this.heard.push(`request ${server} ${sessionId} ${message.method}`);
-    return result(message.id, '{"roots":[]}', message.era);
-  }
-
-  outdated(server: string): void {
-    this.heard.push(`outdated ${server}`);
-  }
-
-  listedElsewhere(server: string): void {
-    this.listedElsewhereOf.push(server);
-  }
-
-  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
-    const served = this.watching.filter(({ server, client }) => servedThere(server, client));
-    this.silenced.push(...served.map(({ server, client }) => `${server} ${client.sessionId}`));
-  }
-
-  homesGained(servers: ReadonlySet<string>): void {
-    this.homesGainedOf.push(...servers);
-  }
-
-  catalogChanged(server: string): void {
-    this.heard.push(`catalogChanged ${server}`);
-  }
-
-  stateLost(server: string, sessionId: string): void {
-    this.heard.push(`stateLost ${server} ${sessionId}`);
-  }
-
-  connectionChanged(server: string, key: string, change: string): void {
-    this.heard.push(`connectionChanged ${server} ${key} ${change}`);
-  }
-
-  statusChanged(): void {}
 }
 
 export interface PlayedNode {

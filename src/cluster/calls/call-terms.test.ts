@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf, TestExchange } from '../../../test/support/cluster-bench.ts';
+import { TestExchange } from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bus, BusCall, Payload } from '../../bus/bus.ts';
 import { result } from '../../protocol/compose.ts';
 import { SHORT_FORM } from '../frames/frame.ts';

@@ -142,7 +142,9 @@ class Sides<Home> {
   ranked(name: string): readonly Side<Home>[] {
     const sides = this.#sides.get(name) ?? [];
     for (const one of sides) one.nodes.sort();
-    return sides.sort((a, b) => b.nodes.length - a.nodes.length || (a.nodes[0]! < b.nodes[0]! ? -1 : 1));
+    // Names are for people, so that two nodes may have the same; digests are other ones on each side.
+    const rank = ({ nodes, digests }: Side<Home>): string => `${nodes[0]} ${[...digests].sort()[0]}`;
+    return sides.sort((a, b) => b.nodes.length - a.nodes.length || (rank(a) < rank(b) ? -1 : 1));
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';

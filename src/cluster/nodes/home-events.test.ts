@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf, onNodes, remoteSpec, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import { onNodes, remoteSpec, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { transport: remoteSpec });
 

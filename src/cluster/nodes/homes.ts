@@ -1,4 +1,5 @@
-import { type ServerStatus, STARTED } from '../../model/server-state.ts';
+import { type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
 import { statusOfLost } from './lost-homes.ts';
@@ -50,6 +51,14 @@ export class Homes {
     this.#homes.delete(sessionId);
     return new Set([...(known?.values() ?? [])].map(({ peer }) => peer));
   }
+}
+
+/** The other homes where it runs, while this node's own cannot be started: what needs no owner is served there. */
+export function homesInstead(place: Place, local: Pick<LocalUpstreams, 'failing'>): readonly ForeignHome[] {
+  if (!place.here || place.elsewhere.length === 0 || !local.failing(place.server.name)) return [];
+  return place.elsewhere.filter(
+    ({ node, offered }) => node.state === 'ready' && UP.has(offered.status?.state ?? 'unknown'),
+  );
 }
 
 /** The home that a server's lists are read from. Of a singleton only the node where it runs has a status. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  clientOf,
   onNodes,
   type PlayedNode,
   remoteSpec,
@@ -9,6 +8,7 @@ import {
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import { notification } from '../../protocol/compose.ts';
 

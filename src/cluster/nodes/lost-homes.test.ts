@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
-  clientOf,
   onNodes,
   type PlayedNode,
   remoteSpec,
@@ -10,6 +9,7 @@ import {
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ClusterBench, SECRET, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { ClusterBench, onNodes, SECRET, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import { SignedBus } from '../../bus/signed-bus.ts';
 import { KeyRing } from '../../bus/trust/key-ring.ts';
@@ -77,3 +77,21 @@ test('what a newer node adds to a message is not in the way; what is none is ref
     assert.throws(() => unpackFrame(Buffer.concat(packFrame({}, [], protocol))), /of protocol \d+, and this node/);
   }
 });
+
+test('two nodes of one name are told of, agree whose definition holds, and can be sent home one by one', () =>
+  onNodes(async (nodes) => {
+    const lines: string[] = [];
+    const logger = new Logger({ level: 'info', write: (line) => lines.push(line) });
+    const [one, other] = [1_000, 2_000].map((timeoutMs) => serverNamed('memory', { timeoutMs }));
+    const twins = [await nodes.join('host', [one!], { logger }), await nodes.join('host', [other!])] as const;
+    await nodes.pass(1_000);
+    assert.match(lines.join(''), /"event":"node_name_taken","node":"host",.*set cluster\.node/);
+    const third = await nodes.join('third', []);
+    const meant = [...twins, third].map(({ cluster }) => cluster.upstreams.servers()[0]!.timeoutMs);
+    assert.equal(new Set(meant).size, 1, String(meant));
+    const asked: string[] = [];
+    for (const { cluster, bus } of twins) cluster.onDrainAsked = () => asked.push(bus.peer);
+    for (const { bus } of twins) assert.equal(await nodes.until(third.cluster.drainNode(bus.peer)), true);
+    assert.equal(await twins[0].cluster.drainNode(twins[0].bus.peer), true);
+    assert.deepEqual(asked, [twins[0].bus.peer, twins[1].bus.peer, twins[0].bus.peer]);
+  }));

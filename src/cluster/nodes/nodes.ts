@@ -146,6 +146,10 @@ export class Nodes {
       if (this.#known.size >= MAX_NODES) return;
       this.#known.set(from, { view, heardAt: clock.now() });
       logger.info('node_found', { node: view.id, peer: from, state: view.state });
+      if (view.id === this.#deps.self().id) {
+        const fix = 'set cluster.node, unless one of them is about to take the place of the other';
+        logger.warn('node_name_taken', { node: view.id, peer: from, fix });
+      }
       // It need not wait for our next heartbeat to know of us.
       this.tell();
       changed();

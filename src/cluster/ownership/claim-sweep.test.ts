@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf, serverNamed } from '../../../test/support/cluster-bench.ts';
+import { serverNamed } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { callerKey } from '../../model/isolation.ts';
 import { Logger } from '../../telemetry/logger.ts';

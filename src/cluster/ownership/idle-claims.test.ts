@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
-  clientOf,
   onNodes,
   type PlayedNode,
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 
 const memory = serverNamed('memory', { isolation: 'session' });
 const common = serverNamed('common', { isolation: 'principal' });

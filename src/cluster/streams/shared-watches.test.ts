@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  type Call,
   ClusterBench,
-  clientOf,
   type PlayedNode,
   remoteSpec,
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
+import { type Call, clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Exchange } from '../../model/exchange.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { answer } from '../../model/outcome.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clientOf } from '../../../test/support/cluster-bench.ts';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { RequestContext } from '../../http/listener/request-context.ts';
 import type { EventSink } from '../../model/event-sink.ts';
 import { AGGREGATE } from '../../model/exchange.ts';

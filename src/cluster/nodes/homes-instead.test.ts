@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  remoteSpec,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure } from '../../model/outcome.ts';
+import type { ServerState, ServerStatus } from '../../model/server-state.ts';
+
+const web = serverNamed('web', { transport: remoteSpec });
+
+function isIn({ cluster, local }: PlayedNode, state: ServerState): void {
+  const status = { name: 'web', state } as ServerStatus;
+  local.states.set('web', status);
+  cluster.events.statusChanged('web', status);
+}
+
+async function servedBy(nodes: ClusterBench, { cluster }: PlayedNode): Promise<string> {
+  const exchange = new TestExchange();
+  const outcome = await nodes.until(cluster.upstreams.call('web', exchange.request, exchange));
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
+}
+
+test('what this node cannot start is served by a home where it runs, and here again as soon as it can', () =>
+  onNodes(async (nodes) => {
+    const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [web])];
+    isIn(b, 'failed');
+    isIn(c, 'running');
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}');
+    // The first call finds out.
+    a.local.handle = ({ end }) => {
+      a.local.failed.add('web');
+      end(failure(new GatewayError('NOT_SENT', 'web could not be started')));
+    };
+    assert.equal(await servedBy(nodes, a), '{"node":"c"}');
+    a.local.handle = null;
+    for (let i = 0; i < 8; i++) assert.equal(await servedBy(nodes, a), '{"node":"c"}');
+    // Nobody is better off: it is tried here, which may mend it.
+    isIn(c, 'unreachable');
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}');
+    isIn(c, 'connected');
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"c"}');
+    c.cluster.drain();
+    await nodes.pass(100);
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}', 'who is about to leave gets nothing new');
+    isIn(b, 'running');
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a), '{"node":"b"}');
+    a.local.failed.clear();
+    assert.equal(await servedBy(nodes, a), '{"node":"a"}');
+  }));
+
+test('a node that could never list a server shows what a home lists where it runs', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [web]), await nodes.join('b', [web])];
+    isIn(b, 'running');
+    b.local.catalogs.set('web', serverCatalog('web', { tools: [tool('one')] }));
+    await nodes.pass(1_000);
+    const listed = () => nodes.until(a.cluster.upstreams.catalog('web', clientOf('s'), 1_000));
+    assert.equal(await listed(), null);
+    a.local.failed.add('web');
+    assert.deepEqual(
+      (await listed())?.lists.tools.items?.map(({ key }) => key),
+      ['one'],
+    );
+    assert.notEqual(a.cluster.upstreams.knownCatalog('web', clientOf('s')), null);
+  }));

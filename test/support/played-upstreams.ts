@@ -1,0 +1,194 @@
+import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import type { ClientProfile } from '../../src/model/client-profile.ts';
+import type { Exchange } from '../../src/model/exchange.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
+import type { Message } from '../../src/model/message.ts';
+import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
+import type { UpstreamEvents } from '../../src/model/ports.ts';
+import { ANONYMOUS } from '../../src/model/principal.ts';
+import type { Server } from '../../src/model/server.ts';
+import type { ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ServerStatus } from '../../src/model/server-state.ts';
+import { result } from '../../src/protocol/compose.ts';
+
+export function clientOf(sessionId: string | null): ClientProfile {
+  return {
+    principal: ANONYMOUS,
+    sessionId,
+    revision: sessionId === null ? '2026-07-28' : '2025-11-25',
+    capabilities: '{}',
+    fingerprint: '{}',
+    info: null,
+    logLevel: null,
+    handle: null,
+  };
+}
+
+export interface Call {
+  readonly server: string;
+  readonly request: Message;
+  readonly exchange: Exchange;
+  readonly end: (outcome: Outcome) => void;
+}
+
+/** The servers of one node, played by the test: calls are answered at once, with the node's name, or kept. */
+export class PlayedUpstreams implements LocalUpstreams {
+  readonly node: string;
+  desired: ReadonlyMap<string, Server> = new Map();
+  readonly calls: Call[] = [];
+  readonly surrendered: string[] = [];
+  readonly handedOver: string[] = [];
+  readonly released: string[] = [];
+  readonly notified: string[] = [];
+  readonly relisted: string[] = [];
+  readonly restarted: string[] = [];
+  /** Servers that could not be started. */
+  readonly failed = new Set<string>();
+  /** What it says of its servers, by name. */
+  readonly states = new Map<string, ServerStatus>();
+  readonly catalogs = new Map<string, ServerCatalog>();
+  keeps = false;
+  /** What was dropped is there until then. */
+  ending: Promise<void> = Promise.resolve();
+  handle: ((call: Call) => void) | null = null;
+
+  constructor(node: string) {
+    this.node = node;
+  }
+
+  async apply(servers: ReadonlyMap<string, Server>): Promise<void> {
+    const dropped = [...this.desired.keys()].some((name) => !servers.has(name));
+    this.desired = servers;
+    if (dropped) await this.ending;
+  }
+
+  async handOver(server: string, whose: ClientProfile | null): Promise<void> {
+    this.handedOver.push(`${server} ${whose === null ? 'null' : whose.sessionId}`);
+    await this.ending;
+  }
+
+  surrender(server: string, whose: ClientProfile | 'spare' | null): void {
+    this.surrendered.push(`${server} ${whose === null || whose === 'spare' ? String(whose) : whose.sessionId}`);
+  }
+
+  async relist(server: string): Promise<void> {
+    this.relisted.push(server);
+  }
+
+  async relistFor(server: string): Promise<void> {
+    this.relisted.push(`${server} anew`);
+  }
+
+  listedFor(server: string): readonly ClientProfile[] {
+    return this.catalogs.has(server) ? [clientOf('somebody')] : [];
+  }
+
+  servers(): readonly Server[] {
+    return [...this.desired.values()];
+  }
+
+  call(server: string, message: Message, exchange: Exchange): Promise<Outcome> {
+    if (!this.desired.has(server)) {
+      return Promise.resolve(failure(new GatewayError('NOT_SENT', `there is no server ${server}`, { server })));
+    }
+    return new Promise((resolve) => {
+      const call: Call = { server, request: message, exchange, end: resolve };
+      this.calls.push(call);
+      if (this.handle !== null) this.handle(call);
+      else if (!this.keeps) resolve(answer(result('1', `{"node":"${this.node}"}`, message.era)));
+    });
+  }
+
+  notify(server: string, notification: Message): void {
+    this.notified.push(`${server} ${notification.method}`);
+  }
+
+  knownCatalog(server: string): ServerCatalog | null {
+    return this.catalogs.get(server) ?? null;
+  }
+
+  async catalog(server: string): Promise<ServerCatalog | null> {
+    return this.catalogs.get(server) ?? null;
+  }
+
+  sessionKey(_server: string, client: ClientProfile): string | null {
+    return client.sessionId;
+  }
+
+  ownsConnection(): boolean {
+    return true;
+  }
+
+  failing(server: string): boolean {
+    return this.failed.has(server);
+  }
+
+  status(server: string): ServerStatus | null {
+    return this.states.get(server) ?? null;
+  }
+
+  statuses(): readonly ServerStatus[] {
+    return [...this.states.values()];
+  }
+
+  async restart(server: string): Promise<void> {
+    this.restarted.push(server);
+    if (!this.desired.has(server)) throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
+  }
+
+  releaseSession(sessionId: string): void {
+    this.released.push(sessionId);
+  }
+}
+
+/** What a gateway of a test has heard of servers. */
+export class HeardEvents implements UpstreamEvents {
+  readonly heard: string[] = [];
+  /** Who watches which server. */
+  readonly watching: { readonly server: string; readonly client: ClientProfile }[] = [];
+  /** Those of them, as `server session`, whose node fell silent. */
+  readonly silenced: string[] = [];
+  readonly homesGainedOf: string[] = [];
+  /** Servers of which another node has other lists now. */
+  readonly listedElsewhereOf: string[] = [];
+
+  notification(server: string, sessionId: string | null, message: Message): void {
+    this.heard.push(`notification ${server} ${sessionId} ${message.method}`);
+  }
+
+  async request(server: string, sessionId: string | null, message: Message): Promise<Message> {
+    this.heard.push(`request ${server} ${sessionId} ${message.method}`);
+    return result(message.id, '{"roots":[]}', message.era);
+  }
+
+  outdated(server: string): void {
+    this.heard.push(`outdated ${server}`);
+  }
+
+  listedElsewhere(server: string): void {
+    this.listedElsewhereOf.push(server);
+  }
+
+  nodeSilent(servedThere: (server: string, client: ClientProfile) => boolean): void {
+    const served = this.watching.filter(({ server, client }) => servedThere(server, client));
+    this.silenced.push(...served.map(({ server, client }) => `${server} ${client.sessionId}`));
+  }
+
+  homesGained(servers: ReadonlySet<string>): void {
+    this.homesGainedOf.push(...servers);
+  }
+
+  catalogChanged(server: string): void {
+    this.heard.push(`catalogChanged ${server}`);
+  }
+
+  stateLost(server: string, sessionId: string): void {
+    this.heard.push(`stateLost ${server} ${sessionId}`);
+  }
+
+  connectionChanged(server: string, key: string, change: string): void {
+    this.heard.push(`connectionChanged ${server} ${key} ${change}`);
+  }
+
+  statusChanged(): void {}
+}
