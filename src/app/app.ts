@@ -39,6 +39,8 @@ const NEEDS_RESTART: ReadonlySet<string> = new Set(['control', 'cluster', 'dataD
  */
 export class App {
   readonly rooms: Rooms;
+  /** The set of servers is another one, at whichever node of the cluster. */
+  onServersChanged: (() => void) | null = null;
   readonly #follower: ConfigFollower;
   readonly #reconciler: Reconciler;
   /** Null where no other node writes to the truth. */
@@ -84,6 +86,7 @@ export class App {
       cluster.onServersChanged = () => {
         gateway.desiredChanged((id) => this.#principal(id));
         this.#public?.sync();
+        this.onServersChanged?.();
       };
     }
   }
@@ -207,7 +210,7 @@ export class App {
 
   async #drain(): Promise<void> {
     this.failReadiness('draining');
-    const { downstream, cluster } = this.rooms;
+    const { downstream, cluster, ownCalls } = this.rooms;
     cluster?.drain();
     await this.#public?.close();
     while (performance.now() < this.#leadEnd && this.#closed === null) await pause(DRAIN_POLL_MS);
@@ -219,7 +222,8 @@ export class App {
     downstream.drain();
     // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
     const ofOthers = (): number => (cluster === null ? 0 : cluster.handingOver.inFlight + downstream.parked);
-    const inFlight = (): number => downstream.inFlight + ofOthers() + (this.#public?.inFlight ?? 0);
+    const ofPrograms = (): number => ownCalls.inFlight + (this.#public?.inFlight ?? 0);
+    const inFlight = (): number => downstream.inFlight + ofOthers() + ofPrograms();
     const due = (): boolean => this.#closed === null && performance.now() < this.#drainEnd;
     while (due() && asked) await pause(DRAIN_POLL_MS);
     // Nobody comes to this node any more but other nodes, which may never leave alone what it owns.

@@ -40,6 +40,7 @@ import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
+import { OwnCalls } from './own-calls.ts';
 import { sealingOf } from './sealing-of.ts';
 import { transports } from './transports.ts';
 import { openTruth } from './truth/open-truth.ts';
@@ -77,6 +78,8 @@ export interface Rooms {
   readonly everywhere: Upstreams;
   readonly gateway: Gateway;
   readonly downstream: Downstream;
+  /** Calls that no client has sent. */
+  readonly ownCalls: OwnCalls;
   readonly operator: Operator;
   readonly serverEvents: ServerEvents;
   readonly serverLogs: ServerLogs;
@@ -248,6 +251,7 @@ export async function buildRooms(
   gateway.attach(everywhere, cluster?.streams ?? downstream);
   const gauges = registerGauges(metrics, upstreams, downstream, memory);
   registerClusterGauges(metrics, cluster, connection);
+  const ownCalls = new OwnCalls(gateway);
   await (cluster ?? upstreams).apply(registry.state.servers);
 
   return {
@@ -275,7 +279,8 @@ export async function buildRooms(
     downstream,
     serverEvents,
     serverLogs,
-    operator: new Operator(gateway, random, JSON.stringify(info)),
+    ownCalls,
+    operator: new Operator(ownCalls, random, JSON.stringify(info)),
     memory,
     async close() {
       // What this node owned is free for others without waiting for what is still to be written.

@@ -56,13 +56,13 @@ export class Agents {
 
   /** Who calls: the agent, or the program itself. */
   operator(name: string | undefined): Operator {
-    const { gateway, random, operator } = this.#app.rooms;
+    const { ownCalls, random, operator } = this.#app.rooms;
     if (name === undefined) return operator;
     const allowed = this.#allowed(name);
     const known = this.#operators.get(name);
     if (known?.profile.principal.servers === allowed) return known;
     const principal: Principal = { id: `agent:${name}`, name, servers: allowed };
-    const made = new Operator(gateway, random, operator.profile.info ?? '{}', principal);
+    const made = new Operator(ownCalls, random, operator.profile.info ?? '{}', principal);
     this.#operators.set(name, made);
     return made;
   }

@@ -62,10 +62,13 @@ export class EmbeddedGateway implements Gateway {
   readonly #deps: EmbeddedGatewayDeps;
   #listening: Listening | null = null;
   #opening: Promise<Listening> | null = null;
+  readonly #ended = Promise.withResolvers<void>();
+  #drainAsked = false;
 
   constructor(deps: EmbeddedGatewayDeps) {
-    const { downstream, clock } = deps.app.rooms;
+    const { downstream, clock, cluster } = deps.app.rooms;
     this.#deps = deps;
+    if (cluster !== null) cluster.onDrainAsked = () => this.#drain();
     this.sessions = new SessionManager(downstream.sessions, () => clock.now());
   }
 
@@ -75,6 +78,10 @@ export class EmbeddedGateway implements Gateway {
 
   get listening(): Listening | null {
     return this.#listening;
+  }
+
+  get closed(): Promise<void> {
+    return this.#ended.promise;
   }
 
   servers(): readonly GatewayServerStatus[] {
@@ -241,7 +248,7 @@ export class EmbeddedGateway implements Gateway {
   connect({ agent, server }: AsAgent & { readonly server?: string } = {}): SdkTransport {
     this.#deps.servers.refuseClosed();
     const { principal } = this.#deps.agents.operator(agent).profile;
-    if (server !== undefined && this.server(server) === null) {
+    if (server !== undefined && this.client(server) === null) {
       throw new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server });
     }
     return connectClient(
@@ -284,12 +291,24 @@ export class EmbeddedGateway implements Gateway {
 
   async close(options: { readonly drainMs?: number } = {}): Promise<void> {
     const { app } = this.#deps;
-    if (options.drainMs === undefined) await app.close('shutdown');
-    else await app.drain(options.drainMs);
+    await this.#end(options.drainMs === undefined ? app.close('shutdown') : app.drain(options.drainMs));
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+
+  /** Somebody has sent this node home: it goes by itself, as the command does. The program is told. */
+  #drain(): void {
+    if (this.#drainAsked) return;
+    this.#drainAsked = true;
+    const { app, watch } = this.#deps;
+    watch.drainAsked();
+    this.#end(app.drain()).catch((error: unknown) => app.rooms.logger.error('stop_failed', { error }));
+  }
+
+  async #end(work: Promise<void>): Promise<void> {
+    await work.finally(() => this.#ended.resolve());
   }
 
   async #ask<T>(

@@ -52,10 +52,15 @@ export interface GatewayTool {
 export type GatewayServerStatus = StatusView;
 
 export interface GatewayEvents {
-  /** State, reason or counters of a server changed; null: it is no longer registered. */
+  /** State, reason or counters of a server that runs at this node changed; null: it is no longer registered here. */
   serverChanged: (name: string, status: GatewayServerStatus | null) => void;
   /** The tools of a server are others than before, gone because it is down, or back because it is up again (S4.11). */
   toolsChanged: (server: string) => void;
+  /**
+   * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
+   * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.
+   */
+  drainAsked: () => void;
 }
 
 export interface Listening {
@@ -81,19 +86,25 @@ export interface Gateway extends AsyncDisposable {
   readonly router: Router;
   /** Where it listens; null before `listen`. */
   readonly listening: Listening | null;
+  /** Resolves when the gateway has ended: it was closed, or drained because somebody asked for that. Never rejects. */
+  readonly closed: Promise<void>;
 
-  /** All servers, sorted by name; failed ones with the reason (S2.26). */
+  /**
+   * All servers, those of the other nodes of a cluster too, sorted by name; failed ones with the reason (S2.26). Of a server
+   * that runs elsewhere what its node tells: no connections, no last launch.
+   */
   servers(): readonly GatewayServerStatus[];
   /** Names of the servers that are to run here, sorted (S0.16). */
   activeServers(): readonly string[];
+  /** null where there is none of that name, and of a singleton while no node runs it. */
   server(name: string): GatewayServerStatus | null;
   /** What the server said it can do when it was met last; null before that. A copy. */
   capabilities(name: string): Capabilities | null;
   /** One server as a client; null where there is none of that name (S2.5). */
   client(name: string): AgentClient | null;
   /**
-   * Resolves when every server that starts by itself (or those named) is up and listed or has failed, at the latest
-   * after `timeoutMs` (default 60 000). Never rejects: the statuses tell.
+   * Resolves when every server of this gateway's own that starts by itself (or those named, of any node) is up and listed
+   * or has failed, at the latest after `timeoutMs` (default 60 000). Never rejects: the statuses tell.
    */
   ready(options?: {
     readonly servers?: readonly string[];
@@ -128,8 +139,10 @@ export interface Gateway extends AsyncDisposable {
 
   /**
    * Adds a server (S2.26). Resolves with its status when it is up and listed, or its first start has failed: it then
-   * stays, with the reason, and is tried again. Rejects with ConfigError for a definition that is none, and with
-   * GatewayError INVALID_PARAMS for a name that is taken or would be confused with another.
+   * stays, with the reason, and is tried again. A singleton may do so at another node. Rejects with ConfigError for a
+   * definition that is none, and with GatewayError: INVALID_PARAMS for a name that is taken here or would be confused with
+   * another, CANCELLED when it is unregistered meanwhile, NOT_SENT for a singleton that no node has begun to run within a
+   * minute; it stays registered.
    */
   registerServer(name: string, definition: ServerDefinition): Promise<GatewayServerStatus>;
   /**
@@ -152,7 +165,10 @@ export interface Gateway extends AsyncDisposable {
    * readings of the configuration, and may be said before the server is registered. A tool's own deadline goes before.
    */
   setTimeout(name: string, seconds: number): Promise<void>;
-  /** Stops and starts a server; resolves with its status when it is up or has failed. */
+  /**
+   * Stops and starts a server at every node that runs it; resolves with its status when it is up or has failed. Rejects with
+   * GatewayError where a node could not do that; the others have done it.
+   */
   restart(name: string): Promise<GatewayServerStatus>;
 
   /**

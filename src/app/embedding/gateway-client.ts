@@ -14,7 +14,7 @@ import { callParams } from './tool-arguments.ts';
 /** A start may fetch a package first. */
 const START_MS = 60_000;
 
-/** A server of the gateway as `AgentClient` (S2.5): all transports and revisions through the same door. */
+/** A server of the gateway, at whichever node it runs, as `AgentClient` (S2.5): all transports and revisions through the same door. */
 export class GatewayClient implements AgentClient {
   readonly name: string;
   readonly #rooms: Rooms;
@@ -26,8 +26,7 @@ export class GatewayClient implements AgentClient {
   }
 
   get isInitialized(): boolean {
-    const { upstreams } = this.#rooms;
-    return this.#catalog() !== null && upstreams.status(this.name)?.initialized === true;
+    return this.#catalog() !== null && this.#rooms.everywhere.status(this.name)?.initialized === true;
   }
 
   get serverInfo(): ServerInfo | null {
@@ -73,17 +72,17 @@ export class GatewayClient implements AgentClient {
 
   /** A real question to the server: `ping`, or `server/discover` where there is none. Resolves with the milliseconds. */
   async ping(): Promise<number> {
-    const { operator, random, upstreams } = this.#rooms;
+    const { operator, random, everywhere } = this.#rooms;
     const stateless = this.#catalog()?.hello.era === 'stateless';
     const question = stateless ? discoverRequest('1', operator.profile) : request('ping', '1', null, 'stateful');
     const exchange = new OwnExchange(`ping-${random.hex(6)}`, question, operator.profile);
     const start = performance.now();
-    const outcome = await upstreams.call(this.name, question, exchange);
+    const outcome = await everywhere.call(this.name, question, exchange);
     if (outcome.kind === 'failure') throw outcome.error;
     return performance.now() - start;
   }
 
   #catalog(): ServerCatalog | null {
-    return this.#rooms.upstreams.knownCatalog(this.name, this.#rooms.operator.profile);
+    return this.#rooms.everywhere.knownCatalog(this.name, this.#rooms.operator.profile);
   }
 }

@@ -2,6 +2,7 @@ import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
+import type { ClusterConnection } from '../cluster/cluster-connection.ts';
 import { openApp } from '../open-app.ts';
 import { Agents } from './agents.ts';
 import { EmbeddedGateway } from './embedded-gateway.ts';
@@ -16,8 +17,11 @@ import { Servers } from './servers.ts';
 /** Without its cluster a node serves what it may, and goes on trying. */
 const JOIN_MS = 3_000;
 
-/** As `createGateway`, as the class with everything that this room itself needs. */
-export async function openGateway(options: GatewayOptions): Promise<EmbeddedGateway> {
+/**
+ * As `createGateway`, as the class with everything that this room itself needs. `cluster`: joins one whose nodes share this
+ * process.
+ */
+export async function openGateway(options: GatewayOptions, cluster?: ClusterConnection): Promise<EmbeddedGateway> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
   const overlay = new Overlay();
   const watch = new ServerWatch();
@@ -32,6 +36,7 @@ export async function openGateway(options: GatewayOptions): Promise<EmbeddedGate
     memoryServers,
     overlay: overlay.over,
     observer: watch,
+    ...(cluster === undefined ? {} : { cluster }),
   });
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;
@@ -44,9 +49,11 @@ export async function openGateway(options: GatewayOptions): Promise<EmbeddedGate
     await app.close('shutdown');
     throw error;
   }
+  // Before the others hear of this node: they may ask it to drain.
+  const gateway = new EmbeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
   app.startServers();
   await app.rooms.cluster?.joined(JOIN_MS);
-  return new EmbeddedGateway({ app, overlay, servers, watch, log, agents: new Agents(app, overlay) });
+  return gateway;
 }
 
 function sorted(servers: NonNullable<GatewayOptions['servers']>) {

@@ -4,11 +4,14 @@ import type { ServerStatus } from '../../model/server-state.ts';
 import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
 
+/** What another node does is not told here: whoever waits for it looks so often. */
+const LOOK_MS = 100;
+
 type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 
-/** Tells programs what happens to servers, and lets the gateway wait for it. */
+/** Tells programs what happens to servers and to the gateway, and lets the gateway wait for servers. */
 export class ServerWatch implements ServerObserver {
-  readonly #listeners: Listeners = { serverChanged: new Set(), toolsChanged: new Set() };
+  readonly #listeners: Listeners = { serverChanged: new Set(), toolsChanged: new Set(), drainAsked: new Set() };
   readonly #waiting = new Set<() => void>();
   /** Servers that were up and listed, and whether they are. */
   readonly #offering = new Map<string, boolean>();
@@ -22,7 +25,7 @@ export class ServerWatch implements ServerObserver {
   }
 
   statusChanged(name: string, status: ServerStatus): void {
-    for (const look of [...this.#waiting]) look();
+    this.#look();
     // A server that was taken away has had its last word, though it is still stopping.
     if (!this.registered(name)) return;
     this.#later(() => {
@@ -37,17 +40,25 @@ export class ServerWatch implements ServerObserver {
 
   removed(name: string): void {
     this.#offering.delete(name);
+    this.#look();
     this.#later(() => {
       for (const listener of [...this.#listeners.serverChanged]) listener(name, null);
     });
   }
 
-  /** Resolves when `condition` holds after some change of a server, or after `timeoutMs`. */
-  until(condition: () => boolean, timeoutMs: number): Promise<void> {
+  drainAsked(): void {
+    this.#later(() => {
+      for (const listener of [...this.#listeners.drainAsked]) listener();
+    });
+  }
+
+  /** Resolves when `condition` holds, or after `timeoutMs`. `elsewhere`: other nodes may bring it about too. */
+  until(condition: () => boolean, timeoutMs: number, elsewhere: boolean): Promise<void> {
     if (condition()) return Promise.resolve();
     return new Promise((resolve) => {
       const done = (): void => {
         clearTimeout(timer);
+        clearInterval(looking);
         this.#waiting.delete(look);
         resolve();
       };
@@ -55,8 +66,13 @@ export class ServerWatch implements ServerObserver {
         if (condition()) done();
       };
       const timer = setTimeout(done, timeoutMs);
+      const looking = elsewhere ? setInterval(look, LOOK_MS) : undefined;
       this.#waiting.add(look);
     });
+  }
+
+  #look(): void {
+    for (const look of [...this.#waiting]) look();
   }
 
   /** The tools of a server go when it does, and come when it comes back (S4.11). */
@@ -81,16 +97,16 @@ export class ServerWatch implements ServerObserver {
 }
 
 /** Whether a start has come to an end, good or bad; a lazy server has none until it is first called. */
-export function isSettled(status: Pick<ServerStatus, 'state' | 'nextRetryAt' | 'startedInMs'>, lazy: boolean): boolean {
-  switch (status.state) {
+export function isSettled({ state, definition, nextRetryAt, startedInMs }: ServerStatus): boolean {
+  switch (state) {
     case 'unknown':
-      return lazy || status.nextRetryAt !== null;
+      return definition.start === 'lazy' || nextRetryAt !== null;
     case 'starting':
     case 'stopping':
       return false;
     case 'running':
     case 'connected':
-      return status.startedInMs !== null;
+      return startedInMs !== null;
     default:
       return true;
   }

@@ -4,6 +4,7 @@ import { statusView } from '../../control/status-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
 import { readDefinition } from './definitions.ts';
@@ -24,8 +25,10 @@ export interface ServersDeps {
 }
 
 const REGISTER_MS = 60_000;
+/** Of a restart at another node the status comes with that node's next word. */
+const TOLD_MS = 2_000;
 
-/** The servers of an embedded gateway, and what a program does with them while it runs. */
+/** The servers of an embedded gateway, and what a program does with them while it runs; in a cluster those of all nodes. */
 export class Servers {
   readonly #deps: ServersDeps;
   readonly #router = new Router();
@@ -39,6 +42,7 @@ export class Servers {
       for (const name of servers.removed) deps.watch.removed(name);
       this.#follow();
     });
+    deps.app.onServersChanged = () => this.#follow();
     this.#follow();
   }
 
@@ -51,27 +55,46 @@ export class Servers {
   }
 
   statuses(): readonly GatewayServerStatus[] {
-    const { app } = this.#deps;
-    return app.rooms.upstreams
-      .statuses()
-      .filter(({ name }) => app.state.servers.has(name))
-      .map(statusView);
+    return this.#deps.app.rooms.everywhere.statuses().map(copyOf);
   }
 
   status(name: string): GatewayServerStatus | null {
-    const { app } = this.#deps;
-    const status = app.state.servers.has(name) ? app.rooms.upstreams.status(name) : null;
-    return status === null ? null : statusView(status);
+    const status = this.#deps.app.rooms.everywhere.status(name);
+    return status === null ? null : copyOf(status);
   }
 
-  /** Waits for the named servers, or all. */
+  /** Waits for the named servers, or all that this gateway has itself. */
   async settled(names: readonly string[] | null, timeoutMs: number): Promise<readonly GatewayServerStatus[]> {
+    const wanted = (): readonly string[] => names ?? [...this.#deps.app.state.servers.keys()];
+    await this.#settled(wanted, timeoutMs);
+    const waitedFor = new Set(wanted());
+    return this.statuses().filter(({ name }) => waitedFor.has(name));
+  }
+
+  async #settled(wanted: () => readonly string[], timeoutMs: number): Promise<void> {
+    await this.#until(() => wanted().every((name) => this.#isSettled(name)), timeoutMs);
+    const { upstreams, everywhere, operator, registry } = this.#deps.app.rooms;
+    // What another node lists is known here once it has been asked for, as a list of the tools would.
+    const unknown = wanted().filter((name) => {
+      const up = upstreams.status(name) === null && everywhere.status(name)?.initialized === true;
+      return up && everywhere.knownCatalog(name, operator.profile) === null;
+    });
+    const { firstListWaitMs } = registry.state;
+    await Promise.all(unknown.map((name) => everywhere.catalog(name, operator.profile, firstListWaitMs)));
+  }
+
+  #isSettled(name: string): boolean {
+    const { state, rooms } = this.#deps.app;
+    const status = rooms.everywhere.status(name);
+    if (status !== null) return isSettled(status);
+    // A singleton that no node has claimed yet; one of them will.
+    return state.servers.get(name)?.enabled !== true;
+  }
+
+  /** Nothing is waited for by a gateway that ends: it hears of other nodes no more. */
+  #until(condition: () => boolean, timeoutMs: number): Promise<void> {
     const { app, watch } = this.#deps;
-    const wanted = (): readonly GatewayServerStatus[] =>
-      this.statuses().filter(({ name }) => names === null || names.includes(name));
-    const lazy = (name: string): boolean => app.state.servers.get(name)?.start === 'lazy';
-    await watch.until(() => wanted().every((status) => isSettled(status, lazy(status.name))), timeoutMs);
-    return wanted();
+    return watch.until(() => app.stopping !== null || condition(), timeoutMs, app.rooms.cluster !== null);
   }
 
   /** Adds in-process servers before anything was started. */
@@ -128,10 +151,13 @@ export class Servers {
     const { app, overlay } = this.#deps;
     overlay.servers.set(name, server);
     await app.overlaid();
-    await this.settled([name], REGISTER_MS);
+    const registered = (): boolean => app.state.servers.has(name);
+    await this.#settled(() => (registered() ? [name] : []), REGISTER_MS);
+    if (!registered()) throw takenAway(name);
     const status = this.status(name);
-    if (status === null) throw new GatewayError('CANCELLED', `${name} was unregistered while it started`);
-    return status;
+    if (status !== null) return status;
+    this.refuseClosed();
+    throw new GatewayError('NOT_SENT', `${name} is registered, and no node runs it`, { server: name });
   }
 
   /** False when there was none of them. */
@@ -157,12 +183,16 @@ export class Servers {
   }
 
   async restart(name: string): Promise<GatewayServerStatus> {
-    const { upstreams } = this.#deps.app.rooms;
-    if (this.status(name) === null) throw new GatewayError('INVALID_PARAMS', `there is no server ${name}`);
-    // How it went is in the status.
-    await upstreams.restart(name).catch(() => {});
-    await this.settled([name], REGISTER_MS);
-    return statusView(upstreams.status(name)!);
+    const { upstreams, everywhere } = this.#deps.app.rooms;
+    if (this.client(name) === null) throw new GatewayError('INVALID_PARAMS', `there is no server ${name}`);
+    const before = restartsOf(everywhere.status(name));
+    await everywhere.restart(name);
+    const told = (): boolean => upstreams.status(name) !== null || restartsOf(everywhere.status(name)) !== before;
+    await this.#until(told, TOLD_MS);
+    await this.#settled(() => [name], REGISTER_MS);
+    const status = this.status(name);
+    if (status === null) throw takenAway(name);
+    return status;
   }
 
   /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
@@ -204,17 +234,32 @@ export class Servers {
 
   /** Clients of servers that are gone, are gone; those of the others stay who they were. */
   #follow(): void {
-    const { app } = this.#deps;
+    const { state, rooms } = this.#deps.app;
+    const names = new Set([...state.servers.keys(), ...rooms.everywhere.servers().map(({ name }) => name)]);
     for (const name of this.#clients.keys()) {
-      if (app.state.servers.has(name)) continue;
+      if (names.has(name)) continue;
       if (this.#router.getClient(name) === this.#clients.get(name)) this.#router.removeClient(name);
       this.#clients.delete(name);
     }
-    for (const name of app.state.servers.keys()) {
+    for (const name of names) {
       if (this.#clients.has(name)) continue;
-      const client = new GatewayClient(name, app.rooms);
+      const client = new GatewayClient(name, rooms);
       this.#clients.set(name, client);
       if (this.#router.getClient(name) === null) this.#router.addClient(client);
     }
   }
+}
+
+/** What another node has told is told to everybody here: whoever gets it may change it. */
+function copyOf(status: ServerStatus): GatewayServerStatus {
+  return statusView(structuredClone(status));
+}
+
+function takenAway(name: string): GatewayError {
+  return new GatewayError('CANCELLED', `${name} was unregistered while it started`);
+}
+
+/** How often it has been restarted, as one or process by process; null where nobody says so. */
+function restartsOf(status: ServerStatus | null): number | null {
+  return status?.replicas.reduce((sum, { restarts }) => sum + restarts, status.restarts) ?? null;
 }

@@ -3,7 +3,8 @@ import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { createGateway } from '../../index.ts';
+import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { createGateway, type GatewayError } from '../../index.ts';
 
 const STDIO = resolve(import.meta.dirname, '../../../test/fixtures/conformance/stdio.ts');
 
@@ -50,4 +51,29 @@ test('S4.17 check:A12 a shutdown ends willing and stubborn processes, leaks no h
   await gateway.close();
   // The reaper, a process of its own, ends by itself once its input has ended.
   while (!isDeepStrictEqual(handles(), before)) await pause(10);
+});
+
+test('S4.17 calls of the program itself are given their time, and no more', async () => {
+  for (const [drainMs, word] of [
+    [30_000, 'done'],
+    [100, 'UNKNOWN'],
+  ] as const) {
+    const { promise: called, resolve: begun } = Promise.withResolvers<void>();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<string>();
+    const call = (): Promise<string> => {
+      begun();
+      return answered;
+    };
+    const gateway = await createGateway({ servers: { slow: textServer({ tools: () => [tool('wait')], call }) } });
+    const ended = gateway.callTool('slow__wait').then(
+      ({ content }) => content[0]?.text,
+      (error: GatewayError) => error.outcome,
+    );
+    await called;
+    const closed = gateway.close({ drainMs });
+    if (word === 'done') setTimeout(() => answer(textResult(word)), 200);
+    await closed;
+    assert.equal(await ended, word);
+    await gateway.closed;
+  }
 });
