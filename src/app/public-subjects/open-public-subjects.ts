@@ -1,3 +1,5 @@
+import type { DesiredState } from '../../model/desired-state.ts';
+import type { Server } from '../../model/server.ts';
 import type { RegistryChange } from '../../registry/registry.ts';
 import { Operator } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
@@ -26,13 +28,21 @@ export function openPublicSubjects({
     caller: (principal, conversation) =>
       new Operator(gateway, random, operator.profile.info ?? '{}', principal, `bus ${conversation}`),
   });
+  let offered = offeredIn(registry.state);
   registry.onChange(({ servers, state }: RegistryChange) => {
-    for (const name of servers.removed) wire.publish(SUBJECT_DELETED, deletedEvent(name));
-    for (const name of [...servers.added, ...servers.changed, ...servers.updated]) {
-      const server = state.servers.get(name);
-      if (server !== undefined) wire.publish(SUBJECT_CREATED, createdEvent(server));
+    const before = offered;
+    offered = offeredIn(state);
+    // What is suspended or disabled is there no more for whoever hears of it, nor are its subjects.
+    for (const name of before.keys()) if (!offered.has(name)) wire.publish(SUBJECT_DELETED, deletedEvent(name));
+    const others = new Set([...servers.added, ...servers.changed, ...servers.updated]);
+    for (const [name, server] of offered) {
+      if (others.has(name)) wire.publish(SUBJECT_CREATED, createdEvent(server));
     }
     subjects.sync();
   });
   return subjects;
+}
+
+function offeredIn({ servers }: DesiredState): ReadonlyMap<string, Server> {
+  return new Map([...servers].filter(([, { enabled }]) => enabled));
 }
