@@ -4,19 +4,21 @@ import type { Gateway } from '../gateway/gateway.ts';
 import { PinsContended } from '../registry/pin-book.ts';
 import { TruthError } from '../store/truth/truth.ts';
 
-/** Pins and drift of this gateway, for its operator. */
-export function driftPlane(gateway: Gateway): DriftPlane {
+/** Pins and drift of this gateway, for its operator. `refusal`: why nothing can be decided here; null where it can. */
+export function driftPlane(gateway: Gateway, refusal: string | null): DriftPlane {
   const drift = () => gateway.drift!;
+  const decided = (decide: () => Promise<void>): Promise<Decided> =>
+    refusal === null ? done(decide()) : Promise.resolve({ ok: false, code: 'no_shared_store', message: refusal });
   return {
     report: (server) => drift().report(server),
     summary: (server) => drift().summary(server),
     history: (server, options) => drift().history(server, options),
-    approve: (server, decisions, by) => decided(drift().approve(server, decisions, by)),
-    block: (server, names, by) => decided(drift().block(server, names, by)),
+    approve: (server, decisions, by) => decided(() => drift().approve(server, decisions, by)),
+    block: (server, names, by) => decided(() => drift().block(server, names, by)),
   };
 }
 
-async function decided(decision: Promise<void>): Promise<Decided> {
+async function done(decision: Promise<void>): Promise<Decided> {
   try {
     await decision;
     return { ok: true };

@@ -15,7 +15,7 @@ export function controlPlane(rooms: Rooms, app: Pick<ControlPlane, 'facts' | 're
     upstreams,
     metrics,
     cluster: clusterPlane(rooms.cluster),
-    drift: driftPlane(gateway),
+    drift: driftPlane(gateway, rooms.undecidable),
     events: serverEvents.journal,
     logs: serverLogs.journal,
     runTime: rooms.runTime,

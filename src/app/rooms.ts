@@ -34,6 +34,7 @@ import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 import { registerClusterGauges } from './cluster/cluster-gauges.ts';
+import { desiredNames } from './cluster/desired-names.ts';
 import { acrossNodes, sharedSessions } from './cluster/shared-sessions.ts';
 import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
@@ -66,6 +67,8 @@ export interface Rooms {
   readonly truth: Truth;
   /** Other nodes write to it too. */
   readonly truthShared: boolean;
+  /** Why nobody can decide at this node what may be offered; null where somebody can. */
+  readonly undecidable: string | null;
   readonly pins: PinBook;
   readonly runTime: RunTimeServers;
   /** The servers of this node. */
@@ -142,7 +145,11 @@ export async function buildRooms(
     marks: trustMarks(stateFile),
     clock,
     logger,
-    desired: () => new Set(registry.state.servers.keys()),
+    desired: desiredNames(
+      () => registry.state,
+      clock,
+      () => cluster?.upstreams ?? null,
+    ),
   });
   const ownTasks = new SqliteTaskRecords(stateFile);
   const sharedTasks =
@@ -269,6 +276,7 @@ export async function buildRooms(
     records,
     truth,
     truthShared: opened.shared,
+    undecidable: opened.undecidable,
     pins,
     runTime,
     upstreams,

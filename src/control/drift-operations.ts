@@ -1,6 +1,7 @@
 import type { DefinitionName, PinnedList } from '../model/drift.ts';
 import { PINNED_LISTS } from '../model/drift.ts';
 import type { ControlPlane } from './control-plane.ts';
+import type { Decided } from './drift-plane.ts';
 import { DRIFT_HISTORY, DRIFT_REPORT, LIST_OF_DRIFT } from './drift-schemas.ts';
 import { isJsonObject } from './json-object.ts';
 import { type ControlAnswer, type ControlRequest, type Operation, ok, problem } from './operation.ts';
@@ -14,7 +15,7 @@ const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 const DECISION_ERRORS = {
   ...NO_SUCH_SERVER,
   400: 'The body is not what is described.',
-  409: 'The server offers something else by now; nothing was decided. Look again.',
+  409: 'The server offers something else by now: look again. Or the nodes of the cluster share no store. Nothing was decided.',
   503: 'It cannot be stored; nothing was decided.',
 };
 
@@ -142,14 +143,13 @@ function malformed(): ControlAnswer {
   );
 }
 
-function refused({
-  code,
-  message,
-}: {
-  readonly code: 'outdated' | 'not_stored';
-  readonly message: string;
-}): ControlAnswer {
-  return code === 'outdated'
-    ? problem(409, 'definition_outdated', message)
-    : problem(503, 'decision_not_stored', message);
+function refused({ code, message }: Exclude<Decided, { readonly ok: true }>): ControlAnswer {
+  switch (code) {
+    case 'outdated':
+      return problem(409, 'definition_outdated', message);
+    case 'no_shared_store':
+      return problem(409, code, message);
+    case 'not_stored':
+      return problem(503, 'decision_not_stored', message);
+  }
 }

@@ -3,7 +3,7 @@ import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../
 /** What became of a decision: it is durable and in force, or nothing of it was taken. */
 export type Decided =
   | { readonly ok: true }
-  | { readonly ok: false; readonly code: 'outdated' | 'not_stored'; readonly message: string };
+  | { readonly ok: false; readonly code: 'outdated' | 'not_stored' | 'no_shared_store'; readonly message: string };
 
 /** Pins and drift, as the control API works on them. Implemented by `app/`. */
 export interface DriftPlane {

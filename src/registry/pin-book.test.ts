@@ -20,6 +20,7 @@ function setUp() {
   const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
   const marked = new Set<string>();
   const desired = new Set<string>(['s']);
+  const asked = { known: true };
   const logged: string[] = [];
   const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
   const open = (records: PinRecords = new TruthPins(truth)) =>
@@ -32,9 +33,9 @@ function setUp() {
       },
       clock,
       logger,
-      desired: () => desired,
+      desired: () => (asked.known ? desired : null),
     });
-  return { clock, truth, open, logged, desired };
+  return { clock, truth, open, logged, desired, asked };
 }
 const digests = (book: PinBook, key: string) =>
   book
@@ -158,7 +159,7 @@ test('check:G4 what another node decided meanwhile is taken in, and the decision
 });
 
 test('check:G4 of servers that come and go under ever new names the oldest are forgotten, those that are desired never', async () => {
-  const { open, desired, clock } = setUp();
+  const { open, desired, clock, asked } = setUp();
   const book = await open();
   desired.add('kept');
   await book.trust('kept', [tool('a')], '');
@@ -166,6 +167,11 @@ test('check:G4 of servers that come and go under ever new names the oldest are f
     await clock.advance(1);
     await book.trust(`passing-${i}`, [tool('a')], '');
   }
+  // While nobody can say what there should be, nothing is forgotten.
+  asked.known = false;
+  await book.trust('late', [tool('a')], '');
+  assert.notEqual(book.of('passing-11').trustedAt, null);
+  asked.known = true;
   const next = await open();
   for (const one of [book, next]) {
     assert.deepEqual(

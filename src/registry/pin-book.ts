@@ -38,8 +38,8 @@ export interface PinBookDeps {
   readonly marks: TrustMarks;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The servers there should be. */
-  readonly desired: () => ReadonlySet<string>;
+  /** The servers there should be, at whichever node they share the records with; null while that is not known. */
+  readonly desired: () => ReadonlySet<string> | null;
 }
 
 /** Somebody else goes on changing the same pins. */
@@ -51,7 +51,7 @@ export class PinsContended extends Error {}
  * change then, and until that `problem` says so.
  */
 export class PinBook implements Pins {
-  readonly #desired: () => ReadonlySet<string>;
+  readonly #desired: () => ReadonlySet<string> | null;
   readonly #records: PinRecords;
   readonly #marks: TrustMarks;
   readonly #clock: Clock;
@@ -229,6 +229,7 @@ export class PinBook implements Pins {
   async #makeRoom(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;
     const desired = this.#desired();
+    if (desired === null) return;
     const gone = [...this.#servers.values()].filter(({ server }) => !desired.has(server));
     gone.sort((a, b) => (a.trustedAt ?? 0) - (b.trustedAt ?? 0));
     for (const { server } of gone.slice(0, this.#servers.size - MAX_SERVERS + 1)) {

@@ -61,6 +61,14 @@ test('a cluster without a store refuses what would be lost, says what to do, and
       assert.match(reply.text, /no_shared_store/);
       assert.match(reply.text, /cluster\.store/);
     }
+    for (const [what, definition] of [
+      ['block', {}],
+      ['approve', { digest: null }],
+    ] as const) {
+      const body = JSON.stringify({ definitions: [{ list: 'tools', key: 'count', ...definition }] });
+      const decided = a.gateway.control(`/api/v1/servers/mine/drift/${what}`, 'POST', body);
+      await assert.rejects(decided, /409.*no_shared_store.*would not know of it.*cluster\.store/);
+    }
     assert.equal(await knows(a, 'counter'), false);
     const temporary = await operator.add('counter', counterServer(), '?ttlMs=600000');
     assert.equal(temporary.status, 201, temporary.text);

@@ -16,6 +16,8 @@ export interface OpenedTruth {
   readonly shared: boolean;
   /** Why servers cannot be added or changed at run time for good; null where they can. */
   readonly refusal: string | null;
+  /** Why nobody can decide here what may be offered; null where somebody can. */
+  readonly undecidable: string | null;
 }
 
 /**
@@ -33,16 +35,19 @@ export function openTruth(
   const alone = cluster === null || (options.state === 'none' && options.joins !== true);
   if (!alone && cluster.store !== null) {
     const truth = new PostgresTruth({ url: cluster.store.reveal(), schema: SCHEMA, clock });
-    return looks ? looking(truth) : { truth, shared: true, refusal: null };
+    return looks ? looking(truth) : { truth, shared: true, refusal: null, undecidable: null };
   }
   const truth = new SqliteTruth({ path: truthPath(options, state), clock, logger });
   if (looks) return looking(truth);
   if (options.state === 'none') warnOfForgotten(state, logger);
-  return { truth, shared: false, refusal: alone ? null : NO_STORE };
+  const here = { truth, shared: false };
+  return alone
+    ? { ...here, refusal: null, undecidable: null }
+    : { ...here, refusal: NO_STORE, undecidable: UNDECIDABLE };
 }
 
 function looking(truth: Truth): OpenedTruth {
-  return { truth: new UntouchedTruth(truth), shared: false, refusal: ONLY_LOOKS };
+  return { truth: new UntouchedTruth(truth), shared: false, refusal: ONLY_LOOKS, undecidable: ONLY_LOOKS };
 }
 
 /** Whoever wants to be asked before a changed definition is offered has to be told that a restart forgets what was approved. */
@@ -55,5 +60,6 @@ function warnOfForgotten({ servers }: DesiredState, logger: Logger): void {
 
 const ONLY_LOOKS = 'a gateway that was started for one command changes nothing';
 
-const NO_STORE =
-  'the nodes of this cluster share no store, so the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session';
+const UNSHARED = 'the nodes of this cluster share no store, so';
+const NO_STORE = `${UNSHARED} the change would be lost with this node: name a PostgreSQL in cluster.store, change the files, or add the server for a time (ttlMs, --ttl) or a session`;
+const UNDECIDABLE = `${UNSHARED} the other nodes would not know of it, and offer what they did: name a PostgreSQL in cluster.store`;
