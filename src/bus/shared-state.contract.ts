@@ -81,6 +81,59 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await b.get('lease'), null);
     });
 
+    scenario('that something was deleted is forgotten on demand, and nothing else changes by it', async (_b, a, b) => {
+      const first = await a.create('lease', text('one'));
+      await a.delete('lease', first!);
+      await a.create('other', text('1'));
+      const marks = await marksOf(b);
+      assert.deepEqual([...marks.keys()], ['lease']);
+      const mark = marks.get('lease')!;
+      assert.ok(mark > first!);
+      assert.equal(await b.delete('lease', first!), false, 'it is kept under its own revision');
+      assert.equal(await b.delete('lease', mark), true);
+      assert.equal((await marksOf(a)).size, 0);
+      assert.equal(await b.delete('lease', mark), false, 'only once');
+      assert.equal(await a.get('lease'), null);
+      assert.equal(await a.update('lease', text('late'), first!), null);
+      assert.equal(await a.update('lease', text('late'), mark), null);
+      const again = await a.create('lease', text('two'));
+      assert.ok(again! > mark);
+      assert.equal(await b.create('lease', text('three')), null);
+      // Whatever was written meanwhile stays, and so does what is kept of a later deletion.
+      assert.equal(await b.delete('lease', mark), false);
+      assert.equal((await a.get('lease'))?.revision, again);
+      await a.delete('lease', again!);
+      assert.equal(await b.delete('lease', mark), false);
+      assert.deepEqual([...(await marksOf(a)).keys()], ['lease']);
+    });
+
+    scenario('the revisions go on where nothing at all is left', async (_bench, a, b) => {
+      let highest = 0;
+      for (let at = 0; at < 3; at++) {
+        const revision = await a.create(`k${at}`, text('1'));
+        assert.ok(revision! > highest);
+        await a.delete(`k${at}`, revision!);
+        for (const [key, mark] of await marksOf(b)) {
+          assert.equal(await b.delete(key, mark), true);
+          highest = mark;
+        }
+      }
+      assert.ok(highest >= 6);
+    });
+
+    scenario('whoever makes it again while its deletion is being forgotten succeeds', async (_bench, a, b) => {
+      for (let at = 0; at < 100; at++) {
+        const first = await a.create('lease', text('one'));
+        assert.ok(first !== null, `round ${at}`);
+        await a.delete('lease', first);
+        // Nobody else has written since; so that is its revision in every implementation.
+        const [again] = await Promise.all([a.create('lease', text('two')), b.delete('lease', first + 1)]);
+        assert.ok(again !== null && again > first + 1, `round ${at}`);
+        assert.equal((await b.get('lease'))?.revision, again);
+        await a.delete('lease', again);
+      }
+    });
+
     scenario(
       'a record that nobody renews is gone after its time, and its revisions go on',
       async (bench, a, b) => {
@@ -154,6 +207,17 @@ export function sharedStateContract(harness: StateHarness): void {
       watch.close();
     });
   });
+}
+
+/** What is kept of deleted records, and under which revisions. */
+async function marksOf(bucket: Bucket): Promise<Map<string, number>> {
+  const marks = new Map<string, number>();
+  const ready = Promise.withResolvers<void>();
+  const gone = (key: string, revision: number): void => void marks.set(key, revision);
+  const watch = await bucket.watch('>', { put() {}, gone, onReady: () => ready.resolve() });
+  await ready.promise;
+  watch.close();
+  return marks;
 }
 
 function text(value: string): Buffer {

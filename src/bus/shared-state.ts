@@ -31,13 +31,17 @@ export interface Bucket {
   create(key: string, value: Buffer): Promise<number | null>;
   /** The new revision, or null when the record has another revision by now, or is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
-  /** False when the record has another revision by now. Without a revision: whatever it is. */
+  /**
+   * False when the record has another revision by now. Without a revision: whatever it is. Of a bucket whose records stay
+   * it is kept that there was a record; with the revision under which `gone` told of that, it is not kept any more. False
+   * when there is a new record by then, or nothing was kept.
+   */
   delete(key: string, revision?: number): Promise<boolean>;
   /** Keys that match a pattern (`*`, `>`) and are not gone. */
   keys(pattern?: string): Promise<readonly string[]>;
   /**
-   * `onBegin`, then everything there is that matches, as `put`s, then `onReady`, then changes in order; of several changes
-   * of one record in quick succession perhaps only the last. After an outage it begins anew, with `onBegin`: what is not
+   * `onBegin`, then everything there is that matches, as `put`s, and what is kept of deleted ones, as `gone`s, then
+   * `onReady`, then changes in order; of several changes of one record in quick succession perhaps only the last. After an outage it begins anew, with `onBegin`: what is not
    * told by `onReady` is not there any more. Records that ran out of time are not told of by every implementation: whoever
    * needs to know, watches the time.
    */

@@ -34,7 +34,7 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
   if (wire.status.state !== 'connected') {
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
   }
-  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock });
+  const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
   const stored = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
   const log = new SealedLog(stored, keys, bus.peer);
   return {

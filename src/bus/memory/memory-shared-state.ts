@@ -36,6 +36,8 @@ class MemoryBucket implements Bucket {
   options: BucketOptions = { ttlMs: 0 };
   readonly #clock: Clock;
   readonly #records = new Map<string, Kept>();
+  /** Under which revisions records were deleted that would have stayed. */
+  readonly #deletions = new Map<string, number>();
   readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
   #revision = 0;
 
@@ -59,6 +61,7 @@ class MemoryBucket implements Bucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
+    if (revision !== undefined && this.#deletions.get(key) === revision) return this.#deletions.delete(key);
     const kept = this.#records.get(key);
     if (revision !== undefined && kept?.revision !== revision) return false;
     if (kept !== undefined) this.#remove(kept);
@@ -73,6 +76,7 @@ class MemoryBucket implements Bucket {
     watcher.onBegin?.();
     for (const { key, value, revision } of this.#records.values())
       if (subjectMatches(pattern, key)) watcher.put({ key, value, revision });
+    for (const [key, revision] of this.#deletions) if (subjectMatches(pattern, key)) watcher.gone(key, revision);
     watcher.onReady?.(this.incarnation);
     const watch = { pattern, watcher };
     this.#watches.add(watch);
@@ -94,6 +98,7 @@ class MemoryBucket implements Bucket {
       expires: ttlMs === 0 ? () => {} : this.#clock.after(ttlMs, () => this.#records.delete(key)),
     };
     this.#records.set(key, kept);
+    this.#deletions.delete(key);
     this.#tell(key, (watcher) => watcher.put({ key, value: kept.value, revision }));
     return revision;
   }
@@ -102,6 +107,7 @@ class MemoryBucket implements Bucket {
     kept.expires();
     this.#records.delete(kept.key);
     const revision = ++this.#revision;
+    if (this.options.ttlMs === 0) this.#deletions.set(kept.key, revision);
     this.#tell(kept.key, (watcher) => watcher.gone(kept.key, revision));
   }
 

@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, StateRecord, StateWatcher } from '../shared-state.ts';
 import type { Reach, StreamMaker } from './nats-reach.ts';
 import { isRemoval, NatsWatch, OPERATION, type WatchedBucket } from './nats-watch.ts';
-import { apiCode, NO_MESSAGE, NO_STREAM, stateFailure, WRONG_REVISION } from './state-failure.ts';
+import { apiCode, NO_MESSAGE, NO_STREAM, NOT_DELETED, stateFailure, WRONG_REVISION } from './state-failure.ts';
 
 const MAX_VALUE_BYTES = 64 * 1024;
 
@@ -46,8 +46,10 @@ export class NatsBucket implements Bucket, WatchedBucket {
     if (revision !== null) return revision;
     // What was deleted leaves a mark, whose revision is the one to follow on.
     const stored = await this.#last(key);
-    if (stored === null) return this.#write(key, value, 0);
-    return stored.removed ? this.#write(key, value, stored.revision) : null;
+    if (stored !== null && !stored.removed) return null;
+    const after = stored === null ? null : await this.#write(key, value, stored.revision);
+    // Or the mark has gone as well by now.
+    return after ?? this.#write(key, value, 0);
   }
 
   async update(key: string, value: Buffer, revision: number): Promise<number | null> {
@@ -55,6 +57,12 @@ export class NatsBucket implements Bucket, WatchedBucket {
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
+    // Marks run out of time as records do, in a bucket where those do.
+    if (revision !== undefined && this.#options.ttlMs === 0) {
+      const stored = await this.#last(key);
+      if (stored?.revision !== revision) return false;
+      if (stored.removed) return this.#deleteMark(revision);
+    }
     return (await this.#write(key, Buffer.alloc(0), revision ?? null, 'DEL')) !== null;
   }
 
@@ -113,6 +121,18 @@ export class NatsBucket implements Bucket, WatchedBucket {
         return { value: Buffer.from(stored.data), revision: stored.seq, removed };
       } catch (error) {
         if (apiCode(error) === NO_MESSAGE) return null;
+        throw error;
+      }
+    });
+  }
+
+  /** By its number in the stream, which nothing that is written meanwhile has. The numbers go on. */
+  async #deleteMark(revision: number): Promise<boolean> {
+    return this.withStream('write', async ({ manager }) => {
+      try {
+        return await manager.streams.deleteMessage(this.stream, revision, false);
+      } catch (error) {
+        if (apiCode(error) === NOT_DELETED) return false;
         throw error;
       }
     });

@@ -1,6 +1,7 @@
-import type { JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
+import type { JetStreamClient, JetStreamManager, StreamInfo } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
 import type { Clock } from '../../model/clock.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { BucketOptions } from '../shared-state.ts';
 import type { NatsCore, NatsJetStream } from './load-nats.ts';
 import type { NatsWire } from './nats-wire.ts';
@@ -10,6 +11,14 @@ export interface NatsStateDeps {
   readonly core: NatsCore;
   readonly jetStream: NatsJetStream;
   readonly clock: Clock;
+  /** Is told when NATS keeps what is shared at fewer servers than it should. */
+  readonly logger?: Logger;
+}
+
+/** Looks after streams that fewer servers have than should. */
+export interface SeenStreams {
+  /** Somebody has just seen it. */
+  look(reach: Reach, stream: StreamInfo): void;
 }
 
 /** JetStream on the connection that there is now. */
@@ -17,6 +26,7 @@ export interface Reach {
   readonly connection: NatsConnection;
   readonly client: JetStreamClient;
   readonly manager: JetStreamManager;
+  readonly replicas: SeenStreams;
 }
 
 /** What buckets stand on. */

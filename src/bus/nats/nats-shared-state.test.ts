@@ -35,6 +35,37 @@ function contractOn(name: string, program: string): void {
       },
     });
 
+    test(`[${name}] forgotten deletions take no room, and the revisions go on after a crash`, {
+      timeout: 60_000,
+    }, async () => {
+      const own = await NatsServer.start({ program });
+      const { wire, state } = await node(own);
+      try {
+        const bucket = await state.bucket('claims', { ttlMs: 0 });
+        const kept = await bucket.create('kept', Buffer.from('1'));
+        let last = 0;
+        for (let at = 0; at < 20; at++) {
+          const revision = await bucket.create(`k${at}`, Buffer.from('1'));
+          await bucket.delete(`k${at}`, revision!);
+          last = revision! + 1;
+          assert.equal(await bucket.delete(`k${at}`, last), true);
+        }
+        const { manager } = await state.reach();
+        assert.equal((await manager.streams.info('KV_claims')).state.messages, 1);
+        await bucket.delete('kept', kept!);
+        assert.equal(await bucket.delete('kept', ++last), true);
+        assert.equal((await manager.streams.info('KV_claims')).state.messages, 0);
+        await own.kill();
+        await until(() => wire.status.state === 'disconnected');
+        await own.run();
+        await until(() => wire.status.state === 'connected');
+        assert.ok((await bucket.create('next', Buffer.from('1')))! > last);
+      } finally {
+        await wire.close();
+        await own[Symbol.asyncDispose]();
+      }
+    });
+
     test(`fault:F28 [${name}] after a restart watches begin anew, and a bucket that was lost is made again`, {
       timeout: 60_000,
     }, async () => {

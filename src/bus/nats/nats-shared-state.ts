@@ -4,6 +4,7 @@ import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
 import { makeStream } from './make-stream.ts';
 import { NatsBucket } from './nats-bucket.ts';
 import type { NatsStateDeps, Reach, StreamMaker } from './nats-reach.ts';
+import { StreamReplicas } from './stream-replicas.ts';
 
 const REQUEST_MS = 2_000;
 const MAX_VALUE_BYTES = 64 * 1024;
@@ -19,10 +20,12 @@ const DUPLICATES_MS = 120_000;
  */
 export class NatsSharedState implements SharedState, StreamMaker {
   readonly deps: NatsStateDeps;
+  readonly #replicas: StreamReplicas;
   #reach: Reach | null = null;
 
   constructor(deps: NatsStateDeps) {
     this.deps = deps;
+    this.#replicas = new StreamReplicas({ ...deps, reach: () => this.reach() });
   }
 
   /** Asked of the server every time: another node may have made it anew since. */
@@ -41,7 +44,8 @@ export class NatsSharedState implements SharedState, StreamMaker {
     const options = { timeout: REQUEST_MS };
     // The check asks for what an account may do; whoever may not, is told so by what it does next.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
-    this.#reach = { connection, client: jetStream.jetstream(connection, options), manager };
+    const client = jetStream.jetstream(connection, options);
+    this.#reach = { connection, client, manager, replicas: this.#replicas };
     return this.#reach;
   }
 

@@ -4,6 +4,10 @@ import { GatewayError } from '../../model/gateway-error.ts';
 export const WRONG_REVISION: readonly number[] = [10_071, 10_164];
 export const NO_STREAM = 10_059;
 export const NO_MESSAGE = 10_037;
+/** Nothing has that number any more. */
+export const NOT_DELETED = 10_057;
+/** A server that is none of several knows no replicas, whatever it calls its cluster. */
+export const NO_REPLICAS = 10_074;
 
 /** JetStream's own code of an error; 0 where it is no answer of JetStream's. */
 export function apiCode(error: unknown): number {

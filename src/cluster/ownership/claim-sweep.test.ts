@@ -9,19 +9,21 @@ import { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease } from '../lease/node-lease.ts';
 import { forgottenUpTo } from './claim-floor.ts';
+import { claimText } from './claim-record.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { Claims } from './claims.ts';
 import { ProcessOwnership } from './process-ownership.ts';
 
 const HOUR_MS = 60 * 60_000;
-const logger = Logger.silent();
+const said: string[] = [];
+const logger = new Logger({ level: 'debug', write: (line) => void said.push(line) });
 
 /** Two nodes at one store, whose leases are what the test says. */
 class Bench {
   readonly clock = new FakeClock();
-  readonly state = new MemorySharedState(this.clock);
-  readonly claims = new LazyBucket(this.state, 'claims', { ttlMs: 0 });
-  readonly leases = new LazyBucket(this.state, 'leases', { ttlMs: LEASE_MS });
+  state = new MemorySharedState(this.clock);
+  readonly claims = new LazyBucket({ bucket: (...asked) => this.state.bucket(...asked) }, 'claims', { ttlMs: 0 });
+  readonly leases = new LazyBucket(new MemorySharedState(this.clock), 'leases', { ttlMs: LEASE_MS });
   due = true;
   readonly sweep = new ClaimSweep({
     claims: this.claims,
@@ -48,6 +50,14 @@ class Bench {
 
   async alive(...peers: string[]): Promise<void> {
     for (const peer of peers) await this.leases.put(leaseKey(peer), Buffer.from('{}'));
+  }
+
+  /** Under which revisions it is kept that claims were deleted. */
+  async marks(): Promise<number[]> {
+    const marks: number[] = [];
+    const watch = await this.claims.watch('own.*', { put() {}, gone: (_key, revision) => marks.push(revision) });
+    watch.close();
+    return marks;
   }
 
   async keys(): Promise<number> {
@@ -109,6 +119,88 @@ test('it is left to one node, and to nobody while there is one that would not he
   bench.due = true;
   assert.equal(await bench.pass(HOUR_MS), 0, 'what it has not seen itself does not count');
   assert.equal(await bench.pass(HOUR_MS), 1);
+});
+
+test('what is kept of deleted claims is forgotten after an hour, and the claims that live stay', async () => {
+  const bench = new Bench();
+  const a = bench.node('a');
+  await bench.alive('a');
+  for (let at = 0; at < 30; at++) {
+    await a.claim('s', `ended ${at}`);
+    await a.release('s', `ended ${at}`, true);
+  }
+  const again = await a.claim('s', 'ended 7');
+  assert.equal((await bench.marks()).length, 29);
+  await bench.pass(HOUR_MS, 'a');
+  await a.claim('s', 'late');
+  await a.release('s', 'late', true);
+  assert.equal((await bench.marks()).length, 30, 'too early');
+  await bench.pass(10 * 60_000, 'a');
+  assert.equal((await bench.marks()).length, 1, 'the late one is kept for an hour too');
+  assert.equal(await bench.keys(), 1);
+  assert.ok(again.kind === 'mine' && a.still(again.claim));
+  // The last revision of all is never forgotten.
+  await bench.pass(3 * HOUR_MS, 'a');
+  const [last, ...others] = await bench.marks();
+  assert.equal(others.length, 0);
+  const next = await a.claim('s', 'next');
+  assert.ok(next.kind === 'mine' && next.claim.revision > last!);
+});
+
+test('what is deleted by the sweep itself leaves nothing for good, nor what a node that is gone has left', async () => {
+  const bench = new Bench();
+  const [a, b] = [bench.node('a'), bench.node('b')];
+  await bench.alive('a', 'b');
+  for (let at = 0; at < 10; at++) await b.claim('s', `of b ${at}`);
+  await bench.pass(2 * HOUR_MS, 'a');
+  assert.equal(await bench.keys(), 0);
+  assert.equal((await bench.marks()).length, 10);
+  await a.claim('s', 'mine');
+  await bench.pass(2 * HOUR_MS, 'a');
+  assert.equal((await bench.marks()).length, 0);
+});
+
+test('of very many deleted claims some are forgotten in each run, which the log tells of', async () => {
+  const bench = new Bench();
+  for (let at = 0; at < 20_100; at++) {
+    const revision = await bench.claims.create(`own.${at}`, Buffer.from('{}'));
+    await bench.claims.delete(`own.${at}`, revision!);
+  }
+  await bench.claims.create('own.last', claimText({ node: 'x', peer: 'x', since: null }));
+  await bench.pass(HOUR_MS, 'x');
+  assert.equal((await bench.marks()).length, 20_100);
+  said.length = 0;
+  await bench.pass(10 * 60_000, 'x');
+  assert.equal((await bench.marks()).length, 100);
+  assert.match(said.join(''), /"claim_marks_forgotten".*"marks":20000,"more":true/);
+  await bench.pass(10 * 60_000, 'x');
+  assert.equal((await bench.marks()).length, 0);
+});
+
+test('who has begun to sweep, or has a store that was made anew, does not know what is old', async () => {
+  const bench = new Bench();
+  const ended = async (count: number): Promise<void> => {
+    for (let at = 0; at < count; at++) {
+      const revision = await bench.claims.create(`own.${at}`, Buffer.from('{}'));
+      await bench.claims.delete(`own.${at}`, revision!);
+    }
+    await bench.claims.create('own.last', claimText({ node: 'x', peer: 'x', since: null }));
+  };
+  await ended(30);
+  await bench.pass(HOUR_MS, 'x');
+  bench.due = false;
+  await bench.pass(10 * 60_000, 'x');
+  bench.due = true;
+  await bench.pass(HOUR_MS, 'x');
+  assert.equal((await bench.marks()).length, 30);
+  bench.state = new MemorySharedState(bench.clock);
+  await bench.state.bucket('another', { ttlMs: 0 });
+  await bench.claims.readIncarnation();
+  await ended(5);
+  await bench.pass(HOUR_MS, 'x');
+  assert.equal((await bench.marks()).length, 5, 'its revisions are low, and it is young');
+  await bench.pass(10 * 60_000, 'x');
+  assert.equal((await bench.marks()).length, 0);
 });
 
 test('a process that is older than what was forgotten is no one’s: epochs do not fall', async () => {

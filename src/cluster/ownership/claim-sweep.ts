@@ -12,6 +12,9 @@ const KEEP_MS = 60 * 60_000;
 const MAX_LOOKED_AT = 5_000;
 /** Claims that are remembered to be nobody's; others wait for their turn. */
 const MAX_REMEMBERED = 50_000;
+/** Marks of deleted claims that are forgotten in one run, and at once; the oldest first. */
+const MAX_MARKS = 20_000;
+const MARKS_AT_ONCE = 16;
 
 export interface ClaimSweepDeps {
   readonly claims: LazyBucket;
@@ -22,15 +25,37 @@ export interface ClaimSweepDeps {
   readonly due: () => boolean;
 }
 
+/** A claim, or what is kept of a deleted one. */
+interface Revised {
+  readonly key: string;
+  readonly revision: number;
+}
+
+/** What the bucket told of. */
+interface Look {
+  readonly keys: string[];
+  /** Old enough to be forgotten; some of them, where there are many. */
+  readonly marks: Revised[];
+  /** Of all that was told. */
+  highest: number;
+}
+
 /**
  * Forgets claims that were nobody's for an hour: freed, or those of nodes that are gone. Each is deleted at the revision at
  * which it was nobody's all the time, so that whoever takes it meanwhile keeps it. What is forgotten does not say any
  * more that it was ever owned; the floor, which rises before, says up to where that may be so.
+ *
+ * The bucket keeps of each deleted claim that there was one, for those who watch or compare revisions at that moment. What
+ * is an hour old is for nobody, and is forgotten too.
  */
 export class ClaimSweep {
   readonly #deps: ClaimSweepDeps;
   readonly #idle = new Map<string, { readonly revision: number; readonly since: number }>();
+  /** What the highest revision was, and when: what has none above it is at least so old. The oldest first. */
+  #seen: { readonly revision: number; readonly at: number }[] = [];
+  #incarnation = '';
   #after = '';
+  #endLook: (() => void) | null = null;
   #stop: (() => void) | null = null;
   #closed = false;
 
@@ -53,14 +78,27 @@ export class ClaimSweep {
 
   /** Once, now. How many were forgotten. Rejects while the store does not answer. */
   async run(): Promise<number> {
-    const { claims, leases, due, logger } = this.#deps;
-    if (!due()) {
+    if (!this.#deps.due()) {
       this.#idle.clear();
+      this.#seen = [];
       return 0;
     }
-    const alive = new Set(await leases.keys('lease.*'));
-    const keys = await this.#nextKeys();
-    const old: { readonly key: string; readonly revision: number }[] = [];
+    const alive = new Set(await this.#deps.leases.keys('lease.*'));
+    const { keys, marks } = await this.#look();
+    const forgotten = await this.#forgetClaims(this.#next(keys), alive);
+    await this.#forgetMarks(marks);
+    return forgotten;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop?.();
+    this.#endLook?.();
+  }
+
+  async #forgetClaims(keys: readonly string[], alive: ReadonlySet<string>): Promise<number> {
+    const { claims, logger } = this.#deps;
+    const old: Revised[] = [];
     for (const key of keys) {
       const record = await claims.get(key);
       const peer = record === null ? '' : readClaim(record).peer;
@@ -78,13 +116,57 @@ export class ClaimSweep {
     return forgotten;
   }
 
-  close(): void {
-    this.#closed = true;
-    this.#stop?.();
+  async #forgetMarks(marks: readonly Revised[]): Promise<void> {
+    const { claims, due, logger } = this.#deps;
+    let forgotten = 0;
+    for (let at = 0; at < marks.length && due() && !this.#closed; at += MARKS_AT_ONCE) {
+      const some = marks.slice(at, at + MARKS_AT_ONCE);
+      const deleted = await Promise.all(some.map(({ key, revision }) => claims.delete(key, revision)));
+      forgotten += deleted.filter((was) => was).length;
+    }
+    if (marks.length > 0) logger.debug('claim_marks_forgotten', { marks: forgotten, more: marks.length === MAX_MARKS });
   }
 
-  async #nextKeys(): Promise<readonly string[]> {
-    const all = [...(await this.#deps.claims.keys('own.*'))].sort();
+  /** Claims and what is kept of deleted ones, told at once. */
+  async #look(): Promise<Look> {
+    const oldUpTo = this.#oldUpTo();
+    let look = nothing();
+    const told = ({ key, revision }: Revised, gone: boolean): void => {
+      look.highest = Math.max(look.highest, revision);
+      if (!gone) look.keys.push(key);
+      else if (revision <= oldUpTo && look.marks.length < MAX_MARKS) look.marks.push({ key, revision });
+    };
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#endLook = () => resolve('');
+    const watch = await this.#deps.claims.watch('own.*', {
+      onBegin: () => {
+        look = nothing();
+      },
+      put: (record) => told(record, false),
+      gone: (key, revision) => told({ key, revision }, true),
+      onReady: resolve,
+    });
+    const incarnation = await promise.finally(() => watch.close());
+    if (this.#closed) return nothing();
+    const other = incarnation !== this.#incarnation;
+    this.#incarnation = incarnation;
+    // Revisions of a store that was made anew say nothing about the age of what is in this one.
+    if (other) this.#seen = [];
+    this.#seen.push({ revision: look.highest, at: this.#deps.clock.now() });
+    // The last one says up to where the revisions have come, which they are to follow on.
+    return { ...look, marks: other ? [] : look.marks.filter(({ revision }) => revision < look.highest) };
+  }
+
+  /** Whatever has this revision or a lower one has had it for an hour. */
+  #oldUpTo(): number {
+    const old = ({ at }: { readonly at: number }): boolean => this.#deps.clock.now() - at >= KEEP_MS;
+    const upTo = this.#seen.findLast(old);
+    this.#seen = this.#seen.filter((seen) => seen === upTo || !old(seen));
+    return upTo?.revision ?? 0;
+  }
+
+  #next(unsorted: readonly string[]): readonly string[] {
+    const all = [...new Set(unsorted)].sort();
     const there = new Set(all);
     for (const key of this.#idle.keys()) if (!there.has(key)) this.#idle.delete(key);
     const rest = all.filter((key) => key > this.#after);
@@ -100,4 +182,8 @@ export class ClaimSweep {
     if (known !== undefined || this.#idle.size < MAX_REMEMBERED) this.#idle.set(key, { revision, since: now });
     return false;
   }
+}
+
+function nothing(): Look {
+  return { keys: [], marks: [], highest: 0 };
 }

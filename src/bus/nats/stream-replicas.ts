@@ -1,0 +1,85 @@
+import type { StreamInfo } from '@nats-io/jetstream';
+import type { NatsStateDeps, Reach } from './nats-reach.ts';
+import { apiCode, NO_REPLICAS, NO_STREAM } from './state-failure.ts';
+
+/** Servers of a NATS cluster that have a stream each. */
+export const REPLICAS = 3;
+const RETRY_MS = 60_000;
+
+export interface StreamReplicasDeps extends Pick<NatsStateDeps, 'wire' | 'clock' | 'logger'> {
+  readonly reach: () => Promise<Reach>;
+}
+
+/**
+ * Streams that fewer servers of the NATS cluster have than should. When nodes and servers start together, JetStream may not
+ * have met all servers yet; a stream that one server has is gone while that one is. So they are given more as soon as
+ * there are more: when they are looked at, with every new connection, and every minute.
+ */
+export class StreamReplicas {
+  readonly #deps: StreamReplicasDeps;
+  readonly #few = new Set<string>();
+  /** Those that the log has been told of. */
+  readonly #told = new Set<string>();
+  #raising = false;
+  #stopRetry: () => void = () => {};
+
+  constructor(deps: StreamReplicasDeps) {
+    this.#deps = deps;
+    deps.wire.onChange(({ type }) => {
+      if (type === 'connected') void this.#raiseAll();
+    });
+  }
+
+  /** Whoever has just seen a stream says so; what follows is done behind. */
+  look({ connection }: Reach, { config }: StreamInfo): void {
+    if (config.num_replicas >= REPLICAS || connection.info?.cluster === undefined) {
+      this.#few.delete(config.name);
+      return;
+    }
+    this.#few.add(config.name);
+    void this.#raiseAll();
+  }
+
+  /** One after the other: a stream has no leader for a moment when it gets more replicas. */
+  async #raiseAll(): Promise<void> {
+    const { wire, clock } = this.#deps;
+    if (this.#raising) return;
+    this.#raising = true;
+    this.#stopRetry();
+    for (const name of this.#few) await this.#raise(name);
+    this.#raising = false;
+    if (this.#few.size > 0 && wire.status.state !== 'closed') {
+      this.#stopRetry = clock.after(RETRY_MS, () => void this.#raiseAll());
+    }
+  }
+
+  async #raise(name: string): Promise<void> {
+    const { wire, logger } = this.#deps;
+    if (!wire.connected) return;
+    let replicas = 0;
+    try {
+      const { manager } = await this.#deps.reach();
+      const { config } = await manager.streams.info(name);
+      replicas = config.num_replicas;
+      if (replicas < REPLICAS) await manager.streams.update(name, { ...config, num_replicas: REPLICAS });
+      this.#few.delete(name);
+      if (replicas < REPLICAS || this.#told.has(name)) logger?.info('stream_replicas_raised', { stream: name });
+      this.#told.delete(name);
+    } catch (error) {
+      if ([NO_STREAM, NO_REPLICAS].includes(apiCode(error))) this.#few.delete(name);
+      else if (replicas > 0 && wire.connected) this.#tell(name, replicas, error);
+    }
+  }
+
+  #tell(stream: string, replicas: number, error: unknown): void {
+    if (this.#told.has(stream)) return;
+    this.#told.add(stream);
+    this.#deps.logger?.warn('stream_replicas_few', {
+      stream,
+      replicas,
+      wanted: REPLICAS,
+      reason: error instanceof Error ? error.message : String(error),
+      advice: `let ${REPLICAS} servers with JetStream run in the NATS cluster; until then the cluster of nodes stands and falls with one of them`,
+    });
+  }
+}
