@@ -142,6 +142,7 @@ export async function buildRooms(
   const sealing = sealingOf(key, connection?.previousKeys);
   const pins = await PinBook.open({
     records: new TruthPins(truth),
+    shared: opened.shared,
     marks: trustMarks(stateFile),
     clock,
     logger,

@@ -26,6 +26,7 @@ function setUp() {
   const open = (records: PinRecords = new TruthPins(truth)) =>
     PinBook.open({
       records,
+      shared: false,
       marks: {
         has: (name) => marked.has(name),
         add: (name) => marked.add(name),
@@ -37,6 +38,27 @@ function setUp() {
     });
   return { clock, truth, open, logged, desired, asked };
 }
+
+/** Nodes on one store, none of which knows of any server that it should be there. */
+function sharing() {
+  const clock = new FakeClock();
+  const truth = new SqliteTruth({ path: ':memory:', clock, logger: Logger.silent() });
+  const logged: string[] = [];
+  const logger = new Logger({ level: 'info', write: (line) => logged.push(line) });
+  const node = () => {
+    const marks = new Set<string>();
+    return PinBook.open({
+      records: new TruthPins(truth),
+      shared: true,
+      marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
+      clock,
+      logger,
+      desired: () => new Set<string>(),
+    });
+  };
+  return { clock, truth, logged, node };
+}
+
 const digests = (book: PinBook, key: string) =>
   book
     .of('s')
@@ -181,4 +203,53 @@ test('check:G4 of servers that come and go under ever new names the oldest are f
   }
   assert.equal(next.isLost('passing-0'), false);
   assert.deepEqual(await next.history('passing-0', { limit: 5 }), []);
+});
+
+test('check:G4 of a store that nodes share each forgets only what it has trusted itself, and no other node misses that', async () => {
+  const { clock, truth, logged, node } = sharing();
+  const [a, b] = [await node(), await node()];
+  // What b has is disabled there, or b is away: a hears nothing of it.
+  await b.trust('theirs', [tool('a')], '');
+  await a.reload();
+  for (let i = 0; i < 1_005; i++) {
+    await clock.advance(1);
+    await a.trust(`passing-${i}`, [tool('a')], '');
+  }
+  await b.reload();
+  for (const book of [a, b]) {
+    assert.notEqual(book.of('theirs').trustedAt, null);
+    assert.equal(book.of('passing-0').trustedAt, null);
+    assert.equal(book.isLost('passing-0'), false);
+  }
+  assert.equal(b.isLost('theirs'), false);
+  assert.equal(
+    logged.some((line) => line.includes('pins_lost')),
+    false,
+  );
+  await truth.close();
+});
+
+test('check:G4 whoever comes too late to trust a server does not miss its pins when they are forgotten, nor where nothing was trusted', async () => {
+  const { truth, node, logged } = sharing();
+  const [a, b] = [await node(), await node()];
+  await b.trust('s', [tool('a')], '');
+  // a has not read that yet.
+  await a.trust('s', [tool('b')], '');
+  assert.deepEqual(digests(a, 'b'), undefined);
+  await new TruthPins(truth).forget('s');
+  await a.reload();
+  assert.equal(a.isLost('s'), false);
+  await b.reload();
+  assert.equal(b.isLost('s'), true, 'whoever has trusted it misses them');
+
+  await b.block('t', [tool('a')], 'op');
+  await a.trust('t', [tool('a')], '');
+  assert.deepEqual([a.of('t').trustedAt, a.isLost('t')], [null, false], 'blocked meanwhile: looked at again');
+  await a.trust('t', [tool('b')], '');
+  assert.notEqual(a.of('t').trustedAt, null);
+  assert.equal(
+    logged.some((line) => line.includes('pins_lost')),
+    false,
+  );
+  await truth.close();
 });

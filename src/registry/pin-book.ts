@@ -35,6 +35,8 @@ export interface TrustMarks {
 
 export interface PinBookDeps {
   readonly records: PinRecords;
+  /** The records are those of other nodes too. */
+  readonly shared: boolean;
   readonly marks: TrustMarks;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -53,6 +55,7 @@ export class PinsContended extends Error {}
 export class PinBook implements Pins {
   readonly #desired: () => ReadonlySet<string> | null;
   readonly #records: PinRecords;
+  readonly #shared: boolean;
   readonly #marks: TrustMarks;
   readonly #clock: Clock;
   readonly #logger: Logger;
@@ -69,9 +72,10 @@ export class PinBook implements Pins {
     return book;
   }
 
-  private constructor({ records, marks, clock, logger, desired }: PinBookDeps) {
+  private constructor({ records, shared, marks, clock, logger, desired }: PinBookDeps) {
     this.#desired = desired;
     this.#records = records;
+    this.#shared = shared;
     this.#marks = marks;
     this.#clock = clock;
     this.#logger = logger;
@@ -99,6 +103,7 @@ export class PinBook implements Pins {
       const before = this.of(server);
       if (before.trustedAt !== null) return;
       if (this.isLost(server)) this.#logger.error('pins_lost', { server });
+      const marked = this.#marks.has(server);
       this.#marks.add(server);
       await this.#makeRoom();
       const at = this.#clock.wall();
@@ -106,9 +111,13 @@ export class PinBook implements Pins {
       const event: DriftEvent = { ...NOTHING, at, kind: 'trusted', text };
       const change = { trustedAt: at, pins, removed: [], events: [event] };
       try {
-        if (await this.#saved(server, change)) this.#take(server, change);
-        // Another node has trusted what it saw first.
-        else await this.#load();
+        if (await this.#saved(server, change)) {
+          this.#take(server, change);
+        } else {
+          // Another node has trusted what it saw first, and is the one to miss it.
+          if (!marked) this.#marks.delete(server);
+          await this.#load();
+        }
       } catch (error) {
         this.#take(server, change);
         this.#unsaved.add(server);
@@ -225,12 +234,17 @@ export class PinBook implements Pins {
     for (const pins of loaded) if (!this.#unsaved.has(pins.server)) this.#servers.set(pins.server, pins);
   }
 
-  /** Servers come and go under ever new names. Never rejects. */
+  /**
+   * Servers come and go under ever new names. Of records that nodes share each forgets what it has trusted itself: what
+   * another one has may be disabled there, or that node away, and it would miss the pins. Never rejects.
+   */
   async #makeRoom(): Promise<void> {
     if (this.#servers.size < MAX_SERVERS) return;
     const desired = this.#desired();
     if (desired === null) return;
-    const gone = [...this.#servers.values()].filter(({ server }) => !desired.has(server));
+    const gone = [...this.#servers.values()].filter(
+      ({ server }) => !desired.has(server) && (!this.#shared || this.#marks.has(server)),
+    );
     gone.sort((a, b) => (a.trustedAt ?? 0) - (b.trustedAt ?? 0));
     for (const { server } of gone.slice(0, this.#servers.size - MAX_SERVERS + 1)) {
       try {

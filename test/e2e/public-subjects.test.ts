@@ -243,6 +243,47 @@ describe('public subjects', () => {
     await assert.rejects(client.request(subjectExecute('late'), '{}', WAIT), /no responders/);
   });
 
+  test('S0.3 S0.4 a disabled server is gone, a change of it is told to nobody, and whoever hears of it may call it', async () => {
+    const heard: string[] = [];
+    const called: Promise<{ json: Json }>[] = [];
+    client.subscribe('mcp.servers.*', {
+      callback: (_error, message) => {
+        const { name } = message.json<{ name: string }>();
+        heard.push(`${message.subject.split('.').at(-1)} ${name}`);
+        if (message.subject === SUBJECT_CREATED) called.push(send(subjectExecute(name), '{"tool":"count"}'));
+      },
+    });
+    await client.flush();
+    const written = (servers: object): void =>
+      gateway.rewrite(configuration({ publicSubjects: true, publicPrincipal: 'ann' }, servers));
+    const one = (more: object) => ({ command: process.execPath, args: [TALKER], ...more });
+    const heardOf = (text: string) =>
+      until(
+        () => heard.at(-1) === text,
+        () => heard.join(),
+      );
+    written({ one: one({ enabled: false }), first: one({}) });
+    await heardOf('created first');
+    written({ one: one({ enabled: false, description: 'changed' }), first: one({}), second: one({}) });
+    await heardOf('created second');
+    written({ one: one({ description: 'changed' }) });
+    await until(
+      () => heard.length === 5,
+      () => heard.join(),
+    );
+    written({ one: one({ enabled: false }) });
+    await heardOf('deleted one');
+    written({});
+    await new Promise((done) => setTimeout(done, 500));
+    assert.deepEqual(heard, [
+      'created first',
+      'created second',
+      ...['deleted first', 'deleted second', 'created one'],
+      'deleted one',
+    ]);
+    for (const answer of await Promise.all(called)) assert.equal(answer.json['outcome'], 'RESULT');
+  });
+
   test('without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {
     await gateway.dispose();
     gateway = await node({ publicSubjects: true });

@@ -33,6 +33,7 @@ export class DriftBench {
     const marks = new Set<string>();
     const pins = await PinBook.open({
       records: new TruthPins(truth),
+      shared: false,
       marks: { has: (name) => marks.has(name), add: (name) => marks.add(name), delete: (name) => marks.delete(name) },
       clock,
       logger,

@@ -34,11 +34,12 @@ export function openPublicSubjects({
     offered = offeredIn(state);
     // What is suspended or disabled is there no more for whoever hears of it, nor are its subjects.
     for (const name of before.keys()) if (!offered.has(name)) wire.publish(SUBJECT_DELETED, deletedEvent(name));
+    // Whoever hears of a server may call it at once.
+    subjects.sync();
     const others = new Set([...servers.added, ...servers.changed, ...servers.updated]);
     for (const [name, server] of offered) {
       if (others.has(name)) wire.publish(SUBJECT_CREATED, createdEvent(server));
     }
-    subjects.sync();
   });
   return subjects;
 }
