@@ -6,8 +6,8 @@ import type { Scene, Target } from './targets/target.ts';
 
 /** Of what is measured in turns: short enough for a shared machine to be the same one for all targets of a turn. */
 const TURN_MS = 500;
-/** Of each turn, not measured: what the target has not used for a while is in its caches again. */
-const LEAD_MS = 100;
+/** Of each turn, not measured: what the target has not used for a while is in its caches again, also that of three processes. */
+const LEAD_MS = 250;
 
 export interface RunOptions {
   readonly rounds: number;

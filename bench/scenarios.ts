@@ -71,12 +71,13 @@ function open(openSessions: number, streams: boolean): Scenario {
 
 /**
  * A lone node; each of two nodes with the server in its own file, where calls stay; and two nodes where the call arrives
- * at one and only the file of the other has the server. The time of both nodes counts in every row of two.
+ * at one and only the file of the other has the server. Of a call that crosses the time of both nodes counts, of one that
+ * stays that of its node, with whatever it does to be one of two.
  */
 function cluster(behind: 'stateful' | 'stdio', connections: number): Scenario {
   return {
     name: behind === 'stdio' ? `nodes-stdio-${connections}` : `nodes-${connections}`,
-    title: `two nodes over NATS, small tools/call, ${behind === 'stdio' ? 'stdio behind' : 'HTTP to HTTP'}, ${connections} connections (time of both nodes)`,
+    title: `two nodes over NATS, small tools/call, ${behind === 'stdio' ? 'stdio behind' : 'HTTP to HTTP'}, ${connections} connections (crossing: time of both nodes)`,
     behind: [behind],
     job: { kind: 'calls', connections },
     only: [...TRUNKLINE_ONLY, ...EACH_OF_TWO, ACROSS],

@@ -15,7 +15,10 @@ const PATIENCE_MS = 30_000;
 /** Which of the two nodes has the server in its file, and at which of them the load arrives. */
 type Where = { readonly homes: 'both' | 'the second'; readonly loaded: 'first' | 'second' | 'both' };
 
-/** Two nodes over a nats-server of their own. The time and memory of both count; nats-server's stand beside. */
+/**
+ * Two nodes over a nats-server of their own. The time and memory of those count that have to do with the calls; nats-server's
+ * stand beside.
+ */
 function twoNodes(name: string, { homes, loaded }: Where): Target {
   return {
     name,
@@ -26,11 +29,12 @@ function twoNodes(name: string, { homes, loaded }: Where): Target {
       const pair = await pairOf(scene, behind, homes);
       const [first, second] = pair.urls;
       const urls = { first: [first], second: [second], both: [first, second] }[loaded];
+      const serving = homes === 'both' ? pair.nodes.filter((_, at) => urls.includes(pair.urls[at]!)) : pair.nodes;
       return {
         url: urls[0]!,
         alsoUrls: urls.slice(1),
         toolPrefix: TOOL_PREFIX,
-        pids: () => pair.nodes.flatMap(({ pid }) => family(pid, SERVER_SCRIPTS)),
+        pids: () => serving.flatMap(({ pid }) => family(pid, SERVER_SCRIPTS)),
         besidePids: () => [pair.nats.pid],
         stop: () => pair.left(),
       };

@@ -82,6 +82,8 @@ export class ClusterCalls {
     if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
+    const engaged = this.#owners.engaged(place, exchange.client);
+    if (engaged !== null) return this.#callOwned(engaged, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
     if (key === null && this.#servesHere(place, request)) {
       const here = this.#callHere(place, request, exchange);
@@ -102,8 +104,9 @@ export class ClusterCalls {
   #serveHere(server: string, request: Message, exchange: Exchange, epoch: string | null, by: string): Promise<Served> {
     const place = this.#place(server);
     if (place?.here !== true) return notHere(`${server} is not defined here`);
-    const key = claimKey(place, exchange.client, this.#lists);
-    const claim = key === null ? null : this.#owners.mine(place, key);
+    const engaged = this.#owners.engaged(place, exchange.client);
+    const key = engaged?.key ?? claimKey(place, exchange.client, this.#lists);
+    const claim = engaged ?? (key === null ? null : this.#owners.mine(place, key));
     if (claim !== null) {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
       return this.#callOwned(claim, request, exchange);

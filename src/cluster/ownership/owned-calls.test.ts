@@ -33,3 +33,25 @@ test('the oldest call of a claim is found whatever came and went meanwhile; stre
   owned.fence((claim) => claim === one);
   assert.equal(owned.oldest().size, 0);
 });
+
+test('the calls of a lost claim end at once, wherever they stand, their answers count no more, and those of others go on', async () => {
+  const owned = new OwnedCalls({ still: () => true } as unknown as Claims, new FakeClock());
+  const [lost, kept] = ['lost', 'kept'].map(
+    (key) => new HeldClaim({ server: 'web', key, fresh: true, forgotten: 0, client: null, since: 1 }, '17'),
+  ) as [HeldClaim, HeldClaim];
+  const calls = [lost, kept, lost, lost, kept, lost].map((claim) => {
+    const { promise, resolve } = Promise.withResolvers<Outcome>();
+    const ended: string[] = [];
+    void owned.run(claim, promise).then((outcome) => ended.push(outcome.kind));
+    return { claim, ended, answer: () => resolve({ kind: 'answer' } as unknown as Outcome) };
+  });
+  calls[1]!.answer();
+  await settled();
+  owned.fence((claim) => claim === lost);
+  await settled();
+  assert.deepEqual([...owned.used()], [kept]);
+  for (const { answer } of calls) answer();
+  await settled();
+  for (const { claim, ended } of calls) assert.deepEqual(ended, [claim === lost ? 'failure' : 'answer']);
+  assert.equal(owned.used().size, 0);
+});

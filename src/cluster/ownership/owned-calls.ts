@@ -1,12 +1,14 @@
-import { ByNumber } from '../../model/by-number.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 
-/** One that is under way. */
+/** One that is under way, between those that began before and after it. */
 class Running {
+  before: Running | null = null;
+  after: Running | null = null;
+  ended = false;
   readonly claim: Claim;
   /** null: it goes on until somebody ends it. */
   readonly begunAt: number | null;
@@ -29,8 +31,8 @@ class Running {
 export class OwnedCalls {
   readonly claims: Claims;
   readonly #clock: Clock;
-  readonly #running = new ByNumber<Running>();
-  #last = 0;
+  #oldest: Running | null = null;
+  #youngest: Running | null = null;
 
   constructor(claims: Claims, clock: Clock) {
     this.claims = claims;
@@ -39,11 +41,11 @@ export class OwnedCalls {
 
   /** `begun`: it has just been. `stays`: it is a stream, which somebody has to end. */
   run(claim: Claim, begun: Promise<Outcome>, stays = false): Promise<Outcome> {
-    const number = ++this.#last;
     const running = new Running(claim, stays ? null : this.#clock.now());
-    this.#running.set(number, running);
+    this.#add(running);
     void begun.then((outcome) => {
-      if (!this.#running.delete(number)) return;
+      if (running.ended) return;
+      this.#remove(running);
       const counts = outcome.kind === 'failure' || this.claims.still(claim);
       running.end(counts ? outcome : failure(unsure(claim)));
     });
@@ -53,7 +55,7 @@ export class OwnedCalls {
   /** The claims that calls run on, with the instant in which the oldest of these began. Streams do not count. */
   oldest(): Map<Claim, number> {
     const oldest = new Map<Claim, number>();
-    for (const { claim, begunAt } of this.#running.values()) {
+    for (const { claim, begunAt } of this.#running()) {
       if (begunAt !== null && begunAt < (oldest.get(claim) ?? Number.POSITIVE_INFINITY)) oldest.set(claim, begunAt);
     }
     return oldest;
@@ -61,17 +63,39 @@ export class OwnedCalls {
 
   /** The claims that calls or streams run on. */
   used(): Set<Claim> {
-    return new Set(this.#running.values().map(({ claim }) => claim));
+    return new Set(this.#running().map(({ claim }) => claim));
   }
 
   /** These claims are this node's no more. */
   fence(lost: (claim: Claim) => boolean): void {
-    for (const number of this.#running.numbers()) {
-      const running = this.#running.get(number);
-      if (running === undefined || !lost(running.claim)) continue;
-      this.#running.delete(number);
+    for (const running of [...this.#running()]) {
+      if (!lost(running.claim)) continue;
+      this.#remove(running);
       running.end(failure(unsure(running.claim)));
     }
+  }
+
+  *#running(): Generator<Running, void> {
+    for (let at = this.#oldest; at !== null; at = at.after) yield at;
+  }
+
+  #add(running: Running): void {
+    running.before = this.#youngest;
+    if (this.#youngest === null) this.#oldest = running;
+    else this.#youngest.after = running;
+    this.#youngest = running;
+  }
+
+  #remove(running: Running): void {
+    const { before, after } = running;
+    running.ended = true;
+    if (before === null) this.#oldest = after;
+    else before.after = after;
+    if (after === null) this.#youngest = before;
+    else after.before = before;
+    // Whatever still knows of it keeps no other one.
+    running.before = null;
+    running.after = null;
   }
 }
 

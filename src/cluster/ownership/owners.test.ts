@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Place } from '../nodes/directory.ts';
 import type { Owner } from './claims.ts';
@@ -29,6 +30,36 @@ function played() {
   };
   return { clock, questions, found, find };
 }
+
+test('a session whose process runs here under its claim is engaged, and nobody else is', () => {
+  const claim = { server: 'memory', key: 's', processes: 1 };
+  let held = true;
+  let barred = false;
+  const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
+  const deps = { claims, clock: new FakeClock(), leaving: () => false, barred: () => barred };
+  const owners = new Owners(deps as unknown as ConstructorParameters<typeof Owners>[0]);
+  const engaged = (sessionId: string | null, server: object = {}, process = true): unknown =>
+    owners.engaged(
+      { server: { name: 'memory', isolation: null, singleton: false, ...server }, process } as unknown as Place,
+      { sessionId } as ClientProfile,
+    );
+  assert.equal(engaged('s'), claim);
+  assert.equal(engaged('s', { isolation: 'session' }), claim);
+  assert.equal(engaged(null), null);
+  assert.equal(engaged('t'), null);
+  assert.equal(engaged('s', { isolation: 'shared' }), null, 'it was another one before');
+  assert.equal(engaged('s', { isolation: 'principal' }), null);
+  assert.equal(engaged('s', { singleton: true }), null);
+  assert.equal(engaged('s', {}, false), null);
+  claim.processes = 0;
+  assert.equal(engaged('s'), null, 'what it needs may have changed with the process');
+  claim.processes = 1;
+  barred = true;
+  assert.equal(engaged('s'), null);
+  barred = false;
+  held = false;
+  assert.equal(engaged('s'), null);
+});
 
 test('a list waits once for a store that does not answer, and no other list does before it has', async () => {
   const { clock, questions, found, find } = played();

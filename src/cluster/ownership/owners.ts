@@ -45,6 +45,18 @@ export class Owners {
     return claim === null || this.#isEnding(claim) ? null : claim;
   }
 
+  /**
+   * The claim of the client's session, as `mine`, that a process of this node serves: so its calls need it, and what is
+   * known of the server need not be asked. null says nothing.
+   */
+  engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
+    const { singleton, isolation } = place.server;
+    if (sessionId === null || !place.process || singleton === true) return null;
+    if (isolation === 'shared' || isolation === 'principal') return null;
+    const claim = this.mine(place, sessionId);
+    return claim !== null && claim.processes > 0 ? claim : null;
+  }
+
   /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */
   ending({ server }: Place, key: string): boolean {
     const claim = this.#deps.claims.mine(server.name, key);
