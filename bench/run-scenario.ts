@@ -85,10 +85,14 @@ async function measureInTurns(
   }
 }
 
-/** Each round begins with another one, so that what changes within rounds is nobody's advantage. */
+/**
+ * Each two rounds begin with another one, and every second round goes the other way: neither what changes within rounds nor
+ * who was measured just before is anybody's advantage.
+ */
 function inTurn<Item>(items: readonly Item[], round: number): readonly Item[] {
-  const first = Math.max(round, 0) % Math.max(items.length, 1);
-  return [...items.slice(first), ...items.slice(0, first)];
+  const first = (Math.max(round, 0) >> 1) % Math.max(items.length, 1);
+  const turned = [...items.slice(first), ...items.slice(0, first)];
+  return round % 2 === 1 ? turned.toReversed() : turned;
 }
 
 async function unlessVoid(entry: Entry, scenario: Scenario, measure: () => Promise<void>): Promise<void> {

@@ -21,7 +21,7 @@ import { whyLost } from './nodes/lost-homes.ts';
 import type { Owner } from './ownership/claims.ts';
 import type { Claim } from './ownership/held-claims.ts';
 import type { OwnedCalls } from './ownership/owned-calls.ts';
-import { Owners, type OwnersDeps } from './ownership/owners.ts';
+import { notStarted, Owners, type OwnersDeps } from './ownership/owners.ts';
 import { affinity, claimKey, SINGLETON, spread } from './ownership/placement.ts';
 import { concernsAll, SharedWatches } from './streams/shared-watches.ts';
 
@@ -92,7 +92,7 @@ export class ClusterCalls {
         : here.then((outcome) => this.#orInstead(outcome, request, exchange, place));
     }
     const claim = key === null ? null : this.#owners.mine(place, key);
-    if (claim !== null) return this.#callOwned(claim, request, exchange);
+    if (claim !== null) return this.#callMine(place, claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
   }
 
@@ -109,10 +109,10 @@ export class ClusterCalls {
     const claim = engaged ?? (key === null ? null : this.#owners.mine(place, key));
     if (claim !== null) {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
-      return this.#callOwned(claim, request, exchange);
+      return this.#serveMine(place, claim, request, exchange);
     }
     if (this.#deps.draining()) return notHere('this node takes nothing new');
-    if (key === null) return this.#callHere(place, request, exchange, by);
+    if (key === null) return this.#serveUnowned(place, request, exchange, by);
     if (this.#owners.ending(place, key)) return notHere(ENDING);
     return this.#serveClaimed(place, key, request, exchange);
   }
@@ -125,7 +125,15 @@ export class ClusterCalls {
       return elsewhere(error instanceof Error ? error.message : String(error));
     }
     if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
-    return this.#callOwned(owner.claim, request, exchange);
+    return this.#serveMine(place, owner.claim, request, exchange);
+  }
+
+  #serveUnowned(place: Place, request: Message, exchange: Exchange, by: string): Promise<Served> {
+    const here = this.#callHere(place, request, exchange, by);
+    if (place.elsewhere.length === 0) return here;
+    return here.then((outcome) =>
+      this.#goesInstead(outcome, exchange, place) ? elsewhere(notStarted(place.server.name).message) : outcome,
+    );
   }
 
   /** The other node that serves this client; null where it is this one, or not known. */
@@ -171,12 +179,49 @@ export class ClusterCalls {
     return homesInstead(place, this.#deps.local).length === 0;
   }
 
+  /** Its homes where it runs, where this node cannot start it. */
+  #instead(place: Place): Place {
+    const instead = homesInstead(place, this.#deps.local);
+    return instead.length > 0 ? { ...place, elsewhere: instead } : place;
+  }
+
   /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
   #orInstead(outcome: Outcome, request: Message, exchange: Exchange, place: Place): Outcome | Promise<Outcome> {
-    if (outcome.kind === 'answer' || outcome.error.outcome !== 'NOT_SENT' || exchange.cancelled !== null)
-      return outcome;
-    if (homesInstead(place, this.#deps.local).length === 0) return outcome;
+    if (!this.#goesInstead(outcome, exchange, place)) return outcome;
     return this.#callSomewhere(place.server.name, request, exchange);
+  }
+
+  #goesInstead(outcome: Outcome, exchange: Exchange, place: Place): boolean {
+    if (outcome.kind === 'answer' || outcome.error.outcome !== 'NOT_SENT' || exchange.cancelled !== null) return false;
+    return homesInstead(place, this.#deps.local).length > 0;
+  }
+
+  /** As `#orInstead`, of what this node owns and nothing runs of. */
+  #callMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
+    const called = this.#callOwned(claim, request, exchange);
+    if (!mayBeGivenUp(place, claim)) return called;
+    return called.then(async (outcome) => {
+      const givenUp = await this.#givesUp(place, claim, outcome, exchange);
+      return givenUp ? this.#callSomewhere(claim.server, request, exchange) : outcome;
+    });
+  }
+
+  /** The same for another node, which finds the home where it runs. */
+  #serveMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
+    const called = this.#callOwned(claim, request, exchange);
+    if (!mayBeGivenUp(place, claim)) return called;
+    return called.then(async (outcome) => {
+      const givenUp = await this.#givesUp(place, claim, outcome, exchange);
+      return givenUp ? elsewhere(notStarted(claim.server).message) : outcome;
+    });
+  }
+
+  /** Others may have the claim for whose process the call could not be begun. What never answered has left no state. */
+  async #givesUp(place: Place, claim: Claim, outcome: Outcome, exchange: Exchange): Promise<boolean> {
+    if (!mayBeGivenUp(place, claim) || !this.#goesInstead(outcome, exchange, place)) return false;
+    const { claims } = this.#deps;
+    if (claims.still(claim)) await claims.release(claim.server, claim.key, claim.fresh && !claim.answered);
+    return true;
   }
 
   /** What needs no owner, for clients of this node or of the one named. */
@@ -220,12 +265,10 @@ export class ClusterCalls {
     const key = claimKey(place, client, this.#lists);
     if (key === null) {
       if (this.#servesHere(place, request)) return this.#callHere(place, request, exchange);
-      const instead = homesInstead(place, this.#deps.local);
-      const there = instead.length > 0 ? { ...place, elsewhere: instead } : place;
-      return this.#callForeign(there, affinity(place, client, this.#lists), null, request, exchange);
+      return this.#callForeign(this.#instead(place), affinity(place, client, this.#lists), null, request, exchange);
     }
     const mine = this.#owners.mine(place, key);
-    if (mine !== null) return this.#callOwned(mine, request, exchange);
+    if (mine !== null) return this.#callMine(place, mine, request, exchange);
     if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
     if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
     return this.#callOwner(place, key, request, exchange);
@@ -255,8 +298,9 @@ export class ClusterCalls {
     try {
       const owner = await this.#owners.of(place, key, exchange.client);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
-      if (owner?.kind === 'mine') return await this.#callOwned(owner.claim, request, exchange);
-      return await this.#callForeign(place, key, owner, request, exchange);
+      if (owner?.kind === 'mine') return await this.#callMine(place, owner.claim, request, exchange);
+      const there = owner === null ? this.#instead(place) : place;
+      return await this.#callForeign(there, key, owner, request, exchange);
     } catch (error) {
       return notPassedOn(error);
     }
@@ -307,4 +351,9 @@ export class ClusterCalls {
     const peer = place.process ? nodeOfState(request) : null;
     return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
   }
+}
+
+/** Nothing runs of it here, and other nodes have the server. A singleton has a course of its own. */
+function mayBeGivenUp(place: Place, { key, processes }: Claim): boolean {
+  return processes === 0 && key !== SINGLETON && place.elsewhere.length > 0;
 }

@@ -209,6 +209,8 @@ export class Cluster {
       claims: this.#claims,
       local,
       able: () => this.#self.able,
+      elsewhere: (server) => this.#known.elsewhere(server),
+      giveUp: (claim) => this.handingOver.giveUp(claim),
     });
     this.#catalogs = new ForeignCatalogs({
       bus,
@@ -244,6 +246,7 @@ export class Cluster {
       draining: () => this.#self.draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
+      yields: (place, key) => this.#servers.yields(place, key),
       barred: (claim) => this.handingOver.isBarred(claim),
       events: relayed,
     });

@@ -22,8 +22,8 @@ function isIn({ cluster, local }: PlayedNode, state: ServerState): void {
   cluster.events.statusChanged('web', status);
 }
 
-async function servedBy(nodes: ClusterBench, { cluster }: PlayedNode): Promise<string> {
-  const exchange = new TestExchange();
+async function servedBy(nodes: ClusterBench, { cluster }: PlayedNode, session?: string): Promise<string> {
+  const exchange = new TestExchange(session);
   const outcome = await nodes.until(cluster.upstreams.call('web', exchange.request, exchange));
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
@@ -58,6 +58,20 @@ test('what this node cannot start is served by a home where it runs, and here ag
     assert.equal(await servedBy(nodes, a), '{"node":"b"}');
     a.local.failed.clear();
     assert.equal(await servedBy(nodes, a), '{"node":"a"}');
+  }));
+
+test('a node without a server that needs no owner is sent on by a home that cannot start it to one where it runs', () =>
+  onNodes(async (nodes) => {
+    const [a, b, c] = [await nodes.join('a', [web]), await nodes.join('b', [web]), await nodes.join('c', [])];
+    isIn(b, 'running');
+    await nodes.pass(1_000);
+    a.local.handle = ({ end }) => {
+      a.local.failed.add('web');
+      end(failure(new GatewayError('NOT_SENT', 'web could not be started')));
+    };
+    const sessions = Array.from({ length: 12 }, (_, i) => `s${i}`);
+    for (const session of sessions) assert.equal(await servedBy(nodes, c, session), '{"node":"b"}');
+    assert.ok(a.local.calls.length > 0);
   }));
 
 test('a node that could never list a server shows what a home lists where it runs', () =>

@@ -67,7 +67,7 @@ export class HandingOver {
 
   /** Begins nothing new on this claim now; it is for the caller to try again. */
   isBarred(claim: Claim): boolean {
-    if (this.#begunAt === null) return false;
+    if (this.#begunAt === null && this.#leaving.size === 0) return false;
     if (this.#leaving.has(claim) || this.#stuck.has(claim)) return true;
     const now = this.#deps.clock.now();
     if (now < (this.#bars.get(claim)?.until ?? 0)) return true;
@@ -78,6 +78,11 @@ export class HandingOver {
     if (this.#begunAt !== null || this.#closed) return;
     this.#begunAt = this.#deps.clock.now();
     this.#look();
+  }
+
+  /** Only this claim, and now: nothing that this node could serve is lost by it. */
+  giveUp(claim: Claim): void {
+    if (!this.#leaving.has(claim) && !this.#stuck.has(claim)) this.#leave(claim);
   }
 
   /** After the servers of this node have ended: others may have at once what it still owns. */
@@ -132,7 +137,7 @@ export class HandingOver {
       .then(() => owned.claims.handOver(claim))
       .then(() => logger.debug('claim_handed_over', { server, epoch }))
       .catch((error: unknown) => {
-        this.#stuck.add(claim);
+        if (this.#begunAt !== null) this.#stuck.add(claim);
         logger.error('claim_not_handed_over', { server, epoch, error });
       })
       .finally(() => this.#leaving.delete(claim));

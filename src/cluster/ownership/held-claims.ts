@@ -21,6 +21,8 @@ export interface Claim {
   told: boolean;
   /** How many processes of this node serve it. */
   processes: number;
+  /** One of them has answered: there may be state. */
+  answered: boolean;
 }
 
 /** What this node owns since it wrote so. */
@@ -35,6 +37,7 @@ export class HeldClaim implements Claim {
   held = false;
   told = false;
   processes = 0;
+  answered = false;
   readonly #incarnation: string;
 
   constructor(what: Pick<Claim, 'server' | 'key' | 'fresh' | 'forgotten' | 'client' | 'since'>, incarnation: string) {

@@ -2,6 +2,8 @@ import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
+import type { Place } from '../nodes/directory.ts';
+import { homesInstead } from '../nodes/homes.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
@@ -14,6 +16,10 @@ export interface OwnServersDeps {
   readonly local: () => LocalUpstreams;
   /** Whether this node may take something new. */
   readonly able: () => boolean;
+  /** Whether another node may take what only one may own of the server. */
+  readonly elsewhere: (server: string) => boolean;
+  /** Another node is to have it, as soon as nothing is left of it here. */
+  readonly giveUp: (claim: Claim) => void;
 }
 
 /**
@@ -74,6 +80,12 @@ export class OwnServers {
     }
     if (key === SINGLETON) await this.#singletons.begin(server);
     return true;
+  }
+
+  /** Whoever comes anew is for other nodes to serve, if nobody does yet: they can start it, or may, and this one could not. */
+  yields(place: Place, key: string): boolean {
+    if (key === SINGLETON) return this.#singletons.yields(place.server.name);
+    return homesInstead(place, this.#deps.local()).length > 0;
   }
 
   /** It is not this node's any more. */

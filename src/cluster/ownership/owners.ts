@@ -21,6 +21,8 @@ export interface OwnersDeps {
   readonly claimed: (claim: Claim) => Promise<boolean>;
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
+  /** What is nobody's yet is for other nodes to have, which can start it. */
+  readonly yields: (place: Place, key: string) => boolean;
   /** Nothing new begins on the claim at this instant: it is about to be another node's. */
   readonly barred: (claim: Claim) => boolean;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
@@ -65,8 +67,9 @@ export class Owners {
 
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
-    const { claims, draining } = this.#deps;
-    if (place.here && !(draining() && place.elsewhere.length > 0)) return this.#claim(place, key, client);
+    const { claims, draining, yields } = this.#deps;
+    const leaves = place.elsewhere.length > 0 && (draining() || yields(place, key));
+    if (place.here && !leaves) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
   }
 
@@ -77,8 +80,9 @@ export class Owners {
     return elsewhere.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
-  /** Makes it this node's, unless it is another's. Rejects with GatewayError. */
+  /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
+    if (this.#deps.yields(place, key)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
     const server = place.server.name;
@@ -120,4 +124,9 @@ export class Owners {
     }
     return owner;
   }
+}
+
+/** Nor is it tried here at the moment: other homes may have more luck. */
+export function notStarted(server: string): GatewayError {
+  return new GatewayError('NOT_SENT', `${server} cannot be started at this node`, { server });
 }

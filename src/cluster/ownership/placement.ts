@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
+import { UP } from '../../model/server-state.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -30,9 +31,19 @@ export function affinity(
 export function spread(homes: readonly ForeignHome[], unit: () => number): ForeignHome | null {
   const ready = homes.filter(({ node }) => node.state === 'ready');
   // One without a lease still serves what needs none; one that drains is leaving.
-  const able = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
+  const there = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
+  const able = there.some(runs) ? there.filter((home) => !cannotStart(home)) : there;
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;
   return other.node.load < one.node.load ? other : one;
+}
+
+function runs({ offered }: ForeignHome): boolean {
+  return UP.has(offered.status?.state ?? 'unknown');
+}
+
+/** As far as its node has said. */
+function cannotStart({ offered: { status } }: ForeignHome): boolean {
+  return status !== null && !UP.has(status.state) && status.consecutiveFailures > 0;
 }

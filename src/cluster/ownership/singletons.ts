@@ -1,9 +1,12 @@
 import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
+import { UP } from '../../model/server-state.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
+import { VainStarts } from './vain-starts.ts';
 
 /** Truth is level: whoever is not told of the end of an owner finds out by itself. */
 const LOOK_MS = 1_000;
@@ -20,13 +23,22 @@ export interface SingletonsDeps {
   readonly claimed: (claim: Claim) => Promise<unknown>;
   /** What ran here of it before has not ended yet. */
   readonly leaving: (server: string) => boolean;
+  readonly local: () => Pick<LocalUpstreams, 'failing' | 'status'>;
+  /** Whether another node could take it. */
+  readonly elsewhere: (server: string) => boolean;
+  /** Another node is to have it, as soon as nothing is left of it here. */
+  readonly giveUp: (claim: Claim) => void;
 }
 
-/** The servers of which the whole cluster runs one: whichever home claims one first runs it, until its lease ends. */
+/**
+ * The servers of which the whole cluster runs one: whichever home claims one first runs it, until its lease ends, or, if it
+ * cannot be started there and another home may have more luck, until that is plain.
+ */
 export class Singletons {
   readonly #deps: SingletonsDeps;
   #servers: readonly Server[] = [];
   readonly #here = new Set<string>();
+  readonly #vain: VainStarts;
   #looking = false;
   #stop: () => void = () => {};
   #closed = false;
@@ -34,6 +46,7 @@ export class Singletons {
 
   constructor(deps: SingletonsDeps) {
     this.#deps = deps;
+    this.#vain = new VainStarts(deps.clock);
   }
 
   /** Which of these definitions run here now. */
@@ -46,6 +59,7 @@ export class Singletons {
     this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
     const names = new Set(this.#servers.map(({ name }) => name));
     for (const name of [...this.#here]) if (!names.has(name)) this.#here.delete(name);
+    this.#vain.clear();
     this.look();
   }
 
@@ -59,6 +73,11 @@ export class Singletons {
     void this.#take().finally(() => {
       this.#looking = false;
     });
+  }
+
+  /** This node could not start it, and lets others have it first. */
+  yields(server: string): boolean {
+    return this.#vain.paused(server) && this.#deps.elsewhere(server);
   }
 
   /** Claimed by whoever needed it: it has to run here before it is used. */
@@ -94,13 +113,28 @@ export class Singletons {
   async #take(): Promise<void> {
     const { claims, logger } = this.#deps;
     for (const { name } of this.#servers) {
-      if (this.#deps.leaving(name) || (this.#here.has(name) && claims.mine(name, SINGLETON) !== null)) continue;
+      const mine = claims.mine(name, SINGLETON);
+      if (mine !== null && this.#here.has(name)) this.#judge(mine);
+      if (this.#deps.leaving(name) || (mine !== null && this.#here.has(name)) || this.yields(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
         if (owner.kind === 'mine' && !this.#closed) await this.#deps.claimed(owner.claim);
       } catch (error) {
         logger.debug('singleton_not_claimed', { server: name, error: String(error) });
       }
+    }
+  }
+
+  /** What runs may stay, and so may what no other node could run. */
+  #judge(claim: Claim): void {
+    const { local, elsewhere, giveUp, logger } = this.#deps;
+    const { server } = claim;
+    const status = local().status(server);
+    if (UP.has(status?.state ?? 'unknown')) this.#vain.started(server);
+    else if (this.#vain.isLong(server, local().failing(server)) && elsewhere(server)) {
+      this.#vain.gaveUp(server);
+      logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
+      giveUp(claim);
     }
   }
 }

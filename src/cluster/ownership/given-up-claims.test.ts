@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  TestExchange,
+} from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
+
+const MEMORY = serverNamed('memory', { isolation: 'session' });
+
+function call(node: PlayedNode, session: string): Promise<Outcome> {
+  const exchange = new TestExchange(session);
+  return node.cluster.upstreams.call('memory', exchange.request, exchange);
+}
+
+async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string): Promise<string> {
+  const outcome = await nodes.until(call(node, session));
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
+}
+
+/** From now on it says so of the server, as soon as somebody reads what it offers. */
+function says(node: PlayedNode, state: 'running' | 'failed'): void {
+  const status = { name: 'memory', state, consecutiveFailures: state === 'failed' ? 3 : 0, lastLaunchFailure: null };
+  node.local.states.set('memory', status as unknown as ServerStatus);
+  node.cluster.events.statusChanged('memory', status as unknown as ServerStatus);
+}
+
+/** Its processes cannot be started any more, which the next call finds out. */
+function breaks({ local }: PlayedNode, outcome: 'NOT_SENT' | 'UNKNOWN' = 'NOT_SENT'): void {
+  local.handle = ({ end }) => {
+    local.failed.add('memory');
+    end(failure(new GatewayError(outcome, 'memory could not be started')));
+  };
+}
+
+function mended({ local }: PlayedNode): void {
+  local.handle = null;
+  local.failed.clear();
+}
+
+function told(nodes: ClusterBench): string[] {
+  return nodes.nodes.flatMap(({ events }) => events.heard.filter((text) => text.startsWith('stateLost')));
+}
+
+async function homes(nodes: ClusterBench): Promise<readonly [PlayedNode, PlayedNode]> {
+  const both = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])] as const;
+  says(both[1], 'running');
+  await nodes.pass(1_000);
+  return both;
+}
+
+test('a new session whose process its node cannot start is served by a home where the server runs, and stays there', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    breaks(a);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    assert.equal(a.local.calls.length, 1, 'the first call found out');
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), '{"node":"b"}');
+    assert.equal(await servedBy(nodes, a, 'two'), '{"node":"b"}');
+    assert.equal(a.local.calls.length, 1, 'what is new goes there without a try');
+    mended(a);
+    assert.equal(await servedBy(nodes, a, 'three'), '{"node":"a"}', 'and comes here again as soon as it can');
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    assert.deepEqual(told(nodes), [], 'nothing was lost');
+  }));
+
+test('a session that had state in a process that cannot be started again goes on at another home, and is told', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
+    breaks(a);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    assert.deepEqual(told(nodes), ['stateLost memory one']);
+  }));
+
+test('while a process of the session runs here, and after a call that may have run, the session stays', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
+    const owned = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
+    breaks(a);
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), 'NOT_SENT');
+    owned.release();
+    breaks(a, 'UNKNOWN');
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), 'UNKNOWN');
+    assert.equal(b.local.calls.length, 0);
+    breaks(a);
+    assert.equal(await servedBy(nodes, b, 'one'), '{"node":"b"}');
+  }));
+
+test('nobody gives up what no other node runs', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    says(b, 'failed');
+    await nodes.pass(1_000);
+    breaks(a);
+    for (let i = 0; i < 3; i++) assert.equal(await servedBy(nodes, a, 'one'), 'NOT_SENT');
+    assert.equal(a.local.calls.length, 3, 'each call tries');
+    assert.equal(b.local.calls.length, 0);
+  }));
+
+test('a node without the server calls the home where it runs, and is sent on by one that cannot start it', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    const c = await nodes.join('c', []);
+    breaks(a);
+    const sessions = Array.from({ length: 12 }, (_, i) => `s${i}`);
+    for (const session of sessions) assert.equal(await servedBy(nodes, c, session), '{"node":"b"}');
+    assert.ok(a.local.calls.length > 0, 'it was asked while nobody knew');
+    const asked = a.local.calls.length;
+    says(a, 'failed');
+    await nodes.pass(1_000);
+    for (const session of sessions) assert.equal(await servedBy(nodes, c, `${session} later`), '{"node":"b"}');
+    assert.equal(a.local.calls.length, asked);
+    assert.deepEqual(told(nodes), []);
+  }));

@@ -1,0 +1,51 @@
+import type { Clock } from '../../model/clock.ts';
+
+/** What could not be started here for so long is left to the other nodes … */
+export const VAIN_MS = 15_000;
+/** … and for so long this one does not take it before them: where the next one has no luck either, about until that is plain. */
+export const PAUSE_MS = 18_000;
+
+/** When other nodes are to have a try at what this one owns and cannot start. */
+export class VainStarts {
+  readonly #clock: Clock;
+  readonly #failingSince = new Map<string, number>();
+  readonly #pausedUntil = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Asked at every look at what this node has. */
+  isLong(server: string, failing: boolean): boolean {
+    const now = this.#clock.now();
+    const since = failing ? (this.#failingSince.get(server) ?? now) : null;
+    if (since === null) this.#failingSince.delete(server);
+    else this.#failingSince.set(server, since);
+    return since !== null && now - since >= VAIN_MS;
+  }
+
+  /** It is left to the others now. */
+  gaveUp(server: string): void {
+    this.#failingSince.delete(server);
+    this.#pausedUntil.set(server, this.#clock.now() + PAUSE_MS);
+  }
+
+  /** It is for others to take, if there are any. */
+  paused(server: string): boolean {
+    const until = this.#pausedUntil.get(server);
+    if (until !== undefined && this.#clock.now() >= until) this.#pausedUntil.delete(server);
+    return this.#pausedUntil.has(server);
+  }
+
+  /** It runs here. */
+  started(server: string): void {
+    this.#failingSince.delete(server);
+    this.#pausedUntil.delete(server);
+  }
+
+  /** The servers may be others than they were: each has its time again. */
+  clear(): void {
+    this.#failingSince.clear();
+    this.#pausedUntil.clear();
+  }
+}
