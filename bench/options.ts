@@ -7,6 +7,8 @@ export interface Options {
   readonly peers: readonly string[];
   readonly rounds: number;
   readonly measureMs: number;
+  /** Of what is measured in turns of half a second; null for as many as make the same time. */
+  readonly turns: number | null;
   /** Where the JSON goes; '' for nowhere. */
   readonly json: string;
   /** Whether the tables become the accepted ones in RESULTS.md. */
@@ -21,6 +23,7 @@ export const USAGE = `npm run bench -- [options]
   --peer n|cmd|url  one more gateway; {server} or {stdio} in the command stands for the measured server
   --rounds 5        rounds, interleaved; the table shows medians
   --seconds 2       measured time of each
+  --turns N         of calls at nodes, which are measured in turns of half a second: the time of the rounds, unless said
   --json FILE       results as JSON
   --no-build        measure dist/ as it stands
   --accept          keep the tables in bench/RESULTS.md, beside those of other scenarios`;
@@ -34,6 +37,7 @@ export function readOptions(args: readonly string[]): Options {
       peer: { type: 'string', multiple: true, default: [] },
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '2' },
+      turns: { type: 'string' },
       json: { type: 'string', default: '' },
       accept: { type: 'boolean', default: false },
       build: { type: 'boolean', default: true },
@@ -46,6 +50,7 @@ export function readOptions(args: readonly string[]): Options {
     peers: values.peer,
     rounds: Number(values.rounds),
     measureMs: Number(values.seconds) * 1000,
+    turns: values.turns === undefined ? null : Number(values.turns),
     json: values.json,
     accept: values.accept,
     build: values.build,

@@ -1,5 +1,6 @@
 import { absent, type Entry, entriesOf, fail, firstWarmUp, jobFor, keep } from './entry.ts';
 import { Generator, generate } from './generator.ts';
+import type { Options } from './options.ts';
 import { type Row, rowOf } from './row.ts';
 import type { Scenario } from './scenarios.ts';
 import type { Scene, Target } from './targets/target.ts';
@@ -9,10 +10,7 @@ const TURN_MS = 500;
 /** Of each turn, not measured: what the target has not used for a while is in its caches again, also that of three processes. */
 const LEAD_MS = 250;
 
-export interface RunOptions {
-  readonly rounds: number;
-  readonly measureMs: number;
-}
+export type RunOptions = Pick<Options, 'rounds' | 'measureMs' | 'turns'>;
 
 /** Measures all targets in turn, round by round, so that what else the machine does falls on all of them alike. */
 export async function runScenario(
@@ -61,8 +59,9 @@ async function measureInTurns(
   entries: readonly Entry[],
   scenario: Scenario,
   scene: Scene,
-  { rounds, measureMs }: RunOptions,
+  { rounds, measureMs, turns }: RunOptions,
 ): Promise<void> {
+  const most = turns ?? (rounds * measureMs) / TURN_MS;
   const generators = new Map<Entry, Generator>();
   try {
     for (const entry of entries) {
@@ -73,7 +72,7 @@ async function measureInTurns(
         keep(entry, scenario, await generator.warmedUp(), false);
       });
     }
-    for (let turn = 0; turn < (rounds * measureMs) / TURN_MS; turn++) {
+    for (let turn = 0; turn < most; turn++) {
       for (const entry of inTurn(entries, turn)) {
         await unlessVoid(entry, scenario, async () => {
           keep(entry, scenario, await generators.get(entry)!.turn(), true);

@@ -18,13 +18,13 @@ test('a limit is judged by the median of the ratios of the same rounds, and may 
   // The medians alone, 200 to 100, would say 2.00.
   assert.equal(
     told([100, 200, 10], [110, 200, 500]),
-    'CPU per call, two to one: 1.10 (half of the rounds 1.05 to 25.55), at most 1.10: holds',
+    'CPU per call, two to one: 1.10 (half of the 3 rounds 1.05 to 25.55), at most 1.10: holds',
   );
   assert.match(
     told([100, 100], [110, 112]),
-    /: 1\.11 \(half of the rounds 1\.10 to 1\.12\), at most 1\.10: does not hold$/,
+    /: 1\.11 \(half of the 2 rounds 1\.10 to 1\.12\), at most 1\.10: does not hold$/,
   );
-  assert.match(told([10], [5]), /: 0\.50 \(half of the rounds 0\.50 to 0\.50\), at most 1\.10: holds$/);
+  assert.match(told([10], [5]), /: 0\.50 \(half of the 1 rounds 0\.50 to 0\.50\), at most 1\.10: holds$/);
 });
 
 test('what was not measured in every round, or void, is not judged', () => {

@@ -65,7 +65,7 @@ export function verdict({ of, to, figure, most }: Limit, rows: readonly Row[]): 
   const times = values.map((value, round) => value / bases[round]!);
   const middle = median(times);
   const half = [0.25, 0.75].map((share) => quantile(times, share).toFixed(2)).join(' to ');
-  return `${what}: ${middle.toFixed(2)} (half of the rounds ${half}), at most ${most.toFixed(2)}: ${middle <= most ? 'holds' : 'does not hold'}`;
+  return `${what}: ${middle.toFixed(2)} (half of the ${times.length} rounds ${half}), at most ${most.toFixed(2)}: ${middle <= most ? 'holds' : 'does not hold'}`;
 }
 
 export function startUpTable(starts: readonly StartUp[]): string {
