@@ -130,7 +130,8 @@ export class ClusterCalls {
 
   #serveUnowned(place: Place, request: Message, exchange: Exchange, by: string): Promise<Served> {
     const here = this.#callHere(place, request, exchange, by);
-    if (place.elsewhere.length === 0) return here;
+    // What was begun by this process's own word can only be gone on with here.
+    if (place.elsewhere.length === 0 || (place.process && nodeOfState(request) === this.#deps.bus.peer)) return here;
     return here.then((outcome) =>
       this.#goesInstead(outcome, exchange, place) ? elsewhere(notStarted(place.server.name).message) : outcome,
     );
@@ -192,35 +193,38 @@ export class ClusterCalls {
   }
 
   #goesInstead(outcome: Outcome, exchange: Exchange, place: Place): boolean {
-    if (outcome.kind === 'answer' || outcome.error.outcome !== 'NOT_SENT' || exchange.cancelled !== null) return false;
-    return homesInstead(place, this.#deps.local).length > 0;
+    return isUnbegun(outcome, exchange) && homesInstead(place, this.#deps.local).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
   #callMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
     const called = this.#callOwned(claim, request, exchange);
-    if (!mayBeGivenUp(place, claim)) return called;
+    if (!mayGoOn(place, claim)) return called;
     return called.then(async (outcome) => {
-      const givenUp = await this.#givesUp(place, claim, outcome, exchange);
-      return givenUp ? this.#callSomewhere(claim.server, request, exchange) : outcome;
+      const gone = await this.#isGone(place, claim, outcome, exchange);
+      return gone ? this.#callSomewhere(claim.server, request, exchange) : outcome;
     });
   }
 
   /** The same for another node, which finds the home where it runs. */
   #serveMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
     const called = this.#callOwned(claim, request, exchange);
-    if (!mayBeGivenUp(place, claim)) return called;
+    if (!mayGoOn(place, claim)) return called;
     return called.then(async (outcome) => {
-      const givenUp = await this.#givesUp(place, claim, outcome, exchange);
-      return givenUp ? elsewhere(notStarted(claim.server).message) : outcome;
+      const gone = await this.#isGone(place, claim, outcome, exchange);
+      return gone ? elsewhere(notStarted(claim.server).message) : outcome;
     });
   }
 
-  /** Others may have the claim for whose process the call could not be begun. What never answered has left no state. */
-  async #givesUp(place: Place, claim: Claim, outcome: Outcome, exchange: Exchange): Promise<boolean> {
-    if (!mayBeGivenUp(place, claim) || !this.#goesInstead(outcome, exchange, place)) return false;
-    const { claims } = this.#deps;
-    if (claims.still(claim)) await claims.release(claim.server, claim.key, claim.fresh && !claim.answered);
+  /** Whether the claim for whose process the call could not be begun is, or is to be, another node's: given up now, or before. */
+  async #isGone(place: Place, claim: Claim, outcome: Outcome, exchange: Exchange): Promise<boolean> {
+    if (!isUnbegun(outcome, exchange)) return false;
+    const { claims, local, barred } = this.#deps;
+    if (!claims.still(claim) || barred(claim)) return true;
+    // Nobody but its node decides on a singleton.
+    if (claim.key === SINGLETON || !mayGoOn(place, claim) || homesInstead(place, local).length === 0) return false;
+    const { server, client } = claim;
+    await Promise.all([claims.giveUp(claim), client === null ? null : local.handOver(server, client)]);
     return true;
   }
 
@@ -243,7 +247,7 @@ export class ClusterCalls {
   }
 
   #callSomewhere(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    exchange.begunAt = this.#deps.clock.now();
+    exchange.begunAt ??= this.#deps.clock.now();
     return this.#try(server, request, exchange);
   }
 
@@ -299,8 +303,7 @@ export class ClusterCalls {
       const owner = await this.#owners.of(place, key, exchange.client);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
       if (owner?.kind === 'mine') return await this.#callMine(place, owner.claim, request, exchange);
-      const there = owner === null ? this.#instead(place) : place;
-      return await this.#callForeign(there, key, owner, request, exchange);
+      return await this.#callForeign(place, key, owner, request, exchange);
     } catch (error) {
       return notPassedOn(error);
     }
@@ -323,7 +326,7 @@ export class ClusterCalls {
     if (owning !== undefined) {
       home = owning;
       epoch = theirs!.epoch;
-    } else if (theirs !== null && place.here) {
+    } else if (theirs !== null && place.here && !this.#deps.yields(place, key!)) {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#homes.known(place, key);
@@ -353,7 +356,14 @@ export class ClusterCalls {
   }
 }
 
-/** Nothing runs of it here, and other nodes have the server. A singleton has a course of its own. */
-function mayBeGivenUp(place: Place, { key, processes }: Claim): boolean {
-  return processes === 0 && key !== SINGLETON && place.elsewhere.length > 0;
+/** Nothing runs of it here, and other nodes have the server. */
+function mayGoOn(place: Place, { processes }: Claim): boolean {
+  return processes === 0 && place.elsewhere.length > 0;
+}
+
+/** Nobody has begun it, and there is time left for it. */
+function isUnbegun(outcome: Outcome, { cancelled }: Exchange): boolean {
+  if (outcome.kind === 'answer' || cancelled !== null) return false;
+  const { outcome: word, code } = outcome.error;
+  return word === 'NOT_SENT' && code !== 'TIMEOUT' && code !== 'OVERLOADED';
 }

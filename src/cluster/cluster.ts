@@ -210,6 +210,7 @@ export class Cluster {
       local,
       able: () => this.#self.able,
       elsewhere: (server) => this.#known.elsewhere(server),
+      barred: (claim) => this.handingOver.isBarred(claim),
       giveUp: (claim) => this.handingOver.giveUp(claim),
     });
     this.#catalogs = new ForeignCatalogs({

@@ -16,6 +16,9 @@ export type ServerState =
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
+/** It could not be started. */
+export const DOWN: ReadonlySet<ServerState> = new Set(['failed', 'unreachable', 'auth_required']);
+
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
 

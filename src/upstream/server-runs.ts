@@ -1,5 +1,6 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Era } from '../model/message.ts';
+import { OwnedElsewhere } from '../model/owned-elsewhere.ts';
 import type { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
@@ -67,7 +68,8 @@ export class ServerRuns {
       return await connections.acquire(client, method);
     } catch (cause) {
       const error = asGatewayError(cause, server);
-      if (error.code !== 'OVERLOADED' && error.code !== 'CANCELLED') supervisor.crashed(error);
+      const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
+      if (!ours) supervisor.crashed(error);
       throw error;
     }
   }

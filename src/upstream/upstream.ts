@@ -121,15 +121,18 @@ export class Upstream {
 
   /** As `UpstreamSet.surrender`. */
   surrender(whose: ClientProfile | 'spare' | null): void {
-    const { connections } = this.#parts;
+    const { connections, lost } = this.#parts;
+    const serving = connections.serving(whose);
     if (whose === null) void this.close('remove');
-    void connections.pool.surrender(connections.serving(whose), 'interrupt');
+    lost.surrender(serving);
+    void connections.pool.surrender(serving, 'interrupt');
   }
 
   /** As `UpstreamSet.handOver`. */
   async handOver(whose: ClientProfile | null): Promise<void> {
-    const { connections, events } = this.#parts;
+    const { connections, events, lost } = this.#parts;
     const serving = connections.serving(whose);
+    lost.surrender(serving);
     const closed = whose === null ? this.close('remove') : null;
     const keys = [...connections.pool.keys()].filter(serving);
     const left = connections.pool.surrender(serving, 'shutdown');

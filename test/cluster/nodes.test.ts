@@ -186,6 +186,11 @@ function breakable(more: object): object {
   return counterServer({ ...more, command: 'sh', args: ['-c', script, 'sh', command, ...args] });
 }
 
+async function stateAt(node: NodeProcess, server: string): Promise<string | undefined> {
+  const { servers } = await node.control<{ servers: { name: string; state: string }[] }>('/api/v1/servers');
+  return servers.find(({ name }) => name === server)?.state;
+}
+
 /** As soon as it can: a call that finds no node where the server runs ends in NOT_SENT. */
 async function counted(client: WireClient): Promise<string> {
   let text: string | null = null;
@@ -214,10 +219,11 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.deepEqual([await old.callText('count'), await old.callText('count')], ['1', '2']);
     assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'a');
     writeFileSync(join(a.gateway.folder, 'broken'), '');
-    for (const server of ['own', 'one']) {
-      const { state } = await a.control<{ state: string }>(`/api/v1/servers/${server}/restart`, 'POST');
-      assert.equal(state, 'failed');
-    }
+    // A process that ends by itself, and one that is ended by us.
+    process.kill((await who(old)).pid, 'SIGKILL');
+    const { state } = await a.control<{ state: string }>('/api/v1/servers/one/restart', 'POST');
+    assert.equal(state, 'failed');
+    await until(async () => (await stateAt(a, 'own')) === 'failed', 'its start to fail');
     const brokenAt = performance.now();
     for (const client of [await WireClient.open(a.serverUrl('own')), old]) {
       assert.equal(await counted(client), '1');
@@ -226,6 +232,13 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.equal(await counted(one), '1');
     console.log(`# singleton served again after ${Math.round(performance.now() - brokenAt)} ms`);
     assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'b');
+    // What moved on is in nobody's way here.
+    rmSync(join(a.gateway.folder, 'broken'));
+    await until(async () => (await stateAt(a, 'own')) === 'running', 'the server to be back');
+    const here = await WireClient.open(a.serverUrl('own'));
+    assert.equal(await here.callText('count'), '1');
+    assert.equal((await ownerOf([a, b], (await who(here)).pid)).name, 'a');
+    assert.equal(await old.callText('count'), '2');
   }));
 
 test('trunkline nodes shows who is there and where definitions conflict, trunkline drain sends a node home', () =>

@@ -6,7 +6,7 @@ import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
-import { forgottenUpTo } from './claim-floor.ts';
+import { forgottenUpTo, raiseFloor } from './claim-floor.ts';
 import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts';
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
@@ -113,6 +113,17 @@ export class Claims {
     const claim = this.#mine.get(server, key);
     if (claim === undefined) return;
     this.#mine.delete(claim);
+    await this.#releases.now(claim, forget);
+  }
+
+  /** Another node is to have it. What was never used is new to whoever has it next, but for processes that may be older. */
+  async giveUp(claim: Claim): Promise<void> {
+    this.#mine.delete(claim);
+    const raised = async (): Promise<boolean> => {
+      await raiseFloor(this.#deps.store, claim.revision);
+      return true;
+    };
+    const forget = claim.fresh && !claim.used && (await raised().catch(() => false));
     await this.#releases.now(claim, forget);
   }
 

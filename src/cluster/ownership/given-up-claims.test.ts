@@ -20,7 +20,10 @@ function call(node: PlayedNode, session: string): Promise<Outcome> {
 }
 
 async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string): Promise<string> {
-  const outcome = await nodes.until(call(node, session));
+  return wordOf(await nodes.until(call(node, session)));
+}
+
+function wordOf(outcome: Outcome): string {
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
 }
 
@@ -92,6 +95,34 @@ test('while a process of the session runs here, and after a call that may have r
     assert.equal(b.local.calls.length, 0);
     breaks(a);
     assert.equal(await servedBy(nodes, b, 'one'), '{"node":"b"}');
+  }));
+
+test('calls of a new session that wait for its process together all go on where it was given up to', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    a.local.keeps = true;
+    const outcomes = [call(a, 'one'), call(a, 'one'), call(a, 'one')];
+    await nodes.pass(100);
+    const [first, second, third] = a.local.calls;
+    a.local.failed.add('memory');
+    first!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+    assert.equal(wordOf(await nodes.until(outcomes[0]!)), '{"node":"b"}');
+    // It could be by now, but for the session that is another node's.
+    a.local.failed.clear();
+    second!.end(failure(new GatewayError('NOT_SENT', 'memory is owned by node b')));
+    assert.equal(wordOf(await nodes.until(outcomes[1]!)), '{"node":"b"}');
+    third!.end(failure(new GatewayError('UNKNOWN', 'memory ended')));
+    assert.equal(wordOf(await nodes.until(outcomes[2]!)), 'UNKNOWN');
+  }));
+
+test('where a call may have run in a session’s first process, its state counts as lost', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    breaks(a, 'UNKNOWN');
+    assert.equal(await servedBy(nodes, a, 'one'), 'UNKNOWN');
+    breaks(a);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    assert.deepEqual(told(nodes), ['stateLost memory one']);
   }));
 
 test('nobody gives up what no other node runs', () =>

@@ -21,8 +21,8 @@ export interface Claim {
   told: boolean;
   /** How many processes of this node serve it. */
   processes: number;
-  /** One of them has answered: there may be state. */
-  answered: boolean;
+  /** A call may have reached one of them: there may be state. */
+  used: boolean;
 }
 
 /** What this node owns since it wrote so. */
@@ -37,7 +37,7 @@ export class HeldClaim implements Claim {
   held = false;
   told = false;
   processes = 0;
-  answered = false;
+  used = false;
   readonly #incarnation: string;
 
   constructor(what: Pick<Claim, 'server' | 'key' | 'fresh' | 'forgotten' | 'client' | 'since'>, incarnation: string) {

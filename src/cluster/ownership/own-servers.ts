@@ -18,6 +18,8 @@ export interface OwnServersDeps {
   readonly able: () => boolean;
   /** Whether another node may take what only one may own of the server. */
   readonly elsewhere: (server: string) => boolean;
+  /** It is on its way to another node. */
+  readonly barred: (claim: Claim) => boolean;
   /** Another node is to have it, as soon as nothing is left of it here. */
   readonly giveUp: (claim: Claim) => void;
 }
@@ -73,7 +75,7 @@ export class OwnServers {
    */
   async claimed(claim: Claim): Promise<boolean> {
     const { server, key } = claim;
-    if (this.leaving(server)) return false;
+    if (this.leaving(server) || (key === SINGLETON && this.#deps.barred(claim))) return false;
     if (!this.#placed(claim)) {
       await this.#deps.claims.release(server, key, false);
       return false;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import type { Outcome } from '../../model/outcome.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import { HeldClaim } from './held-claims.ts';
 import { OwnedCalls } from './owned-calls.ts';
@@ -25,7 +26,7 @@ test('the oldest call of a claim is found whatever came and went meanwhile; stre
     await clock.advance(100);
     begin(one);
     // Three at a time, so that the places of those that have ended are used again.
-    ends.get(start + 100 * (call - 3))?.({ kind: 'failure' } as Outcome);
+    ends.get(start + 100 * (call - 3))?.(failure(new GatewayError('NOT_SENT', 'it was not begun')));
     await settled();
     assert.equal(begunAt(one), start + 100 * Math.max(1, call - 2), `after ${call} calls`);
   }

@@ -46,7 +46,7 @@ export class OwnedCalls {
     void begun.then((outcome) => {
       if (running.ended) return;
       this.#remove(running);
-      if (outcome.kind === 'answer') claim.answered = true;
+      if (outcome.kind === 'answer' || outcome.error.outcome === 'UNKNOWN') claim.used = true;
       const counts = outcome.kind === 'failure' || this.claims.still(claim);
       running.end(counts ? outcome : failure(unsure(claim)));
     });

@@ -1,7 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
-import { UP } from '../../model/server-state.ts';
+import { DOWN, UP } from '../../model/server-state.ts';
 import type { ForeignHome, Place } from '../nodes/directory.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -44,6 +44,6 @@ function runs({ offered }: ForeignHome): boolean {
 }
 
 /** As far as its node has said. */
-function cannotStart({ offered: { status } }: ForeignHome): boolean {
-  return status !== null && !UP.has(status.state) && status.consecutiveFailures > 0;
+function cannotStart({ offered }: ForeignHome): boolean {
+  return DOWN.has(offered.status?.state ?? 'unknown');
 }

@@ -1,6 +1,6 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { GatewayError } from '../../model/gateway-error.ts';
 import { callerKey } from '../../model/isolation.ts';
+import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
 import type { Owned, Ownership } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
 import type { Claims } from './claims.ts';
@@ -146,7 +146,7 @@ export class ProcessOwnership implements Ownership {
   async #claim(server: Server, key: string, client: ClientProfile | null): Promise<Claim> {
     const owner = await this.#claims.claim(server.name, key, client);
     if (owner.kind === 'mine') return owner.claim;
-    throw new GatewayError('NOT_SENT', `${server.name} is owned by node ${owner.node}`, { server: server.name });
+    throw new OwnedElsewhere(server.name, owner.node);
   }
 }
 

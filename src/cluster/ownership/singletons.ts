@@ -26,6 +26,8 @@ export interface SingletonsDeps {
   readonly local: () => Pick<LocalUpstreams, 'failing' | 'status'>;
   /** Whether another node could take it. */
   readonly elsewhere: (server: string) => boolean;
+  /** It is on its way to another node. */
+  readonly barred: (claim: Claim) => boolean;
   /** Another node is to have it, as soon as nothing is left of it here. */
   readonly giveUp: (claim: Claim) => void;
 }
@@ -115,6 +117,8 @@ export class Singletons {
     for (const { name } of this.#servers) {
       const mine = claims.mine(name, SINGLETON);
       if (mine !== null && this.#here.has(name)) this.#judge(mine);
+      // What is on its way to another node is not taken back.
+      if (mine !== null && this.#deps.barred(mine)) continue;
       if (this.#deps.leaving(name) || (mine !== null && this.#here.has(name)) || this.yields(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
@@ -131,7 +135,7 @@ export class Singletons {
     const { server } = claim;
     const status = local().status(server);
     if (UP.has(status?.state ?? 'unknown')) this.#vain.started(server);
-    else if (this.#vain.isLong(server, local().failing(server)) && elsewhere(server)) {
+    else if (this.#vain.isLong(server, local().failing(server)) && claim.processes === 0 && elsewhere(server)) {
       this.#vain.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
       giveUp(claim);

@@ -1,3 +1,4 @@
+import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
 import type { Connection } from '../connection/connection.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
 import { asGatewayError } from '../connection/failures.ts';
@@ -27,6 +28,11 @@ export class LostConnections {
     for (const [key, want] of this.#lost) if (sessionOf(want.tenancy) === sessionId) this.#lost.delete(key);
   }
 
+  /** Another node has them by now, or is to. */
+  surrender(keys: (key: string) => boolean): void {
+    for (const key of this.#lost.keys()) if (keys(key)) this.#lost.delete(key);
+  }
+
   clear(): void {
     this.#lost.clear();
   }
@@ -48,7 +54,8 @@ export class LostConnections {
       return await this.#pool.acquire(want);
     } catch (cause) {
       const error = asGatewayError(cause, this.#server);
-      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof EraUnspoken) return null;
+      if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;
+      if (error instanceof EraUnspoken || error instanceof OwnedElsewhere) return null;
       this.#lost.set(want.key, want);
       throw error;
     }

@@ -96,6 +96,36 @@ test('fault:F31 a process that is another node’s hears nothing any more: what 
   assert.equal(owned.released, 1);
 });
 
+test('check:H4 what was owned for a process is free when that has ended by itself and nothing of it is left, and only once', async () => {
+  const owned = new PlayedOwned();
+  const left = Promise.withResolvers<void>();
+  let link: MemoryLink | null = null;
+  const transport = new OwnedTransport({
+    server: 'memory',
+    kind: 'memory',
+    own: async () => owned,
+    make: () => {
+      const inner = new MemoryTransport('memory', (given) => {
+        link = given;
+        return { receive: () => {}, close: () => {} };
+      });
+      const close = inner.close.bind(inner);
+      inner.close = (how) => left.promise.then(() => close(how));
+      return inner;
+    },
+  });
+  const receiver = new RecordingReceiver();
+  await transport.open(receiver);
+  link!.exit();
+  await new Promise(setImmediate);
+  assert.equal(owned.released, 0, 'something of it is left');
+  left.resolve();
+  await new Promise(setImmediate);
+  assert.equal(owned.released, 1);
+  await transport.close('remove');
+  assert.equal(owned.released, 1);
+});
+
 test('nothing is started for what another node owns', async () => {
   const refusal = new Error('node b owns it');
   const transport = new OwnedTransport({

@@ -2,7 +2,14 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Owned } from '../../model/ports.ts';
-import type { CloseReason, NegotiatedFacts, Outgoing, Transport, TransportReceiver } from './transport.ts';
+import type {
+  ClosedReason,
+  CloseReason,
+  NegotiatedFacts,
+  Outgoing,
+  Transport,
+  TransportReceiver,
+} from './transport.ts';
 
 export interface OwnedTransportOptions {
   readonly server: string;
@@ -25,6 +32,9 @@ export class OwnedTransport implements Transport {
   #inner: Transport | null = null;
   #receiver: TransportReceiver | null = null;
   #closed = false;
+  /** By itself, before anybody closed it. */
+  #ended = false;
+  #released = false;
 
   constructor(options: OwnedTransportOptions) {
     this.#options = options;
@@ -48,20 +58,21 @@ export class OwnedTransport implements Transport {
       const inner = make(owned.epoch);
       this.#inner = inner;
       this.#receiver = receiver;
-      await inner.open(receiver);
+      await inner.open(new Heard(receiver, () => this.#endedByItself()));
       if (!owned.stillMine) {
         await inner.close('interrupt');
-        throw this.#lost();
+        throw this.#error(`this node does not own the process of ${server} at the moment`);
       }
     } catch (error) {
-      owned.release();
+      this.#release();
       throw error;
     }
   }
 
   send(parts: readonly Buffer[], outgoing: Outgoing): void {
-    if (this.#inner !== null && this.#owned?.stillMine === true) this.#inner.send(parts, outgoing);
-    else if (outgoing.request > 0) this.#receiver?.lost(outgoing.request, this.#lost());
+    if (this.#ended) this.#unsent(outgoing, `the process of ${this.#options.server} has ended`);
+    else if (this.#inner !== null && this.#owned?.stillMine === true) this.#inner.send(parts, outgoing);
+    else this.#unsent(outgoing, `this node does not own the process of ${this.#options.server} at the moment`);
   }
 
   abandon(request: number): void {
@@ -86,13 +97,63 @@ export class OwnedTransport implements Transport {
 
   async close(how: CloseReason): Promise<void> {
     this.#closed = true;
+    await this.#close(how);
+  }
+
+  #endedByItself(): Promise<void> {
+    this.#ended = true;
+    return this.#close('interrupt');
+  }
+
+  /** What was owned is free as soon as nothing is left of its process. */
+  async #close(how: CloseReason): Promise<void> {
     await this.#inner?.close(how);
+    this.#release();
+  }
+
+  #release(): void {
+    if (this.#released) return;
+    this.#released = true;
     this.#owned?.release();
   }
 
-  #lost(): GatewayError {
-    const { server } = this.#options;
-    const text = `this node does not own the process of ${server} at the moment`;
-    return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
+  #unsent({ request }: Outgoing, why: string): void {
+    if (request > 0) this.#receiver?.lost(request, this.#error(why));
+  }
+
+  #error(why: string): GatewayError {
+    return new GatewayError('NOT_SENT', why, { server: this.#options.server, retryable: true, retryAfterMs: 1_000 });
+  }
+}
+
+/** Passes on what comes, and ends what the process leaves behind. */
+class Heard implements TransportReceiver {
+  readonly #receiver: TransportReceiver;
+  readonly #ended: () => Promise<void>;
+
+  constructor(receiver: TransportReceiver, ended: () => Promise<void>) {
+    this.#receiver = receiver;
+    this.#ended = ended;
+  }
+
+  received(bytes: Buffer, request: number): void {
+    this.#receiver.received(bytes, request);
+  }
+
+  lost(request: number, error: GatewayError): void {
+    this.#receiver.lost(request, error);
+  }
+
+  sessionId(id: string): void {
+    this.#receiver.sessionId?.(id);
+  }
+
+  missed(): void {
+    this.#receiver.missed?.();
+  }
+
+  closed(reason: ClosedReason): void {
+    this.#receiver.closed(reason);
+    void this.#ended();
   }
 }
