@@ -125,6 +125,33 @@ test('where a call may have run in a session’s first process, its state counts
     assert.deepEqual(told(nodes), ['stateLost memory one']);
   }));
 
+test('a call whose time is over, or for which there is no room, gives up nothing', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    for (const code of ['TIMEOUT', 'OVERLOADED'] as const) {
+      a.local.handle = ({ end }) => {
+        a.local.failed.add('memory');
+        end(failure(new GatewayError(code, 'not here', { outcome: 'NOT_SENT' })));
+      };
+      a.local.failed.clear();
+      assert.equal(await servedBy(nodes, a, code), 'NOT_SENT');
+    }
+    assert.equal(b.local.calls.length, 0);
+  }));
+
+test('fault:F30 the session of a dead node is taken over by the home where the server runs, also by way of one that cannot start it', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    const d = await nodes.join('d', [MEMORY]);
+    assert.equal(await servedBy(nodes, d, 'one'), '{"node":"d"}');
+    a.local.failed.add('memory');
+    d.cut();
+    await nodes.pass(5_000);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    assert.deepEqual(told(nodes), ['stateLost memory one']);
+    d.restore();
+  }));
+
 test('nobody gives up what no other node runs', () =>
   onNodes(async (nodes) => {
     const [a, b] = await homes(nodes);

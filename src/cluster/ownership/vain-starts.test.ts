@@ -8,6 +8,7 @@ import {
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { PAUSE_MS, VAIN_MS, VainStarts } from './vain-starts.ts';
@@ -93,6 +94,35 @@ test('whoever could not start a singleton takes it at once where no other node i
     b.cluster.drain();
     b.cluster.handingOver.begin();
     await nodes.pass(2_500);
+    assert.equal(runsAt(nodes), 'a');
+  }));
+
+test('a singleton of which something runs stays, whatever of it cannot be started', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    const owned = await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    a.local.failed.add('one');
+    await nodes.pass(3 * VAIN_MS, () => assert.equal(runsAt(nodes), 'a'));
+    owned.release();
+    await nodes.pass(2_000);
+    assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton on its way to a home that is gone meanwhile is begun here only when what ran of it has ended', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const ended = Promise.withResolvers<void>();
+    a.local.ending = ended.promise;
+    await nodes.pass(VAIN_MS + 1_500);
+    assert.equal(runsAt(nodes), null);
+    b.cluster.drain();
+    const asked = call(a);
+    await nodes.pass(4_000, () => assert.equal(runsAt(nodes), null));
+    ended.resolve();
+    assert.equal((await nodes.until(asked)).kind, 'answer');
     assert.equal(runsAt(nodes), 'a');
   }));
 
