@@ -1,5 +1,6 @@
 import type { StreamConfig, StreamInfo } from '@nats-io/jetstream';
 import type { Reach } from './nats-reach.ts';
+import { onceMade } from './once-made.ts';
 import { apiCode, NO_STREAM, stateFailure } from './state-failure.ts';
 import { REPLICAS } from './stream-replicas.ts';
 
@@ -13,7 +14,10 @@ export async function makeStream(
   wanted: Partial<StreamConfig>,
   same: (config: StreamConfig) => boolean,
 ): Promise<string> {
-  const stream = (await found(reach, name, wanted, same)) ?? (await made(reach, name, wanted));
+  const seen = (await found(reach, name, wanted, same)) ?? (await made(reach, name, wanted));
+  const stream = await onceMade(reach, seen).catch((error: unknown) => {
+    throw stateFailure(error, 'read');
+  });
   reach.replicas.look(reach, stream);
   return stream.created;
 }

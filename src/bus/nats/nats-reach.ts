@@ -27,6 +27,7 @@ export interface Reach {
   readonly client: JetStreamClient;
   readonly manager: JetStreamManager;
   readonly replicas: SeenStreams;
+  readonly clock: Clock;
 }
 
 /** What buckets stand on. */

@@ -35,7 +35,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
 
   /** Rejects with GatewayError NOT_SENT when nothing can be asked. */
   async reach(): Promise<Reach> {
-    const { wire, jetStream } = this.deps;
+    const { wire, jetStream, clock } = this.deps;
     const { connection } = wire;
     const { state, lacks } = wire.status;
     if (connection === null || state !== 'connected') throw new GatewayError('NOT_SENT', 'the bus is not connected');
@@ -45,7 +45,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
     // The check asks for what an account may do; whoever may not, is told so by what it does next.
     const manager = await jetStream.jetstreamManager(connection, { ...options, checkAPI: false });
     const client = jetStream.jetstream(connection, options);
-    this.#reach = { connection, client, manager, replicas: this.#replicas };
+    this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
     return this.#reach;
   }
 

@@ -127,7 +127,8 @@ test('a watch of a store is ready where nothing comes any more of what there was
       deps: bucket.deps,
       stream: bucket.stream,
       subject: (key) => bucket.subject(key),
-      withStream: (_doing, run) => run({ manager, client: expiring, connection, replicas: { look() {} } }),
+      withStream: (_doing, run) =>
+        run({ manager, client: expiring, connection, replicas: { look() {} }, clock: systemClock }),
     };
     await new Promise<void>((resolve, reject) => {
       const watch = new NatsWatch(watched, '>', false, {

@@ -2,6 +2,7 @@ import type { JsMsg, PushConsumer } from '@nats-io/jetstream';
 import type { StateWatcher } from '../shared-state.ts';
 import { FirstTelling } from './first-telling.ts';
 import type { NatsStateDeps, Reach } from './nats-reach.ts';
+import { onceMade } from './once-made.ts';
 
 const RETRY_MS = 500;
 
@@ -70,9 +71,10 @@ export class NatsWatch {
     this.#stop();
     const round = this.#round;
     const live = (): boolean => !this.#closed && round === this.#round;
-    await this.#bucket.withStream('read', async ({ client, manager }) => {
+    await this.#bucket.withStream('read', async (reach) => {
+      const { client, manager } = reach;
       // Whoever else made it anew: what is told now is of this making.
-      const { created } = await manager.streams.info(this.#bucket.stream);
+      const { created } = await onceMade(reach, await manager.streams.info(this.#bucket.stream));
       const consumer = await client.consumers.getPushConsumer(this.#bucket.stream, {
         deliver_policy: 'last_per_subject',
         // In a list it would need a server of 2.10.

@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { StreamInfo } from '@nats-io/jetstream';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { makeStream } from './make-stream.ts';
+import type { Reach } from './nats-reach.ts';
+
+const MADE = '2026-11-23T13:54:52.011922064Z';
+
+/** A server that another node has just told to make the stream: for so many times asked it does not know when that was. */
+function beingMade(times: number) {
+  const clock = new FakeClock();
+  let asked = 0;
+  const info = async (name: string): Promise<StreamInfo> => {
+    const created = asked++ < times ? '0001-01-01T00:00:00Z' : MADE;
+    return { created, config: { name } } as StreamInfo;
+  };
+  const reach = { clock, manager: { streams: { info } }, replicas: { look: () => {} } } as unknown as Reach;
+  return { clock, made: makeStream(reach, 'KV_claims', {}, () => true), asked: () => asked };
+}
+
+async function pass(clock: FakeClock, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 10) {
+    await settled();
+    await clock.advance(10);
+  }
+}
+
+test('check:H4 a store that is being made by another node is not taken for another making of it', async () => {
+  for (const times of [0, 1, 5]) {
+    const { clock, made, asked } = beingMade(times);
+    await pass(clock, 100);
+    assert.equal(await made, MADE);
+    assert.equal(asked(), times + 1);
+  }
+});
+
+test('a server that never says when a store was made is asked for a while, and then nothing has been begun', async () => {
+  const { clock, made } = beingMade(Number.POSITIVE_INFINITY);
+  const refused = assert.rejects(made, { outcome: 'NOT_SENT' });
+  await pass(clock, 2_000);
+  await refused;
+});
