@@ -22,7 +22,7 @@ export interface LocalUpstreams extends Upstreams {
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[];
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
-  surrender(server: string, whose: ClientProfile | 'spare' | null): void;
+  surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void>;
   /** Ends in good order what serves this client at the server, or (null) everything. Resolves when nothing is left of it. */
   handOver(server: string, whose: ClientProfile | null): Promise<void>;
 }

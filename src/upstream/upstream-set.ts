@@ -192,10 +192,10 @@ export class UpstreamSet implements Upstreams {
    * This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. What
    * is leaving ends with it, calls and all: somebody else runs it by now, or may once the lease is over. Nothing was sent to it,
    * nor believed of it, since before that; what it does by itself must not go on beside another's. So it is not first left to
-   * end by itself: it is gone before the next lease can end.
+   * end by itself: it is gone before the next lease can end. Resolves when nothing is left of it.
    */
-  surrender(server: string, whose: ClientProfile | 'spare' | null): void {
-    for (const upstream of this.#all(server)) upstream.surrender(whose);
+  async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
+    await Promise.all(this.#all(server).map((upstream) => upstream.surrender(whose)));
   }
 
   /** As `surrender`, in good order: nobody else has it before nothing is left of it, which is when this resolves. */

@@ -120,12 +120,12 @@ export class Upstream {
   }
 
   /** As `UpstreamSet.surrender`. */
-  surrender(whose: ClientProfile | 'spare' | null): void {
+  async surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
     const { connections, lost } = this.#parts;
     const serving = connections.serving(whose);
-    if (whose === null) void this.close('remove');
+    const closed = whose === null ? this.close('remove') : null;
     lost.surrender(serving);
-    void connections.pool.surrender(serving, 'interrupt');
+    await Promise.all([closed, connections.pool.surrender(serving, 'interrupt')]);
   }
 
   /** As `UpstreamSet.handOver`. */

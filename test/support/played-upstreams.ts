@@ -67,8 +67,9 @@ export class PlayedUpstreams implements LocalUpstreams {
     await this.ending;
   }
 
-  surrender(server: string, whose: ClientProfile | 'spare' | null): void {
+  async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
     this.surrendered.push(`${server} ${whose === null || whose === 'spare' ? String(whose) : whose.sessionId}`);
+    await this.ending;
   }
 
   async relist(server: string): Promise<void> {

@@ -11,6 +11,7 @@ import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { type Claim, HeldClaim, HeldClaims } from './held-claims.ts';
+import { SINGLETON } from './placement.ts';
 
 /** Whose something is. */
 export type Owner =
@@ -135,7 +136,8 @@ export class Claims {
 
   /** Lost or abandoned, and not wanted back: its record is not to come to life again with this node's lease. */
   disown(claim: Claim): void {
-    this.#releases.later(claim, false);
+    const nobodys = claim.key !== SINGLETON && claim.client === null;
+    this.#releases.later(claim, nobodys);
   }
 
   /** What is this session's alone. What a principal has goes on for its other sessions, whoever of them was first. */

@@ -7,9 +7,11 @@ import {
   serverNamed,
   TestExchange,
 } from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
+import type { ServerStatus } from '../../model/server-state.ts';
 
 /** The node's files say this from now on. Ends when what they do not name any more has ended. */
 function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
@@ -183,4 +185,34 @@ test('fault:F31 what a node owned that stood still while it dropped the server i
     ended.resolve();
     await nodes.until(dropped);
     assert.equal(wordOf(await nodes.until(call(b, 'memory', 's'))), '{"node":"b"}');
+  }));
+
+test('fault:F31 what a node owned that stood still is free when nothing of it is left, and goes where it can be started', () =>
+  onNodes(async (nodes) => {
+    const memory = serverNamed('memory', { isolation: 'session' });
+    const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
+    const spare = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
+    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    const ended = Promise.withResolvers<void>();
+    a.local.ending = ended.promise;
+    a.cut();
+    nodes.clock.skip(3_000);
+    await nodes.pass(500);
+    a.restore();
+    await nodes.pass(2_000);
+    assert.deepEqual([a.cluster.state, a.cluster.figures.owned], ['ready', 0]);
+    const up = { name: 'memory', state: 'running' } as ServerStatus;
+    b.local.states.set('memory', up);
+    b.cluster.events.statusChanged('memory', up);
+    a.local.failed.add('memory');
+    await nodes.pass(1_000);
+    const called = call(b, 'memory', 's');
+    await nodes.pass(2_000);
+    assert.equal(b.local.calls.length, 0, 'not beside what is left of it');
+    ended.resolve();
+    spare.release();
+    assert.equal(wordOf(await nodes.until(called)), '{"node":"b"}');
+    await nodes.pass(2_000);
+    const records = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
+    assert.equal((await records.keys('own.*')).length, 1, 'that of the session, and none of what was nobody’s');
   }));

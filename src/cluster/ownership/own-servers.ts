@@ -90,13 +90,18 @@ export class OwnServers {
     return homesInstead(place, this.#deps.local()).length > 0;
   }
 
-  /** It is not this node's any more. */
+  /** It is not this node's any more, nor is it to be with its next lease, unless somebody wants it here again. */
   lost(claim: Claim): void {
     const { server, key, client } = claim;
-    this.#deps.local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
+    const { local, claims, logger } = this.#deps;
+    const ended = local().surrender(server, key === SINGLETON ? null : (client ?? 'spare'));
     if (key === SINGLETON) this.#singletons.lost(server);
     if (this.leaving(server)) this.#lost.add(claim);
-    else if (!this.#placed(claim)) this.#deps.claims.disown(claim);
+    else {
+      const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
+      // A record in no use would be nobody's, and this node's all the same for as long as it lives.
+      void ended.catch(failed).then(() => claims.disown(claim));
+    }
   }
 
   /** Another node is to have it: what runs of it here ends in good order. Resolves when nothing of it is left. */

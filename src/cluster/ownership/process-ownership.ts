@@ -55,14 +55,14 @@ class OfClaim implements Owned {
 class OfSpare implements Owned {
   readonly #claims: Claims;
   readonly #spare: Claim;
-  readonly #claimOf: (client: ClientProfile) => Claim | null;
+  readonly #claimOf: (client: ClientProfile) => Claim;
   readonly #taken: () => void;
   /** What it serves; null: everybody. */
   #served: Claim | null;
   #ended = false;
 
   /** `taken`: it has become somebody's, or has ended. */
-  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim | null, taken: () => void) {
+  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim, taken: () => void) {
     this.#claims = claims;
     this.#taken = taken;
     this.#spare = spare;
@@ -79,10 +79,9 @@ class OfSpare implements Owned {
     return this.#served === null || this.#claims.still(this.#served);
   }
 
-  /** A client without a claim at this instant lost it a moment ago: then its process stays as silent as the spare was. */
   adopted(client: ClientProfile | null): void {
     this.#taken();
-    this.#serve(client === null ? null : (this.#claimOf(client) ?? this.#spare));
+    this.#serve(client === null ? null : this.#claimOf(client));
   }
 
   release(): void {
@@ -127,14 +126,20 @@ export class ProcessOwnership implements Ownership {
     // Of a spare nobody knows yet whose it will be; its epoch is one of its own, older than that of any later owner.
     const spare = await this.#claim(server, `spare ${this.#peer} ${++this.#spares}`, null);
     this.#waiting.add(spare);
-    const claimOf = (its: ClientProfile) => this.#claims.mine(server.name, keyOf(server, its));
+    const claimOf = (its: ClientProfile): Claim => {
+      const claim = this.#claims.mine(server.name, keyOf(server, its));
+      if (claim === null)
+        throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
+      return claim;
+    };
     return new OfSpare(this.#claims, spare, claimOf, () => this.#waiting.delete(spare));
   }
 
+  /** A client whose claim was lost while it waited has none at this instant: another node may serve it by now. */
   mayAdopt(server: Server, client: ClientProfile): boolean {
+    if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));
-    if (claim === null) return true;
-    return claim.fresh && claim.forgotten < this.#oldestSpare(server.name);
+    return claim !== null && claim.fresh && claim.forgotten < this.#oldestSpare(server.name);
   }
 
   #oldestSpare(server: string): number {
