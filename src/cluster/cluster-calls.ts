@@ -79,20 +79,17 @@ export class ClusterCalls {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (exchange.begunAt !== undefined) exchange.begunAt = undefined;
+    if (exchange.begunAt !== undefined) exchange.begunAt = exchange.soughtSince = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const engaged = this.#owners.engaged(place, exchange.client);
     if (engaged !== null) return this.#callOwned(engaged, request, exchange);
     const key = claimKey(place, exchange.client, this.#lists);
     if (key === null && this.#servesHere(place, request)) {
-      const here = this.#callHere(place, request, exchange);
-      return place.elsewhere.length === 0
-        ? here
-        : here.then((outcome) => this.#orInstead(outcome, request, exchange, place));
+      return this.#orInstead(server, this.#callHere(place, request, exchange), request, exchange);
     }
     const claim = key === null ? null : this.#owners.mine(place, key);
-    if (claim !== null) return this.#callMine(place, claim, request, exchange);
+    if (claim !== null) return this.#callMine(claim, request, exchange);
     return this.#callSomewhere(server, request, exchange);
   }
 
@@ -109,7 +106,7 @@ export class ClusterCalls {
     const claim = engaged ?? (key === null ? null : this.#owners.mine(place, key));
     if (claim !== null) {
       if (epoch !== null && epoch !== claim.epoch) return notHere('the owner is another one since');
-      return this.#serveMine(place, claim, request, exchange);
+      return this.#serveMine(claim, request, exchange);
     }
     if (this.#deps.draining()) return notHere('this node takes nothing new');
     if (key === null) return this.#serveUnowned(place, request, exchange, by);
@@ -125,15 +122,16 @@ export class ClusterCalls {
       return elsewhere(error instanceof Error ? error.message : String(error));
     }
     if (owner.kind === 'theirs') return elsewhere(`${place.server.name} is owned by ${owner.node}`);
-    return this.#serveMine(place, owner.claim, request, exchange);
+    return this.#serveMine(owner.claim, request, exchange);
   }
 
   #serveUnowned(place: Place, request: Message, exchange: Exchange, by: string): Promise<Served> {
     const here = this.#callHere(place, request, exchange, by);
     // What was begun by this process's own word can only be gone on with here.
-    if (place.elsewhere.length === 0 || (place.process && nodeOfState(request) === this.#deps.bus.peer)) return here;
+    if (place.process && nodeOfState(request) === this.#deps.bus.peer) return here;
+    const { name } = place.server;
     return here.then((outcome) =>
-      this.#goesInstead(outcome, exchange, place) ? elsewhere(notStarted(place.server.name).message) : outcome,
+      this.#goesInstead(name, outcome, exchange) ? elsewhere(notStarted(name).message) : outcome,
     );
   }
 
@@ -187,45 +185,59 @@ export class ClusterCalls {
   }
 
   /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
-  #orInstead(outcome: Outcome, request: Message, exchange: Exchange, place: Place): Outcome | Promise<Outcome> {
-    if (!this.#goesInstead(outcome, exchange, place)) return outcome;
-    return this.#callSomewhere(place.server.name, request, exchange);
+  #orInstead(server: string, tried: Promise<Outcome>, request: Message, exchange: Exchange): Promise<Outcome> {
+    const since = this.#deps.clock.now();
+    return tried.then((outcome) => {
+      if (!this.#goesInstead(server, outcome, exchange)) return outcome;
+      this.#wasTried(exchange, since);
+      return this.#callSomewhere(server, request, exchange);
+    });
   }
 
-  #goesInstead(outcome: Outcome, exchange: Exchange, place: Place): boolean {
-    return isUnbegun(outcome, exchange) && homesInstead(place, this.#deps.local).length > 0;
+  /** What other nodes run is looked up when it has failed: a start takes its time. */
+  #goesInstead(server: string, outcome: Outcome, exchange: Exchange): boolean {
+    const place = this.#place(server);
+    return place !== undefined && isUnbegun(outcome, exchange) && homesInstead(place, this.#deps.local).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
-  #callMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
+  #callMine(claim: Claim, request: Message, exchange: Exchange): Promise<Outcome> {
     const called = this.#callOwned(claim, request, exchange);
-    if (!mayGoOn(place, claim)) return called;
+    if (claim.serving > 0) return called;
+    const since = this.#deps.clock.now();
     return called.then(async (outcome) => {
-      const gone = await this.#isGone(place, claim, outcome, exchange);
-      return gone ? this.#callSomewhere(claim.server, request, exchange) : outcome;
+      if ((await this.#whyGone(claim, outcome, exchange)) === null) return outcome;
+      this.#wasTried(exchange, since);
+      return this.#callSomewhere(claim.server, request, exchange);
     });
   }
 
   /** The same for another node, which finds the home where it runs. */
-  #serveMine(place: Place, claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
+  #serveMine(claim: Claim, request: Message, exchange: Exchange): Promise<Served> {
     const called = this.#callOwned(claim, request, exchange);
-    if (!mayGoOn(place, claim)) return called;
+    if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
-      const gone = await this.#isGone(place, claim, outcome, exchange);
-      return gone ? elsewhere(notStarted(claim.server).message) : outcome;
+      const why = await this.#whyGone(claim, outcome, exchange);
+      return why === null ? outcome : elsewhere(why);
     });
   }
 
-  /** Whether the claim for whose process the call could not be begun is, or is to be, another node's: given up now, or before. */
-  async #isGone(place: Place, claim: Claim, outcome: Outcome, exchange: Exchange): Promise<boolean> {
-    if (!isUnbegun(outcome, exchange)) return false;
+  /** Why the claim for whose process the call could not be begun is, or is to be, another node's; null where it is not. */
+  async #whyGone(claim: Claim, outcome: Outcome, exchange: Exchange): Promise<string | null> {
+    if (!isUnbegun(outcome, exchange)) return null;
     const { claims, local, barred } = this.#deps;
-    if (!claims.still(claim) || barred(claim)) return true;
+    const { server, client, key, processes } = claim;
+    if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton.
-    if (claim.key === SINGLETON || !mayGoOn(place, claim) || homesInstead(place, local).length === 0) return false;
-    const { server, client } = claim;
+    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange)) return null;
     await Promise.all([claims.giveUp(claim), client === null ? null : local.handOver(server, client)]);
-    return true;
+    return notStarted(server).message;
+  }
+
+  /** Somebody has tried it since then, and has not begun it: its deadline counts on, and nobody was looked for meanwhile. */
+  #wasTried(exchange: Exchange, since: number): void {
+    exchange.begunAt ??= since;
+    exchange.soughtSince = (exchange.soughtSince ?? exchange.begunAt) + this.#deps.clock.now() - since;
   }
 
   /** What needs no owner, for clients of this node or of the one named. */
@@ -272,7 +284,7 @@ export class ClusterCalls {
       return this.#callForeign(this.#instead(place), affinity(place, client, this.#lists), null, request, exchange);
     }
     const mine = this.#owners.mine(place, key);
-    if (mine !== null) return this.#callMine(place, mine, request, exchange);
+    if (mine !== null) return this.#callMine(mine, request, exchange);
     if (this.#owners.ending(place, key)) return this.#tryAgain(server, request, exchange, ENDING);
     if (this.#homes.known(place, key) !== null) return this.#callForeign(place, key, null, request, exchange);
     return this.#callOwner(place, key, request, exchange);
@@ -283,9 +295,13 @@ export class ClusterCalls {
     // Nor does it wait for longer than it may take altogether.
     const place = this.#place(server);
     const timeoutMs = deadlineOf(place, request, exchange);
-    exchange.begunAt ??= clock.now();
-    const waitedMs = clock.now() - Math.min(exchange.begunAt, this.#awaitedSince(place));
-    if (waitedMs >= (timeoutMs > 0 ? Math.min(PLACE_MS, timeoutMs) : PLACE_MS))
+    const now = clock.now();
+    exchange.begunAt ??= now;
+    // What has no deadline is not tried for ever by homes that each take their time.
+    const soughtSince = timeoutMs > 0 ? (exchange.soughtSince ?? exchange.begunAt) : exchange.begunAt;
+    const soughtMs = now - Math.min(soughtSince, this.#awaitedSince(place));
+    const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
+    if (late || soughtMs >= PLACE_MS)
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));
     await pause(clock, PAUSE_MS);
     return this.#try(server, request, exchange);
@@ -302,7 +318,7 @@ export class ClusterCalls {
     try {
       const owner = await this.#owners.of(place, key, exchange.client);
       if (exchange.cancelled !== null) return failure(calledOff(place.server.name, exchange.cancelled));
-      if (owner?.kind === 'mine') return await this.#callMine(place, owner.claim, request, exchange);
+      if (owner?.kind === 'mine') return await this.#callMine(owner.claim, request, exchange);
       return await this.#callForeign(place, key, owner, request, exchange);
     } catch (error) {
       return notPassedOn(error);
@@ -336,13 +352,15 @@ export class ClusterCalls {
       if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
     if (key !== null) this.#homes.remember(name, key, home.node.peer, epoch);
-    const waitedMs = clock.now() - (exchange.begunAt ?? clock.now());
+    const askedAt = clock.now();
+    const waitedMs = askedAt - (exchange.begunAt ?? askedAt);
     this.#sentElsewhere++;
     const timeoutMs = deadlineOf(place, request, exchange);
     return this.#remote.run(home.node, name, request, exchange, epoch, waitedMs, timeoutMs).then((tried) => {
       if (tried.kind === 'elsewhere') {
         if (key !== null) this.#homes.forget(name, key);
-        return this.#tryAgain(name, request, exchange, tried.reason);
+        this.#wasTried(exchange, askedAt);
+        return this.#tryAgain(name, request, exchange, `node ${home.node.id}: ${tried.reason}`);
       }
       if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
       return tried.outcome;
@@ -354,11 +372,6 @@ export class ClusterCalls {
     const peer = place.process ? nodeOfState(request) : null;
     return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
   }
-}
-
-/** Nothing runs of it here, and other nodes have the server. */
-function mayGoOn(place: Place, { processes }: Claim): boolean {
-  return processes === 0 && place.elsewhere.length > 0;
 }
 
 /** Nobody has begun it, and there is time left for it. */

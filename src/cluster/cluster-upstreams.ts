@@ -157,7 +157,7 @@ export class ClusterUpstreams implements Upstreams {
   released(sessionId: string): void {
     const { local, claims } = this.#deps;
     local.releaseSession(sessionId);
-    for (const { server, key } of claims.ofSession(sessionId)) void claims.release(server, key, true);
+    claims.releaseSession(sessionId);
   }
 
   /** Which home a catalogue is read from. */

@@ -300,6 +300,10 @@ export interface Owned {
   readonly stillMine: boolean;
   /** What was nobody's process so far is this client's from now on, or (null) everybody's. */
   adopted(client: ClientProfile | null): void;
-  /** The process has ended. */
+  /** The process can be called from now on … */
+  ready(): void;
+  /** … and not any more. */
+  ended(): void;
+  /** Nothing is left of it. */
   release(): void;
 }

@@ -34,6 +34,13 @@ export interface ClaimsDeps {
   readonly sweeps?: () => boolean;
 }
 
+/** What is being made this node's. */
+interface Claiming {
+  readonly server: string;
+  readonly key: string;
+  readonly owner: Promise<Owner>;
+}
+
 /** How long two who write at once go on trying. */
 const WAIT_MS = 5_000;
 
@@ -49,7 +56,7 @@ export class Claims {
   readonly #sweep: ClaimSweep;
   readonly #releases: ClaimReleases;
   #takenOver = 0;
-  readonly #claiming = new Map<string, Promise<Owner>>();
+  readonly #claiming = new Map<string, Claiming>();
   #incarnation = '';
   /** Highest that this making of the store was seen to give out. */
   #highest = 0;
@@ -103,10 +110,10 @@ export class Claims {
     if (mine !== null) return Promise.resolve({ kind: 'mine', claim: mine });
     const name = `${server} ${key}`;
     const running = this.#claiming.get(name);
-    if (running !== undefined) return running;
-    const claiming = this.#claim(server, key, client).finally(() => this.#claiming.delete(name));
-    this.#claiming.set(name, claiming);
-    return claiming;
+    if (running !== undefined) return running.owner;
+    const owner = this.#claim(server, key, client).finally(() => this.#claiming.delete(name));
+    this.#claiming.set(name, { server, key, owner });
+    return owner;
   }
 
   /** Not this node's any more, as soon as the store can be told. `forget`: nobody will ever want it again. */
@@ -140,9 +147,16 @@ export class Claims {
     this.#releases.later(claim, nobodys);
   }
 
-  /** What is this session's alone. What a principal has goes on for its other sessions, whoever of them was first. */
-  ofSession(sessionId: string): Claim[] {
-    return this.#mine.under(sessionId);
+  /** Nobody will want what is this session's alone, nor what is being claimed for it. What a principal has goes on for others. */
+  releaseSession(sessionId: string): void {
+    for (const { server, key } of this.#mine.under(sessionId)) void this.release(server, key, true);
+    for (const { server, key, owner } of this.#claiming.values()) {
+      if (key !== sessionId) continue;
+      void owner.then(
+        () => this.release(server, key, true),
+        () => {},
+      );
+    }
   }
 
   all(): Claim[] {

@@ -115,6 +115,88 @@ test('calls of a new session that wait for its process together all go on where 
     assert.equal(wordOf(await nodes.until(outcomes[2]!)), 'UNKNOWN');
   }));
 
+test('a call beside the start of the session’s process goes on with the one that began it', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
+    const starting = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
+    a.local.keeps = true;
+    const beside = call(a, 'one');
+    await nodes.pass(100);
+    starting.release();
+    a.local.failed.add('memory');
+    a.local.calls.at(-1)!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+    assert.equal(wordOf(await nodes.until(beside)), '{"node":"b"}');
+  }));
+
+test('where a call goes on is looked up when its start has failed, not when it began', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    says(b, 'failed');
+    await nodes.pass(1_000);
+    a.local.keeps = true;
+    const first = call(a, 'one');
+    await nodes.pass(100);
+    says(b, 'running');
+    await nodes.pass(1_000);
+    a.local.failed.add('memory');
+    a.local.calls[0]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+    assert.equal(wordOf(await nodes.until(first)), '{"node":"b"}');
+    a.local.failed.clear();
+    const second = call(a, 'two');
+    await nodes.pass(100);
+    says(b, 'failed');
+    await nodes.pass(1_000);
+    a.local.failed.add('memory');
+    const owned = a.cluster.figures.owned;
+    a.local.calls[1]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+    assert.equal(wordOf(await nodes.until(second)), 'NOT_SENT');
+    assert.equal(a.cluster.figures.owned, owned, 'nothing was given up for nobody');
+  }));
+
+test('check:H5 a call that homes try in vain for long is still served by the next one, and has one deadline in all', () =>
+  onNodes(async (nodes) => {
+    const TRIED_MS = 7_000;
+    for (const caller of ['a', 'c'] as const) {
+      const [a, b] = [await nodes.join(`a${caller}`, [MEMORY]), await nodes.join(`b${caller}`, [MEMORY])];
+      says(b, 'running');
+      const at = caller === 'a' ? a : await nodes.join('c', []);
+      await nodes.pass(1_000);
+      if (caller === 'c') assert.equal(await servedBy(nodes, a, caller), `{"node":"${a.id}"}`);
+      const begun = a.local.calls.length;
+      a.local.keeps = true;
+      const called = call(at, caller);
+      const calledAt = nodes.clock.now();
+      await nodes.pass(TRIED_MS);
+      a.local.failed.add('memory');
+      a.local.calls[begun]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+      assert.equal(wordOf(await nodes.until(called)), `{"node":"${b.id}"}`);
+      const { begunAt } = b.local.calls[0]!.exchange;
+      assert.ok(Math.abs(begunAt! - calledAt) < 200, `its time counts from ${begunAt! - calledAt} ms after it began`);
+      for (const node of [a, b]) node.cluster.drain();
+      await nodes.pass(500);
+    }
+  }));
+
+test('what is claimed for a session that has ended meanwhile is nobody’s', () =>
+  onNodes(async (nodes) => {
+    const [a] = await homes(nodes);
+    const bucket = await nodes.state.bucket('trunkline_claims', { ttlMs: 0 });
+    const create = bucket.create.bind(bucket);
+    const late = Promise.withResolvers<void>();
+    bucket.create = (key, value) => late.promise.then(() => create(key, value));
+    const exchange = new TestExchange('one');
+    const called = a.cluster.upstreams.call('memory', exchange.request, exchange);
+    await nodes.pass(200);
+    exchange.cancel('the session has ended');
+    a.cluster.upstreams.releaseSession('one');
+    late.resolve();
+    assert.equal((await nodes.until(called)).kind, 'failure');
+    await nodes.pass(500);
+    assert.equal(a.cluster.figures.owned, 0);
+    assert.deepEqual(await bucket.keys('own.*'), []);
+  }));
+
 test('where a call may have run in a session’s first process, its state counts as lost', () =>
   onNodes(async (nodes) => {
     const [a] = await homes(nodes);

@@ -19,8 +19,10 @@ export interface Claim {
   held: boolean;
   /** The client has been told that what an earlier owner kept for it is gone. */
   told: boolean;
-  /** How many processes of this node serve it. */
+  /** How many processes of this node are its: that are being started, run, or have not ended to the last. */
   processes: number;
+  /** How many of them can be called. */
+  serving: number;
   /** A call may have reached one of them: there may be state. */
   used: boolean;
 }
@@ -37,6 +39,7 @@ export class HeldClaim implements Claim {
   held = false;
   told = false;
   processes = 0;
+  serving = 0;
   used = false;
   readonly #incarnation: string;
 

@@ -101,5 +101,5 @@ export class OwnedCalls {
 }
 
 function unsure({ server }: Claim): GatewayError {
-  return new GatewayError('UNKNOWN', `this node lost its lease while ${server} worked on the call`, { server });
+  return new GatewayError('UNKNOWN', `this node ceased to own ${server} while that worked on the call`, { server });
 }

@@ -32,7 +32,7 @@ function played() {
 }
 
 test('a session whose process runs here under its claim is engaged, and nobody else is', () => {
-  const claim = { server: 'memory', key: 's', processes: 1 };
+  const claim = { server: 'memory', key: 's', serving: 1 };
   let held = true;
   let barred = false;
   const claims = { mine: (server: string, key: string) => (held && server === 'memory' && key === 's' ? claim : null) };
@@ -51,9 +51,9 @@ test('a session whose process runs here under its claim is engaged, and nobody e
   assert.equal(engaged('s', { isolation: 'principal' }), null);
   assert.equal(engaged('s', { singleton: true }), null);
   assert.equal(engaged('s', {}, false), null);
-  claim.processes = 0;
+  claim.serving = 0;
   assert.equal(engaged('s'), null, 'what it needs may have changed with the process');
-  claim.processes = 1;
+  claim.serving = 1;
   barred = true;
   assert.equal(engaged('s'), null);
   barred = false;

@@ -56,7 +56,7 @@ export class Owners {
     if (sessionId === null || !place.process || singleton === true) return null;
     if (isolation === 'shared' || isolation === 'principal') return null;
     const claim = this.mine(place, sessionId);
-    return claim !== null && claim.processes > 0 ? claim : null;
+    return claim !== null && claim.serving > 0 ? claim : null;
   }
 
   /** It is this node's, and cannot be served here nor elsewhere until what runs of it has ended. */

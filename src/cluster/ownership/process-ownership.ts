@@ -19,19 +19,74 @@ class Unowned implements Owned {
 
   adopted(): void {}
 
+  ready(): void {}
+
+  ended(): void {}
+
   release(): void {}
+}
+
+/** A process among those of a claim: of the claim that it serves at the moment, where that changes. */
+class Counted {
+  /** null: everybody's. */
+  #claim: Claim | null;
+  #serving = false;
+  #ended = false;
+  #gone = false;
+
+  constructor(claim: Claim) {
+    this.#claim = claim;
+    claim.processes++;
+  }
+
+  get claim(): Claim | null {
+    return this.#claim;
+  }
+
+  ready(): void {
+    if (!this.#ended) this.#serve(true);
+  }
+
+  ended(): void {
+    this.#ended = true;
+    this.#serve(false);
+  }
+
+  /** False: it was before. */
+  release(): boolean {
+    if (this.#gone) return false;
+    this.ended();
+    this.#gone = true;
+    if (this.#claim !== null) this.#claim.processes--;
+    return true;
+  }
+
+  moveTo(claim: Claim | null): void {
+    if (this.#gone) return;
+    const serving = this.#serving;
+    this.#serve(false);
+    if (this.#claim !== null) this.#claim.processes--;
+    if (claim !== null) claim.processes++;
+    this.#claim = claim;
+    this.#serve(serving);
+  }
+
+  #serve(serving: boolean): void {
+    if (this.#claim !== null) this.#claim.serving += Number(serving) - Number(this.#serving);
+    this.#serving = serving;
+  }
 }
 
 /** A process that serves a claim, for as long as that is this node's. */
 class OfClaim implements Owned {
   readonly #claims: Claims;
   readonly #claim: Claim;
-  #ended = false;
+  readonly #counted: Counted;
 
   constructor(claims: Claims, claim: Claim) {
     this.#claims = claims;
     this.#claim = claim;
-    claim.processes++;
+    this.#counted = new Counted(claim);
   }
 
   get epoch(): string {
@@ -44,10 +99,16 @@ class OfClaim implements Owned {
 
   adopted(): void {}
 
+  ready(): void {
+    this.#counted.ready();
+  }
+
+  ended(): void {
+    this.#counted.ended();
+  }
+
   release(): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#claim.processes--;
+    this.#counted.release();
   }
 }
 
@@ -57,17 +118,14 @@ class OfSpare implements Owned {
   readonly #spare: Claim;
   readonly #claimOf: (client: ClientProfile) => Claim;
   readonly #taken: () => void;
-  /** What it serves; null: everybody. */
-  #served: Claim | null;
-  #ended = false;
+  readonly #counted: Counted;
 
   /** `taken`: it has become somebody's, or has ended. */
   constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim, taken: () => void) {
     this.#claims = claims;
     this.#taken = taken;
     this.#spare = spare;
-    this.#served = spare;
-    spare.processes++;
+    this.#counted = new Counted(spare);
     this.#claimOf = claimOf;
   }
 
@@ -76,27 +134,28 @@ class OfSpare implements Owned {
   }
 
   get stillMine(): boolean {
-    return this.#served === null || this.#claims.still(this.#served);
+    const { claim } = this.#counted;
+    return claim === null || this.#claims.still(claim);
   }
 
   adopted(client: ClientProfile | null): void {
     this.#taken();
-    this.#serve(client === null ? null : this.#claimOf(client));
+    this.#counted.moveTo(client === null ? null : this.#claimOf(client));
+  }
+
+  ready(): void {
+    this.#counted.ready();
+  }
+
+  ended(): void {
+    this.#counted.ended();
   }
 
   release(): void {
     this.#taken();
-    if (this.#ended) return;
-    this.#ended = true;
-    if (this.#served !== null) this.#served.processes--;
+    if (!this.#counted.release()) return;
     const { server, key } = this.#spare;
     void this.#claims.release(server, key, true);
-  }
-
-  #serve(served: Claim | null): void {
-    if (this.#served !== null) this.#served.processes--;
-    this.#served = served;
-    if (served !== null) served.processes++;
   }
 }
 
@@ -139,7 +198,7 @@ export class ProcessOwnership implements Ownership {
   mayAdopt(server: Server, client: ClientProfile): boolean {
     if (isSingleton(server)) return true;
     const claim = this.#claims.mine(server.name, keyOf(server, client));
-    return claim !== null && claim.fresh && claim.forgotten < this.#oldestSpare(server.name);
+    return claim?.fresh === true && claim.forgotten < this.#oldestSpare(server.name);
   }
 
   #oldestSpare(server: string): number {

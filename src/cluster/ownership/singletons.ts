@@ -58,10 +58,14 @@ export class Singletons {
 
   /** The claims of those that are not among them any more are kept: their processes are there still. */
   replace(servers: Iterable<Server>): void {
+    const before = this.#servers;
     this.#servers = [...servers].filter((server) => isSingleton(server) && server.enabled);
-    const names = new Set(this.#servers.map(({ name }) => name));
-    for (const name of [...this.#here]) if (!names.has(name)) this.#here.delete(name);
-    this.#vain.clear();
+    const now = new Map(this.#servers.map((server) => [server.name, server]));
+    for (const name of [...this.#here]) if (!now.has(name)) this.#here.delete(name);
+    // Another one may have more luck.
+    for (const { name, connectionDigest } of before) {
+      if (now.get(name)?.connectionDigest !== connectionDigest) this.#vain.forget(name);
+    }
     this.look();
   }
 
@@ -134,8 +138,8 @@ export class Singletons {
     const { local, elsewhere, giveUp, logger } = this.#deps;
     const { server } = claim;
     const status = local().status(server);
-    if (UP.has(status?.state ?? 'unknown')) this.#vain.started(server);
-    else if (this.#vain.isLong(server, local().failing(server)) && claim.processes === 0 && elsewhere(server)) {
+    if (UP.has(status?.state ?? 'unknown')) this.#vain.forget(server);
+    else if (this.#vain.isLong(server, local().failing(server)) && claim.serving === 0 && elsewhere(server)) {
       this.#vain.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
       giveUp(claim);

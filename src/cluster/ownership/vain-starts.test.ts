@@ -10,6 +10,7 @@ import {
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { PAUSE_MS, VAIN_MS, VainStarts } from './vain-starts.ts';
 
@@ -102,11 +103,40 @@ test('a singleton of which something runs stays, whatever of it cannot be starte
     const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
     await nodes.pass(1_500);
     const owned = await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    owned.ready();
     a.local.failed.add('one');
     await nodes.pass(3 * VAIN_MS, () => assert.equal(runsAt(nodes), 'a'));
-    owned.release();
+    owned.ended();
     await nodes.pass(2_000);
     assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton whose process comes to nothing however long it takes is left to another home, too', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    await a.cluster.ownership.own(ONE, clientOf('s'), 'session');
+    a.local.failed.add('one');
+    await nodes.pass(VAIN_MS + 2_500);
+    assert.equal(runsAt(nodes), 'b');
+  }));
+
+test('a singleton has its time again when it is another one, not with every change of the files', () =>
+  onNodes(async (nodes) => {
+    const [a] = [await nodes.join('a', [ONE]), await nodes.join('b', [ONE])];
+    await nodes.pass(1_500);
+    a.local.failed.add('one');
+    const says = (...servers: Server[]): Promise<void> =>
+      a.cluster.apply(new Map(servers.map((server) => [server.name, server])));
+    for (let i = 0; i < 4; i++) {
+      assert.equal(runsAt(nodes), 'a');
+      await nodes.until(says(ONE, serverNamed(`more ${i}`)));
+      await nodes.pass(4_000);
+    }
+    await nodes.pass(2_000);
+    assert.equal(runsAt(nodes), 'b');
+    await nodes.until(says(ONE));
+    await nodes.pass(PAUSE_MS / 2, () => assert.notEqual(runsAt(nodes), 'a'));
   }));
 
 test('a singleton on its way to a home that is gone meanwhile is begun here only when what ran of it has ended', () =>
@@ -175,9 +205,7 @@ test('a start is in vain after fifteen seconds without one that came to somethin
   await clock.advance(1);
   assert.deepEqual([vain.paused('one'), vain.isLong('one', true)], [false, false]);
   vain.gaveUp('one');
-  vain.started('one');
-  assert.equal(vain.paused('one'), false);
-  vain.gaveUp('one');
-  vain.clear();
-  assert.equal(vain.paused('one'), false);
+  vain.gaveUp('two');
+  vain.forget('one');
+  assert.deepEqual([vain.paused('one'), vain.paused('two')], [false, true]);
 });

@@ -37,15 +37,9 @@ export class VainStarts {
     return this.#pausedUntil.has(server);
   }
 
-  /** It runs here. */
-  started(server: string): void {
+  /** It runs here, or is another one from now on. */
+  forget(server: string): void {
     this.#failingSince.delete(server);
     this.#pausedUntil.delete(server);
-  }
-
-  /** The servers may be others than they were: each has its time again. */
-  clear(): void {
-    this.#failingSince.clear();
-    this.#pausedUntil.clear();
   }
 }

@@ -12,9 +12,18 @@ import { transportContract } from './transport.contract.ts';
 class PlayedOwned implements Owned {
   readonly epoch = 'abc.7';
   stillMine = true;
+  readonly told: string[] = [];
   released = 0;
 
   adopted(): void {}
+
+  ready(): void {
+    this.told.push('ready');
+  }
+
+  ended(): void {
+    this.told.push('ended');
+  }
 
   release(): void {
     this.released++;

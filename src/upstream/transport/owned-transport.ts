@@ -85,6 +85,7 @@ export class OwnedTransport implements Transport {
 
   negotiated(facts: NegotiatedFacts): void {
     this.#inner?.negotiated(facts);
+    this.#owned?.ready();
   }
 
   adopted(client: ClientProfile | null): void {
@@ -107,6 +108,7 @@ export class OwnedTransport implements Transport {
 
   /** What was owned is free as soon as nothing is left of its process. */
   async #close(how: CloseReason): Promise<void> {
+    this.#owned?.ended();
     await this.#inner?.close(how);
     this.#release();
   }
