@@ -195,9 +195,10 @@ export class ClusterCalls {
   }
 
   /** What other nodes run is looked up when it has failed: a start takes its time. */
-  #goesInstead(server: string, outcome: Outcome, exchange: Exchange): boolean {
+  #goesInstead(server: string, outcome: Outcome, exchange: Exchange, owner: ClientProfile | null = null): boolean {
     const place = this.#place(server);
-    return place !== undefined && isUnbegun(outcome, exchange) && homesInstead(place, this.#deps.local).length > 0;
+    if (place === undefined || !isUnbegun(outcome, exchange)) return false;
+    return homesInstead(place, this.#deps.local, owner).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
@@ -229,7 +230,7 @@ export class ClusterCalls {
     const { server, client, key, processes } = claim;
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton.
-    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange)) return null;
+    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange, client)) return null;
     await Promise.all([claims.giveUp(claim), client === null ? null : local.handOver(server, client)]);
     return notStarted(server).message;
   }
@@ -342,7 +343,7 @@ export class ClusterCalls {
     if (owning !== undefined) {
       home = owning;
       epoch = theirs!.epoch;
-    } else if (theirs !== null && place.here && !this.#deps.yields(place, key!)) {
+    } else if (theirs !== null && place.here && !this.#deps.yields(place, key!, exchange.client)) {
       return this.#tryAgain(name, request, exchange, `its owner ${theirs.node} is gone, and its lease not over yet`);
     } else {
       const known = key === null ? null : this.#homes.known(place, key);

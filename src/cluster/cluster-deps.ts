@@ -13,8 +13,8 @@ import type { NodeView } from './nodes/node-state.ts';
 /** What the cluster needs of the servers of this node. */
 export interface LocalUpstreams extends Upstreams {
   apply(servers: ReadonlyMap<string, Server>): Promise<void>;
-  /** It could not be started, or not again, and is not up at the moment. */
-  failing(server: string): boolean;
+  /** It could not be started, or not again, and is not up at the moment; or not for this client, a moment ago. */
+  failing(server: string, client?: ClientProfile | null): boolean;
   /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */
   relist(server: string): Promise<void>;
   /** As `relist`, at once, for this client and where it can be over its own connection. */

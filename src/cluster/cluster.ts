@@ -247,7 +247,7 @@ export class Cluster {
       draining: () => this.#self.draining,
       claimed: (claim) => this.#servers.claimed(claim),
       leaving: (server) => this.#servers.leaving(server),
-      yields: (place, key) => this.#servers.yields(place, key),
+      yields: (...asked) => this.#servers.yields(...asked),
       barred: (claim) => this.handingOver.isBarred(claim),
       events: relayed,
     });

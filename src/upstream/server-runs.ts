@@ -1,4 +1,5 @@
 import type { ClientProfile } from '../model/client-profile.ts';
+import type { Clock } from '../model/clock.ts';
 import type { Era } from '../model/message.ts';
 import { OwnedElsewhere } from '../model/owned-elsewhere.ts';
 import type { Attempt } from './connection/attempt.ts';
@@ -9,11 +10,13 @@ import type { ListUpkeep } from './lists/list-upkeep.ts';
 import type { ServerCatalogs } from './lists/server-catalogs.ts';
 import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
+import { VainOpenings } from './pool/vain-openings.ts';
 import type { ServerObserver } from './status/server-observer.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 
 export interface ServerRunsDeps {
+  readonly clock: Clock;
   readonly server: string;
   readonly supervisor: Supervisor;
   readonly connections: ClientConnections;
@@ -39,12 +42,14 @@ interface Wish {
  */
 export class ServerRuns {
   readonly #deps: ServerRunsDeps;
+  readonly #vain: VainOpenings;
   /** Who wanted the coming start: what is presented on the connection that it opens. */
   #wish: Wish | null = null;
   #closeReason: CloseReason = 'remove';
 
   constructor(deps: ServerRunsDeps) {
     this.#deps = deps;
+    this.#vain = new VainOpenings(deps.clock);
   }
 
   /** Waits until the server is up, started for this client if it is not. Rejects with GatewayError. */
@@ -65,13 +70,25 @@ export class ServerRuns {
     const { server, supervisor, connections } = this.#deps;
     await this.up(client);
     try {
-      return await connections.acquire(client, method);
+      const connection = await connections.acquire(client, method);
+      this.#vain.opened(connection.key);
+      return connection;
     } catch (cause) {
       const error = asGatewayError(cause, server);
       const ours = error.code === 'OVERLOADED' || error.code === 'CANCELLED' || error instanceof OwnedElsewhere;
-      if (!ours) supervisor.crashed(error);
+      if (!ours) {
+        const key = connections.keyOf(client);
+        if (key !== null) this.#vain.failed(key);
+        supervisor.crashed(error);
+      }
       throw error;
     }
+  }
+
+  /** Whether the client's own connection could not be opened a moment ago. */
+  isVain(client: ClientProfile): boolean {
+    const key = this.#deps.connections.keyOf(client);
+    return key !== null && this.#vain.has(key);
   }
 
   /** A connection to list the server over, once it is up. Rejects with GatewayError. */

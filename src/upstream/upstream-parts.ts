@@ -202,6 +202,7 @@ export function assembleUpstream(
   });
   const lost = new LostConnections(name, local, pool);
   const runs = new ServerRuns({
+    clock,
     server: name,
     supervisor,
     connections,

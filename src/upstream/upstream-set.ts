@@ -150,8 +150,8 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.owns(client) ?? false;
   }
 
-  failing(server: string): boolean {
-    return this.#upstreams.get(server)?.failing === true;
+  failing(server: string, client: ClientProfile | null = null): boolean {
+    return this.#upstreams.get(server)?.failing(client) === true;
   }
 
   status(server: string): ServerStatus | null {

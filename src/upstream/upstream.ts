@@ -78,8 +78,10 @@ export class Upstream {
     if (connection.era === notification.era) connection.notify(notification);
   }
 
-  get failing(): boolean {
-    return this.#parts.supervisor.failing;
+  /** Not at all, or (where one is named) not for this client. */
+  failing(client: ClientProfile | null): boolean {
+    const { supervisor, runs } = this.#parts;
+    return supervisor.failing || (client !== null && runs.isVain(client));
   }
 
   knownCatalog(client: ClientProfile): ServerCatalog | null {

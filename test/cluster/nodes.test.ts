@@ -219,6 +219,11 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.deepEqual([await old.callText('count'), await old.callText('count')], ['1', '2']);
     assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'a');
     writeFileSync(join(a.gateway.folder, 'broken'), '');
+    // Beside the process of another session, which runs.
+    const young = await WireClient.open(a.serverUrl('own'));
+    assert.equal(await young.callText('count'), '1');
+    assert.equal((await ownerOf([a, b], (await who(young)).pid)).name, 'b');
+    assert.equal(await old.callText('count'), '3');
     // A process that ends by itself, and one that is ended by us.
     process.kill((await who(old)).pid, 'SIGKILL');
     const { state } = await a.control<{ state: string }>('/api/v1/servers/one/restart', 'POST');

@@ -42,7 +42,7 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly notified: string[] = [];
   readonly relisted: string[] = [];
   readonly restarted: string[] = [];
-  /** Servers that could not be started. */
+  /** Servers that could not be started, or `server session` for one alone. */
   readonly failed = new Set<string>();
   /** What it says of its servers, by name. */
   readonly states = new Map<string, ServerStatus>();
@@ -120,8 +120,8 @@ export class PlayedUpstreams implements LocalUpstreams {
     return true;
   }
 
-  failing(server: string): boolean {
-    return this.failed.has(server);
+  failing(server: string, client: ClientProfile | null = null): boolean {
+    return this.failed.has(server) || this.failed.has(`${server} ${client?.sessionId}`);
   }
 
   status(server: string): ServerStatus | null {

@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import { type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { Recent } from '../recent.ts';
@@ -53,9 +54,16 @@ export class Homes {
   }
 }
 
-/** The other homes where it runs, while this node's own cannot be started: what needs no owner is served there. */
-export function homesInstead(place: Place, local: Pick<LocalUpstreams, 'failing'>): readonly ForeignHome[] {
-  if (!place.here || place.elsewhere.length === 0 || !local.failing(place.server.name)) return [];
+/**
+ * The other homes where it runs, while it cannot be started at this node: what needs no owner is served there, and what is to
+ * have an owner is this client's there, where a process of its own could not be started here.
+ */
+export function homesInstead(
+  place: Place,
+  local: Pick<LocalUpstreams, 'failing'>,
+  client: ClientProfile | null = null,
+): readonly ForeignHome[] {
+  if (!place.here || place.elsewhere.length === 0 || !local.failing(place.server.name, client)) return [];
   return place.elsewhere.filter(
     ({ node, offered }) => node.state === 'ready' && UP.has(offered.status?.state ?? 'unknown'),
   );

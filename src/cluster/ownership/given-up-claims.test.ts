@@ -129,6 +129,23 @@ test('a call beside the start of the session’s process goes on with the one th
     assert.equal(wordOf(await nodes.until(beside)), '{"node":"b"}');
   }));
 
+test('a session whose own process cannot be started beside those of others goes to another home, and the others stay', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = await homes(nodes);
+    assert.equal(await servedBy(nodes, a, 'old'), '{"node":"a"}');
+    a.local.handle = ({ end, request, exchange }) => {
+      const { sessionId } = exchange.client;
+      if (sessionId === 'old') return end({ kind: 'answer', message: request });
+      a.local.failed.add(`memory ${sessionId}`);
+      end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
+    };
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), '{"node":"b"}');
+    assert.equal(a.local.calls.length, 2, 'one try');
+    await servedBy(nodes, b, 'old');
+    assert.deepEqual([a.local.calls.length, b.local.calls.length], [3, 2]);
+    assert.deepEqual(told(nodes), []);
+  }));
+
 test('where a call goes on is looked up when its start has failed, not when it began', () =>
   onNodes(async (nodes) => {
     const [a, b] = await homes(nodes);

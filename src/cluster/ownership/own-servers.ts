@@ -1,3 +1,4 @@
+import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -85,9 +86,9 @@ export class OwnServers {
   }
 
   /** Whoever comes anew is for other nodes to serve, if nobody does yet: they can start it, or may, and this one could not. */
-  yields(place: Place, key: string): boolean {
+  yields(place: Place, key: string, client: ClientProfile): boolean {
     if (key === SINGLETON) return this.#singletons.yields(place.server.name);
-    return homesInstead(place, this.#deps.local()).length > 0;
+    return homesInstead(place, this.#deps.local(), client).length > 0;
   }
 
   /** It is not this node's any more, nor is it to be with its next lease, unless somebody wants it here again. */

@@ -22,7 +22,7 @@ export interface OwnersDeps {
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
   /** What is nobody's yet is for other nodes to have, which can start it. */
-  readonly yields: (place: Place, key: string) => boolean;
+  readonly yields: (place: Place, key: string, client: ClientProfile) => boolean;
   /** Nothing new begins on the claim at this instant: it is about to be another node's. */
   readonly barred: (claim: Claim) => boolean;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
@@ -68,7 +68,7 @@ export class Owners {
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { claims, draining, yields } = this.#deps;
-    const leaves = place.elsewhere.length > 0 && (draining() || yields(place, key));
+    const leaves = place.elsewhere.length > 0 && (draining() || yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
   }
@@ -82,7 +82,7 @@ export class Owners {
 
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    if (this.#deps.yields(place, key)) throw notStarted(place.server.name);
+    if (this.#deps.yields(place, key, client)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
     const server = place.server.name;
