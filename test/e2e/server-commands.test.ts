@@ -131,6 +131,11 @@ test('without a gateway they change what the next one finds; restart says that t
   const restarted = await run('restart', 'base');
   assert.equal(restarted.code, 4);
   assert.match(restarted.err, /no gateway runs here/);
+  for (const command of ['nodes', 'logs', 'drift']) {
+    const asked = await run(command);
+    assert.equal(asked.code, 4, command);
+    assert.match(asked.err, /no gateway runs here; name the file or the --data-dir/, command);
+  }
   assert.equal((await run('add', 'brief', '--ttl', '5m', ...SERVER)).code, 4);
   await start();
   const { servers } = JSON.parse((await run('status', '--json')).out);
