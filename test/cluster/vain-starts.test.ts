@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { callable, onCluster, ownerOf, type Who, wordOf } from '../support/cluster-facts.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const cluster = (run: (nodes: ClusterProcesses) => Promise<void>) => onCluster(() => ClusterProcesses.start(), run);
+const who = async (client: WireClient): Promise<Who> => JSON.parse(await client.callText('who'));
+
+test('S0.18 what one node cannot start is called, and listed, at another home of it, and here again once it can', () =>
+  cluster(async (nodes) => {
+    const shared = breakable({ isolation: 'shared' });
+    const [a, b] = [await nodes.node('a', { shared }), await nodes.node('b', { shared })];
+    for (const node of [a, b]) await callable(node, 'shared');
+    writeFileSync(join(a.gateway.folder, 'broken'), '');
+    const restarted = await a.control<{ state: string }>('/api/v1/servers/shared/restart', 'POST');
+    assert.equal(restarted.state, 'failed');
+    const [atA, atB] = [await WireClient.open(a.serverUrl('shared')), await WireClient.open(b.serverUrl('shared'))];
+    assert.equal(await atB.callText('count'), '1');
+    assert.equal(await atA.callText('count'), '2');
+    assert.deepEqual(await atA.toolNames(), await atB.toolNames());
+    rmSync(join(a.gateway.folder, 'broken'));
+    await a.control('/api/v1/servers/shared/restart', 'POST');
+    assert.deepEqual([await atA.callText('count'), await atB.callText('count')], ['1', '1'], 'each has its own again');
+  }));
+
+/** Where a file `broken` lies in the folder of the node it does not start. */
+function breakable(more: object): object {
+  const { command, args } = counterServer() as { command: string; args: string[] };
+  const script = 'test -e broken && exit 3; exec "$@"';
+  return counterServer({ ...more, command: 'sh', args: ['-c', script, 'sh', command, ...args] });
+}
+
+async function stateAt(node: NodeProcess, server: string): Promise<string | undefined> {
+  const { servers } = await node.control<{ servers: { name: string; state: string }[] }>('/api/v1/servers');
+  return servers.find(({ name }) => name === server)?.state;
+}
+
+/** As soon as it can: a call that finds no node where the server runs ends in NOT_SENT. */
+async function counted(client: WireClient): Promise<string> {
+  let text: string | null = null;
+  const count = async (): Promise<boolean> => {
+    const { message } = await client.request('tools/call', { name: 'count', arguments: {} });
+    const word = wordOf(message);
+    assert.ok(word === 'RESULT' || word === 'NOT_SENT', word);
+    text = word === 'RESULT' ? message.result.content[0].text : null;
+    return text !== null;
+  };
+  await until(count, 'the call to be served');
+  return text!;
+}
+
+test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start their server are another home’s', () =>
+  cluster(async (nodes) => {
+    const servers = {
+      own: breakable({ isolation: 'session' }),
+      one: breakable({ isolation: 'shared', singleton: true }),
+    };
+    const a = await nodes.node('a', servers);
+    await callable(a, 'own', 'one');
+    const b = await nodes.node('b', servers);
+    await callable(b, 'own', 'one');
+    const [old, one] = [await WireClient.open(a.serverUrl('own')), await WireClient.open(b.serverUrl('one'))];
+    assert.deepEqual([await old.callText('count'), await old.callText('count')], ['1', '2']);
+    assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'a');
+    writeFileSync(join(a.gateway.folder, 'broken'), '');
+    // Beside the process of another session, which runs.
+    const young = await WireClient.open(a.serverUrl('own'));
+    assert.equal(await young.callText('count'), '1');
+    assert.equal((await ownerOf([a, b], (await who(young)).pid)).name, 'b');
+    assert.equal(await old.callText('count'), '3');
+    // A process that ends by itself, and one that is ended by us.
+    process.kill((await who(old)).pid, 'SIGKILL');
+    const { state } = await a.control<{ state: string }>('/api/v1/servers/one/restart', 'POST');
+    assert.equal(state, 'failed');
+    await until(async () => (await stateAt(a, 'own')) === 'failed', 'its start to fail');
+    const brokenAt = performance.now();
+    for (const client of [await WireClient.open(a.serverUrl('own')), old]) {
+      assert.equal(await counted(client), '1');
+      assert.equal((await ownerOf([a, b], (await who(client)).pid)).name, 'b');
+    }
+    assert.equal(await counted(one), '1');
+    console.log(`# singleton served again after ${Math.round(performance.now() - brokenAt)} ms`);
+    assert.equal((await ownerOf([a, b], (await who(one)).pid)).name, 'b');
+    // What moved on is in nobody's way here.
+    rmSync(join(a.gateway.folder, 'broken'));
+    await until(async () => (await stateAt(a, 'own')) === 'running', 'the server to be back');
+    const here = await WireClient.open(a.serverUrl('own'));
+    assert.equal(await here.callText('count'), '1');
+    assert.equal((await ownerOf([a, b], (await who(here)).pid)).name, 'a');
+    assert.equal(await old.callText('count'), '2');
+  }));
