@@ -196,9 +196,9 @@ export class ClusterCalls {
 
   /** What other nodes run is looked up when it has failed: a start takes its time. */
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, owner: ClientProfile | null = null): boolean {
+    if (!isUnbegun(outcome, exchange)) return false;
     const place = this.#place(server);
-    if (place === undefined || !isUnbegun(outcome, exchange)) return false;
-    return homesInstead(place, this.#deps.local, owner).length > 0;
+    return place !== undefined && homesInstead(place, this.#deps.local, owner).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
@@ -207,7 +207,7 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     const since = this.#deps.clock.now();
     return called.then(async (outcome) => {
-      if ((await this.#whyGone(claim, outcome, exchange)) === null) return outcome;
+      if ((await this.#whyGone(claim, outcome, exchange, claim.client)) === null) return outcome;
       this.#wasTried(exchange, since);
       return this.#callSomewhere(claim.server, request, exchange);
     });
@@ -218,20 +218,29 @@ export class ClusterCalls {
     const called = this.#callOwned(claim, request, exchange);
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
-      const why = await this.#whyGone(claim, outcome, exchange);
+      // Where it cannot be started for this client alone, the reason says more than another try elsewhere, which may be the second.
+      const why = await this.#whyGone(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
   }
 
-  /** Why the claim for whose process the call could not be begun is, or is to be, another node's; null where it is not. */
-  async #whyGone(claim: Claim, outcome: Outcome, exchange: Exchange): Promise<string | null> {
+  /**
+   * Why the claim for whose process the call could not be begun is, or is to be, another node's; null where it is not. With
+   * `owner` also where it could not be started for that client alone.
+   */
+  async #whyGone(
+    claim: Claim,
+    outcome: Outcome,
+    exchange: Exchange,
+    owner: ClientProfile | null,
+  ): Promise<string | null> {
     if (!isUnbegun(outcome, exchange)) return null;
     const { claims, local, barred } = this.#deps;
     const { server, client, key, processes } = claim;
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton.
-    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange, client)) return null;
-    await Promise.all([claims.giveUp(claim), client === null ? null : local.handOver(server, client)]);
+    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange, owner)) return null;
+    await claims.giveUp(claim, client === null ? Promise.resolve() : local.handOver(server, client));
     return notStarted(server).message;
   }
 

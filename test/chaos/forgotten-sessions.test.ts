@@ -36,6 +36,16 @@ test('a session that a node does not know was forgotten, but where the node that
   assert.deepEqual(forgottenSessions([refused({ via: 'n3', at: 16_000 })], [outage]), []);
 });
 
+test('nor is what was opened during one at a node that is stopped before it is over', () => {
+  const outage: Struck = { kind: 'nats_kill', node: null, from: 9_500, to: 12_000 };
+  const stop: Struck = { kind: 'stop', node: 'n3', from: 11_500, to: 22_000 };
+  const opened = refused({ via: 'n3', at: 10_000 });
+  assert.deepEqual(forgottenSessions([opened], [outage, stop]), []);
+  assert.equal(forgottenSessions([opened], [outage, { ...stop, node: 'n1' }]).length, 1);
+  assert.equal(forgottenSessions([opened], [outage, { ...stop, to: 16_000 }]).length, 1);
+  assert.equal(forgottenSessions([opened], [stop]).length, 1);
+});
+
 test('a node that has begun during an outage may say that it does not know a session yet, and not that there is none', () => {
   const outage: Struck = { kind: 'nats_forgets', node: null, from: 17_500, to: 20_500 };
   const old = refused({ via: 'n3', at: 5_000 });

@@ -48,7 +48,7 @@ function isOfNats(kind: string): boolean {
 /** When the node had no way to the others. What begins before it can have told what it had to is one with what was before. */
 function outagesOf(struck: readonly Struck[], via: string): readonly Outage[] {
   const joined: Outage[] = [];
-  const all = struck.filter(({ kind, node }) => isOfNats(kind) || (/^(cut|hold)/.test(kind) && node === via));
+  const all = struck.filter(({ kind, node }) => isOfNats(kind) || (/^(cut|hold|stop)/.test(kind) && node === via));
   for (const { from, to } of all.sort((a, b) => a.from - b.from)) {
     const last = joined.at(-1);
     if (last !== undefined && from <= last.to + TELLS_MS) last.to = Math.max(last.to, to);

@@ -95,6 +95,8 @@ export class ClaimReleases {
 
   /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
   async #free(claim: Owned, forget: boolean): Promise<boolean> {
+    // In another making of the store revisions begin again: the record of this one may be of a later claim.
+    if (claim.epoch !== `${this.#deps.store.incarnation}.${claim.since}`) return true;
     const present = await this.#deps.store.get(recordKey(claim));
     if (present === null) return true;
     const { peer, since } = readClaim(present);

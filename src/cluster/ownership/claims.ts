@@ -124,9 +124,13 @@ export class Claims {
     await this.#releases.now(claim, forget);
   }
 
-  /** Another node is to have it. What was never used is new to whoever has it next, but for processes that may be older. */
-  async giveUp(claim: Claim): Promise<void> {
+  /**
+   * Another node is to have it, as soon as nothing is left of it here. What was never used is new to whoever has it next, but for
+   * processes that may be older.
+   */
+  async giveUp(claim: Claim, ended: Promise<unknown>): Promise<void> {
     this.#mine.delete(claim);
+    await ended;
     const raised = async (): Promise<boolean> => {
       await raiseFloor(this.#deps.store, claim.revision);
       return true;

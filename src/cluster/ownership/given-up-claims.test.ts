@@ -146,6 +146,30 @@ test('a session whose own process cannot be started beside those of others goes 
     assert.deepEqual(told(nodes), []);
   }));
 
+test('a session whose process starts at no home is told why, by the second, and at once', () =>
+  onNodes(async (nodes) => {
+    const both = await homes(nodes);
+    says(both[0], 'running');
+    await nodes.pass(1_000);
+    for (const { id, local } of both) {
+      local.handle = ({ end }) => {
+        local.failed.add('memory one');
+        end(failure(new GatewayError('NOT_SENT', `memory exited with code 3 at ${id}`)));
+      };
+    }
+    let tries = 0;
+    for (const [at, other] of [both, [both[1], both[0]]] as const) {
+      const before = nodes.clock.now();
+      const outcome = await nodes.until(call(at, 'one'));
+      assert.ok(outcome.kind === 'failure');
+      assert.match(outcome.error.message, /exited with code 3 at/);
+      assert.ok(nodes.clock.now() - before <= 500, `${nodes.clock.now() - before} ms`);
+      const tried = at.local.calls.length + other.local.calls.length;
+      assert.ok(tried - tries <= 2, `${tried - tries} tries`);
+      tries = tried;
+    }
+  }));
+
 test('where a call goes on is looked up when its start has failed, not when it began', () =>
   onNodes(async (nodes) => {
     const [a, b] = await homes(nodes);

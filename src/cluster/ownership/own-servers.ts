@@ -86,7 +86,7 @@ export class OwnServers {
   }
 
   /** Whoever comes anew is for other nodes to serve, if nobody does yet: they can start it, or may, and this one could not. */
-  yields(place: Place, key: string, client: ClientProfile): boolean {
+  yields(place: Place, key: string, client: ClientProfile | null): boolean {
     if (key === SINGLETON) return this.#singletons.yields(place.server.name);
     return homesInstead(place, this.#deps.local(), client).length > 0;
   }
@@ -142,7 +142,7 @@ export class OwnServers {
     for (const claim of [...this.#lost]) {
       if (claim.server !== name) continue;
       this.#lost.delete(claim);
-      if (!this.#placed(claim)) claims.disown(claim);
+      claims.disown(claim);
     }
   }
 

@@ -22,7 +22,7 @@ export interface OwnersDeps {
   /** This node's files have dropped the server, and what ran of it has not ended yet. */
   readonly leaving: (server: string) => boolean;
   /** What is nobody's yet is for other nodes to have, which can start it. */
-  readonly yields: (place: Place, key: string, client: ClientProfile) => boolean;
+  readonly yields: (place: Place, key: string, client: ClientProfile | null) => boolean;
   /** Nothing new begins on the claim at this instant: it is about to be another node's. */
   readonly barred: (claim: Claim) => boolean;
   readonly events: Pick<UpstreamEvents, 'stateLost'>;
@@ -82,7 +82,8 @@ export class Owners {
 
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */
   async claim(place: Place, key: string, client: ClientProfile): Promise<Owner> {
-    if (this.#deps.yields(place, key, client)) throw notStarted(place.server.name);
+    // Whoever was sent here, for want of luck elsewhere, gets a try, unless the server cannot be started for anybody.
+    if (this.#deps.yields(place, key, null)) throw notStarted(place.server.name);
     const owner = await this.#claim(place, key, client);
     if (owner !== null) return owner;
     const server = place.server.name;

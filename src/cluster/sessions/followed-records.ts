@@ -47,6 +47,9 @@ export class FollowedRecords {
   readonly #progress = new Progress();
   #watch: { close(): void } | null = null;
   #stopWatch: (() => void) | null = null;
+  #stopLook: (() => void) | null = null;
+  /** How often it was begun to tell everything. */
+  #telling = 0;
   /** The making of the bucket that everything was told of; null before. */
   #incarnation: string | null = null;
   #closed = false;
@@ -104,15 +107,15 @@ export class FollowedRecords {
     this.#closed = true;
     this.#watch?.close();
     this.#stopWatch?.();
+    this.#stopLook?.();
   }
 
   #heard(record: StateRecord): void {
-    const { key, value, revision } = record;
+    const { key, value } = record;
     this.#told.add(key);
     this.#untold.delete(key);
     if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
     else this.#deps.heard(key, value);
-    this.#progress.heard(revision);
   }
 
   #gone(key: string): void {
@@ -130,31 +133,51 @@ export class FollowedRecords {
     else if (merged) this.#deps.heard(key, value);
   }
 
-  /**
-   * Everything was told, for the first time or again: what was not is not there any more, unless the store has lost
-   * everything.
-   */
+  /** Everything was told, for the first time or again: what was not is not there any more, or lost with all else. */
   #toldAll(incarnation: string): void {
     const again = this.#incarnation !== null;
     const lost = again && this.#incarnation !== incarnation;
     this.#incarnation = incarnation;
     this.#deps.told?.(again);
     if (lost) this.#deps.lost();
-    const untold = [...this.#untold];
     if (lost) this.#untold.clear();
-    else for (const key of untold) this.#gone(key);
+    else void this.#lookForUntold();
+  }
+
+  /**
+   * A store that has just begun again was seen to have told everything before it had. Whoever takes a record for gone ends
+   * what it stands for, at all nodes: so it is looked for before.
+   */
+  async #lookForUntold(): Promise<void> {
+    const telling = this.#telling;
+    for (const key of [...this.#untold]) {
+      const there = await this.#bucket.get(key).catch(() => undefined);
+      if (telling !== this.#telling || this.#closed) return;
+      if (there === undefined) {
+        this.#stopLook = this.#deps.clock.after(AGAIN_MS, () => void this.#lookForUntold());
+        return;
+      }
+      if (!this.#untold.has(key)) continue;
+      if (there === null) this.#gone(key);
+      else this.#heard(there);
+    }
   }
 
   async #follow(): Promise<void> {
     const { clock, logger, bucket } = this.#deps;
     try {
       const watch = await this.#bucket.watch('>', {
-        put: (record) => this.#heard(record),
+        put: (record) => {
+          this.#heard(record);
+          this.#progress.heard(record.revision);
+        },
         gone: (key, revision) => {
           this.#gone(key);
           this.#progress.heard(revision);
         },
         onBegin: () => {
+          this.#telling++;
+          this.#stopLook?.();
           for (const key of this.#told) this.#untold.add(key);
           this.#told = new Set();
           // Revisions of another making tell nothing.

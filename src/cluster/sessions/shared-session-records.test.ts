@@ -263,6 +263,7 @@ test('a session that was ended while a node did not hear is ended there when it 
   await settled();
   assert.equal((await a.all()).length, 1);
   await again();
+  await settled();
   assert.deepEqual(await a.all(), []);
   assert.ok(bench.heard.includes('a s1 gone'));
   await bench.close();

@@ -154,3 +154,19 @@ test('the epoch is in the environment of the process, and nowhere without a clus
   assert.equal(spec.env['TRUNKLINE_EPOCH']?.reveal(), 'abc.7');
   assert.equal(withEpoch(server, ''), server);
 });
+
+test('check:H4 what comes to be owned for a connection that was closed meanwhile is free at once', async () => {
+  const owned = new PlayedOwned();
+  const own = Promise.withResolvers<Owned>();
+  const transport = new OwnedTransport({
+    server: 'memory',
+    kind: 'memory',
+    own: () => own.promise,
+    make: () => assert.fail('nothing is started'),
+  });
+  const opened = transport.open(new RecordingReceiver());
+  await transport.close('remove');
+  own.resolve(owned);
+  await assert.rejects(opened, /is closed/);
+  assert.equal(owned.released, 1);
+});

@@ -114,9 +114,9 @@ export class OwnedTransport implements Transport {
   }
 
   #release(): void {
-    if (this.#released) return;
+    if (this.#owned === null || this.#released) return;
     this.#released = true;
-    this.#owned?.release();
+    this.#owned.release();
   }
 
   #unsent({ request }: Outgoing, why: string): void {

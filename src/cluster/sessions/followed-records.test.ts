@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
+import type { Bucket, SharedState, StateWatcher } from '../../bus/shared-state.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { FollowedRecords } from './followed-records.ts';
+
+/** Records that are followed in a store which can be had to tell everything again, of which it says too early that it has. */
+async function followed() {
+  const clock = new FakeClock();
+  const memory = new MemorySharedState(clock);
+  const bucket = await memory.bucket('records', { ttlMs: 0 });
+  let watcher: StateWatcher | null = null;
+  let answers = true;
+  const its: Bucket = {
+    name: bucket.name,
+    incarnation: bucket.incarnation,
+    get: (key) => (answers ? bucket.get(key) : Promise.reject(new GatewayError('NOT_SENT', 'the store is away'))),
+    create: (key, value) => bucket.create(key, value),
+    update: (key, value, revision) => bucket.update(key, value, revision),
+    delete: (key, revision) => bucket.delete(key, revision),
+    keys: (pattern) => bucket.keys(pattern),
+    watch: (pattern, given) => bucket.watch(pattern, (watcher = given)),
+  };
+  const heard: string[] = [];
+  const state: SharedState = { bucket: async () => its };
+  const records = new FollowedRecords({
+    state,
+    clock,
+    logger: Logger.silent(),
+    bucket: 'records',
+    keptMs: 0,
+    maxValueBytes: 1_000,
+    heard: (key, value) => heard.push(`${key} ${value}`),
+    gone: (key) => heard.push(`${key} gone`),
+    lost: () => heard.push('lost'),
+  });
+  await settled();
+  for (const key of ['one', 'two']) await bucket.create(key, Buffer.from('x'));
+  await settled();
+  assert.deepEqual(heard.splice(0), ['one x', 'two x']);
+  return {
+    bucket,
+    clock,
+    heard,
+    records,
+    answers: (does: boolean) => {
+      answers = does;
+    },
+    toldTooEarly: async () => {
+      watcher!.onBegin?.();
+      watcher!.onReady?.(bucket.incarnation);
+      await settled();
+    },
+  };
+}
+
+test('fault:F28 what a store has not told is looked for before it is taken for gone: it says so before it has told everything', async () => {
+  const { bucket, heard, records, toldTooEarly } = await followed();
+  await bucket.delete('two');
+  heard.length = 0;
+  await toldTooEarly();
+  assert.deepEqual(heard, ['one x']);
+  assert.deepEqual([records.isTold('one'), records.isTold('two')], [true, false]);
+  await records.close();
+});
+
+test('fault:F28 while the store does not answer nothing is taken for gone', async () => {
+  const { bucket, clock, heard, records, answers, toldTooEarly } = await followed();
+  answers(false);
+  await toldTooEarly();
+  await clock.advance(5_000);
+  assert.deepEqual(heard, []);
+  answers(true);
+  await clock.advance(1_000);
+  await settled();
+  assert.deepEqual(heard, ['one x', 'two x']);
+  await bucket.delete('one');
+  assert.deepEqual(heard.splice(2), ['one gone']);
+  await records.close();
+});
