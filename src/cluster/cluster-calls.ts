@@ -178,7 +178,7 @@ export class ClusterCalls {
     return homesInstead(place, this.#deps.local).length === 0;
   }
 
-  /** Its homes where it runs, where this node cannot start it. */
+  /** The place with only those other homes that run it, while this node cannot start it. */
   #instead(place: Place): Place {
     const instead = homesInstead(place, this.#deps.local);
     return instead.length > 0 ? { ...place, elsewhere: instead } : place;
@@ -236,11 +236,11 @@ export class ClusterCalls {
   ): Promise<string | null> {
     if (!isUnbegun(outcome, exchange)) return null;
     const { claims, local, barred } = this.#deps;
-    const { server, client, key, processes } = claim;
+    const { server, client, processes } = claim;
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
-    // Nobody but its node decides on a singleton.
-    if (key === SINGLETON || processes > 0 || !this.#goesInstead(server, outcome, exchange, owner)) return null;
-    await claims.giveUp(claim, client === null ? Promise.resolve() : local.handOver(server, client));
+    // Nobody but its node decides on a singleton, which is no client's.
+    if (client === null || processes > 0 || !this.#goesInstead(server, outcome, exchange, owner)) return null;
+    await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
   }
 

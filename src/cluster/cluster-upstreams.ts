@@ -8,7 +8,7 @@ import type { Server } from '../model/server.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { ClusterCalls, type ClusterCallsDeps } from './cluster-calls.ts';
-import type { ForeignHome, Place } from './nodes/directory.ts';
+import { type ForeignHome, type Place, runsOnce } from './nodes/directory.ts';
 import type { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { homesInstead, homeToRead, statusElsewhere } from './nodes/homes.ts';
 import type { ListsElsewhere } from './nodes/lists-elsewhere.ts';
@@ -187,7 +187,7 @@ export class ClusterUpstreams implements Upstreams {
   /** Whether this node lists the server itself. A singleton is listed where it runs. */
   #listedHere(place: Place): boolean {
     if (!place.here) return false;
-    return place.server.singleton !== true || !place.process || this.#deps.local.status(place.server.name) !== null;
+    return !runsOnce(place) || this.#deps.local.status(place.server.name) !== null;
   }
 
   #homeFor(place: Place, client: ClientProfile): ForeignHome | null {

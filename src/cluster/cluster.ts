@@ -269,7 +269,7 @@ export class Cluster {
       claims: this.#claims,
       able: () => this.#self.able,
       there: (peer) => this.#nodes.get(peer) !== null,
-      elsewhere: (server) => (this.#known.directory.places.get(server)?.elsewhere.length ?? 0) > 0,
+      elsewhere: (server) => this.#known.homes(server).length > 0,
     });
     this.#underLease = new UnderLease({
       logger,

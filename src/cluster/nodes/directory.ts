@@ -31,7 +31,12 @@ export interface Place {
   readonly lost: LostHome | null;
 }
 
-export interface OwnServers {
+/** The whole cluster runs one of it. Only processes are counted: what stands behind a URL is there once in any case. */
+export function runsOnce({ server, process }: Pick<Place, 'server' | 'process'>): boolean {
+  return server.singleton === true && process;
+}
+
+interface OwnPart {
   readonly id: string;
   /** Enabled servers of the own files with their digests, one under each key of the cluster that is believed. */
   readonly servers: ReadonlyMap<
@@ -61,7 +66,7 @@ interface Side<Home> {
  * nodes had that are gone is known still, and chosen likewise. Pure: every node that knows the same comes to the same.
  */
 export function directory(
-  own: OwnServers,
+  own: OwnPart,
   others: Iterable<readonly [NodeView, readonly OfferedServer[]]>,
   lost: Iterable<LostHome> = [],
 ): Directory {
@@ -148,7 +153,7 @@ class Sides<Home> {
   }
 }
 
-function placeOf(name: string, { own: here, homes }: Side<ForeignHome>, own: OwnServers): Place {
+function placeOf(name: string, { own: here, homes }: Side<ForeignHome>, own: OwnPart): Place {
   if (here) {
     const { server, process } = own.servers.get(name)!;
     return { server, process, here, elsewhere: homes, lost: null };

@@ -3,19 +3,14 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { claimText, readClaim, recordKey } from './claim-record.ts';
+import type { Claim } from './held-claims.ts';
 
 const AGAIN_MS = 1_000;
 /** Records that are still to be freed; beyond that the oldest are left to the end of this node. */
 const MAX_OWED = 50_000;
 
 /** What was owned, under the revision in which that began and the last one that this node has heard of. */
-interface Owned {
-  readonly server: string;
-  readonly key: string;
-  readonly epoch: string;
-  readonly since: number;
-  readonly revision: number;
-}
+type Released = Pick<Claim, 'server' | 'key' | 'epoch' | 'since' | 'revision'>;
 
 export interface ClaimReleasesDeps {
   readonly store: LazyBucket;
@@ -32,7 +27,7 @@ export interface ClaimReleasesDeps {
 export class ClaimReleases {
   readonly #deps: ClaimReleasesDeps;
   /** With whether nobody will ever want it again. */
-  readonly #owed = new Map<Owned, boolean>();
+  readonly #owed = new Map<Released, boolean>();
   #stop: (() => void) | null = null;
   #closed = false;
 
@@ -41,13 +36,13 @@ export class ClaimReleases {
   }
 
   /** Resolves when it was tried for the first time. */
-  async now(claim: Owned, forget: boolean): Promise<void> {
+  async now(claim: Released, forget: boolean): Promise<void> {
     const freed = await this.#write(claim, forget, claim.revision).catch(() => false);
     if (!freed) this.later(claim, forget);
   }
 
   /** Whoever has it, by now: freed only if the record still is this very claim's. */
-  later(claim: Owned, forget: boolean): void {
+  later(claim: Released, forget: boolean): void {
     if (this.#closed) return;
     this.#owed.set(claim, forget);
     const [oldest] = this.#owed.keys();
@@ -94,7 +89,7 @@ export class ClaimReleases {
   }
 
   /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
-  async #free(claim: Owned, forget: boolean): Promise<boolean> {
+  async #free(claim: Released, forget: boolean): Promise<boolean> {
     // In another making of the store revisions begin again: the record of this one may be of a later claim.
     if (claim.epoch !== `${this.#deps.store.incarnation}.${claim.since}`) return true;
     const present = await this.#deps.store.get(recordKey(claim));
@@ -104,7 +99,7 @@ export class ClaimReleases {
     return this.#write(claim, forget, present.revision);
   }
 
-  async #write(claim: Owned, forget: boolean, revision: number): Promise<boolean> {
+  async #write(claim: Released, forget: boolean, revision: number): Promise<boolean> {
     const { store } = this.#deps;
     const name = recordKey(claim);
     if (forget) return store.delete(name, revision);

@@ -11,7 +11,7 @@ import { type Claimed, claimText, readClaim, recordKey } from './claim-record.ts
 import { ClaimReleases } from './claim-releases.ts';
 import { ClaimSweep } from './claim-sweep.ts';
 import { type Claim, HeldClaim, HeldClaims } from './held-claims.ts';
-import { SINGLETON } from './placement.ts';
+import { servesCalls } from './placement.ts';
 
 /** Whose something is. */
 export type Owner =
@@ -125,17 +125,18 @@ export class Claims {
   }
 
   /**
-   * Another node is to have it, as soon as nothing is left of it here. What was never used is new to whoever has it next, but for
-   * processes that may be older.
+   * Not this node's from this instant on, and free for others when what runs of it here has ended. What was never used is
+   * forgotten, so that it is new to whoever has it next; the floor rises first, for processes that may be older.
    */
   async giveUp(claim: Claim, ended: Promise<unknown>): Promise<void> {
     this.#mine.delete(claim);
     await ended;
-    const raised = async (): Promise<boolean> => {
-      await raiseFloor(this.#deps.store, claim.revision);
-      return true;
-    };
-    const forget = claim.fresh && !claim.used && (await raised().catch(() => false));
+    const raised = (): Promise<boolean> =>
+      raiseFloor(this.#deps.store, claim.revision).then(
+        () => true,
+        () => false,
+      );
+    const forget = claim.fresh && !claim.used && (await raised());
     await this.#releases.now(claim, forget);
   }
 
@@ -147,8 +148,7 @@ export class Claims {
 
   /** Lost or abandoned, and not wanted back: its record is not to come to life again with this node's lease. */
   disown(claim: Claim): void {
-    const nobodys = claim.key !== SINGLETON && claim.client === null;
-    this.#releases.later(claim, nobodys);
+    this.#releases.later(claim, !servesCalls(claim));
   }
 
   /** Nobody will want what is this session's alone, nor what is being claimed for it. What a principal has goes on for others. */
@@ -224,7 +224,7 @@ export class Claims {
     const end = clock.now() + WAIT_MS;
     for (;;) {
       const { held, since } = this.#deps.lease();
-      if (!held) throw fenced(server);
+      if (!held) throw noLease(server);
       const entry = await this.#get(name);
       const before = entry === null ? null : readClaim(entry);
       if (before !== null && before.peer !== '' && before.peer !== peer && (await this.#keeps(before.peer))) {
@@ -241,10 +241,10 @@ export class Claims {
       const forgotten = await asked;
       // The lease may have ended while the write was under way, and begun anew: then somebody else may have it by now.
       const lease = this.#deps.lease();
-      if (!lease.held || lease.since !== since) throw fenced(server);
+      if (!lease.held || lease.since !== since) throw noLease(server);
       if (revision !== null) {
         // The store begins again: it was made anew, and our lease has not told us yet.
-        if (revision <= highest) throw fenced(server);
+        if (revision <= highest) throw noLease(server);
         this.#highest = Math.max(this.#highest, revision);
         const what = { server, key, fresh: entry === null, forgotten, client, since: revision };
         const claim = new HeldClaim(what, this.incarnation);
@@ -266,24 +266,16 @@ export class Claims {
 
   /** Whether the lease of that node is in the store. Rejects with GatewayError. */
   async lives(peer: string): Promise<boolean> {
-    return (await this.#recordIn(this.#deps.leases, leaseKey(peer))) !== null;
+    return (await this.#asked(() => this.#deps.leases.get(leaseKey(peer)))) !== null;
   }
 
   #get(key: string): Promise<StateRecord | null> {
-    return this.#recordIn(this.#deps.store, key);
+    return this.#asked(() => this.#deps.store.get(key));
   }
 
-  async #recordIn(store: LazyBucket, key: string): Promise<StateRecord | null> {
+  async #asked<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await store.get(key);
-    } catch (cause) {
-      throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
-    }
-  }
-
-  async #asked<T>(write: () => Promise<T>): Promise<T> {
-    try {
-      return await write();
+      return await work();
     } catch (cause) {
       throw new GatewayError('NOT_SENT', 'the store of the cluster does not answer', { cause });
     }
@@ -299,7 +291,7 @@ export class Claims {
 }
 
 /** Nothing that only one may own can be served now. */
-export function fenced(server: string): GatewayError {
+function noLease(server: string): GatewayError {
   const text = 'this node has no lease at the moment, so it does not serve what only one node may';
   return new GatewayError('NOT_SENT', text, { server, retryable: true, retryAfterMs: 1_000 });
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Claim } from './held-claims.ts';
 import type { OwnedCalls } from './owned-calls.ts';
-import { SINGLETON } from './placement.ts';
+import { servesCalls } from './placement.ts';
 
 /** How often it is looked which claims are in use. */
 const LOOK_MS = 50;
@@ -143,9 +143,4 @@ export class HandingOver {
       .finally(() => this.#leaving.delete(claim));
     this.#leaving.set(claim, left);
   }
-}
-
-/** Not what is nobody's yet, and not a stream: those have ends of their own. */
-function servesCalls({ key, client }: Claim): boolean {
-  return key === SINGLETON || client !== null;
 }

@@ -15,7 +15,7 @@ export interface Claim {
   readonly client: ClientProfile | null;
   revision: number;
   readonly since: number;
-  /** It is among what this node owns; not for ever, and not again. */
+  /** It is among what this node owns. Once it is not, it never is again. */
   held: boolean;
   /** The client has been told that what an earlier owner kept for it is gone. */
   told: boolean;

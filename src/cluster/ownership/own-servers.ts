@@ -7,7 +7,7 @@ import type { Place } from '../nodes/directory.ts';
 import { homesInstead } from '../nodes/homes.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
-import { SINGLETON } from './placement.ts';
+import { SINGLETON, servesCalls } from './placement.ts';
 import { isSingleton, Singletons } from './singletons.ts';
 
 export interface OwnServersDeps {
@@ -100,7 +100,7 @@ export class OwnServers {
     if (this.leaving(server)) this.#lost.add(claim);
     else {
       const failed = (error: unknown): void => logger.error('lost_process_not_ended', { server, error });
-      // A record in no use would be nobody's, and this node's all the same for as long as it lives.
+      // Its record names this node, which lives: nobody else could take it.
       void ended.catch(failed).then(() => claims.disown(claim));
     }
   }
@@ -147,10 +147,10 @@ export class OwnServers {
   }
 
   /** Whether the files name a server that it can be served by. What is nobody's yet ends with its process. */
-  #placed({ server, key, client }: Claim): boolean {
-    if (key !== SINGLETON && client === null) return true;
-    const now = this.#desired.get(server);
-    return now !== undefined && owns(now) && isSingleton(now) === (key === SINGLETON);
+  #placed(claim: Claim): boolean {
+    if (!servesCalls(claim)) return true;
+    const now = this.#desired.get(claim.server);
+    return now !== undefined && owns(now) && isSingleton(now) === (claim.key === SINGLETON);
   }
 
   #apply(): Promise<void> {

@@ -4,7 +4,10 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { Claims } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 
-/** One that is under way, between those that began before and after it. */
+/**
+ * One that is under way, between those that began before and after it. Linked, not in a Set: the tables that one leaves behind
+ * keep ended calls alive past young collections.
+ */
 class Running {
   before: Running | null = null;
   after: Running | null = null;

@@ -3,7 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { UpstreamEvents } from '../../model/ports.ts';
 import { within } from '../../model/within.ts';
-import type { ForeignHome, Place } from '../nodes/directory.ts';
+import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
 import type { Claims, Owner } from './claims.ts';
 import type { Claim } from './held-claims.ts';
 import { SINGLETON } from './placement.ts';
@@ -52,8 +52,8 @@ export class Owners {
    * known of the server need not be asked. null says nothing.
    */
   engaged(place: Place, { sessionId }: ClientProfile): Claim | null {
-    const { singleton, isolation } = place.server;
-    if (sessionId === null || !place.process || singleton === true) return null;
+    const { isolation } = place.server;
+    if (sessionId === null || !place.process || runsOnce(place)) return null;
     if (isolation === 'shared' || isolation === 'principal') return null;
     const claim = this.mine(place, sessionId);
     return claim !== null && claim.serving > 0 ? claim : null;
@@ -93,8 +93,8 @@ export class Owners {
   /** null for nobody's, and where the store does not say so soon. While it does not answer, nobody waits for it. */
   #toldSoon(server: string, key: string): Promise<Owner | null> {
     const { claims, clock } = this.#deps;
-    const silent = this.#askAgainAt !== null;
-    if (this.#askAgainAt !== null && clock.now() < this.#askAgainAt) return Promise.resolve(null);
+    const askAgainAt = this.#askAgainAt;
+    if (askAgainAt !== null && clock.now() < askAgainAt) return Promise.resolve(null);
     const unanswered = (): null => {
       this.#askAgainAt = clock.now() + AGAIN_MS;
       return null;
@@ -103,7 +103,8 @@ export class Owners {
       this.#askAgainAt = null;
       return owner;
     }, unanswered);
-    return silent ? Promise.resolve(unanswered()) : within(clock, SOON_MS, told, unanswered);
+    // It was silent a moment ago: asked again, and not waited for.
+    return askAgainAt === null ? within(clock, SOON_MS, told, unanswered) : Promise.resolve(unanswered());
   }
 
   #isEnding(claim: Claim): boolean {

@@ -2,10 +2,16 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { DOWN, UP } from '../../model/server-state.ts';
-import type { ForeignHome, Place } from '../nodes/directory.ts';
+import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
+import type { Claim } from './held-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
 export const SINGLETON = 'singleton';
+
+/** Whether calls run under it: not what is nobody's yet, and not a stream. Those have ends of their own. */
+export function servesCalls({ key, client }: Pick<Claim, 'key' | 'client'>): boolean {
+  return key === SINGLETON || client !== null;
+}
 
 /**
  * What a call needs that only one node may own: the processes of one session, of one principal, of a singleton. null:
@@ -13,7 +19,7 @@ export const SINGLETON = 'singleton';
  */
 export function claimKey(place: Place, client: ClientProfile, lists: Pick<Upstreams, 'knownCatalog'>): string | null {
   if (!place.process) return null;
-  return place.server.singleton === true ? SINGLETON : affinity(place, client, lists);
+  return runsOnce(place) ? SINGLETON : affinity(place, client, lists);
 }
 
 /** Whose state at the server the client's calls build on; null where everybody shares everything. */

@@ -19,15 +19,13 @@ export interface SingletonsDeps {
   readonly able: () => boolean;
   /** Which singletons run here is another. */
   readonly changed: () => Promise<void>;
-  /** A claim has become this node's: it begins here if it has a place here. */
+  /** A claim has become this node's: it begins here if it has a place here, and is not on its way to another node. */
   readonly claimed: (claim: Claim) => Promise<unknown>;
   /** What ran here of it before has not ended yet. */
   readonly leaving: (server: string) => boolean;
   readonly local: () => Pick<LocalUpstreams, 'failing' | 'status'>;
   /** Whether another node could take it. */
   readonly elsewhere: (server: string) => boolean;
-  /** It is on its way to another node. */
-  readonly barred: (claim: Claim) => boolean;
   /** Another node is to have it, as soon as nothing is left of it here. */
   readonly giveUp: (claim: Claim) => void;
 }
@@ -120,10 +118,9 @@ export class Singletons {
     const { claims, logger } = this.#deps;
     for (const { name } of this.#servers) {
       const mine = claims.mine(name, SINGLETON);
-      if (mine !== null && this.#here.has(name)) this.#judge(mine);
-      // What is on its way to another node is not taken back.
-      if (mine !== null && this.#deps.barred(mine)) continue;
-      if (this.#deps.leaving(name) || (mine !== null && this.#here.has(name)) || this.yields(name)) continue;
+      const runs = mine !== null && this.#here.has(name);
+      if (runs) this.#judge(mine);
+      if (runs || this.#deps.leaving(name) || this.yields(name)) continue;
       try {
         const owner = await claims.claim(name, SINGLETON);
         if (owner.kind === 'mine' && !this.#closed) await this.#deps.claimed(owner.claim);

@@ -2,7 +2,7 @@ import type { Clock } from '../../model/clock.ts';
 
 /** What could not be started here for so long is left to the other nodes … */
 export const VAIN_MS = 15_000;
-/** … and for so long this one does not take it before them: where the next one has no luck either, about until that is plain. */
+/** … and this one leaves it to them for so long: a little longer than that, so that the next one has had its try. */
 export const PAUSE_MS = 18_000;
 
 /** When other nodes are to have a try at what this one owns and cannot start. */
