@@ -21,14 +21,19 @@ export interface LaunchReportsDeps {
   readonly server: () => Server;
 }
 
+/** What was left of the connections of one start; it may come after the start has failed. */
+interface Remains {
+  exit: LaunchFailure['exit'];
+  stderrTail: string;
+}
+
 /** What can be said of one server's last start that failed (S1.19): in the log once, in the status till one succeeds. */
 export class LaunchReports {
   readonly #deps: LaunchReportsDeps;
   #startedAt = 0;
-  /** What was left of the connections of the start under way, or of the last one. */
-  #exit: LaunchFailure['exit'] = null;
-  #stderrTail = '';
-  #last: Omit<LaunchFailure, 'exit' | 'stderrTail'> | null = null;
+  /** Of the start under way, or of the last one. */
+  #remains: Remains = { exit: null, stderrTail: '' };
+  #last: { readonly failure: Omit<LaunchFailure, keyof Remains>; readonly remains: Remains } | null = null;
 
   constructor(deps: LaunchReportsDeps) {
     this.#deps = deps;
@@ -37,18 +42,17 @@ export class LaunchReports {
   /** null when the last start succeeded, or none has ended. */
   get lastFailure(): LaunchFailure | null {
     if (this.#last === null) return null;
-    return { ...this.#last, exit: this.#exit, stderrTail: this.#stderrTail };
+    return { ...this.#last.failure, ...this.#last.remains };
   }
 
   starting(): void {
     this.#startedAt = this.#deps.clock.now();
-    this.#exit = null;
-    this.#stderrTail = '';
+    this.#remains = { exit: null, stderrTail: '' };
   }
 
   ended({ ended, transport }: Connection): void {
-    this.#stderrTail = transport.stderrTail();
-    if (ended?.kind === 'exited') this.#exit = { code: ended.code, signal: ended.signal };
+    this.#remains.stderrTail = transport.stderrTail();
+    if (ended?.kind === 'exited') this.#remains.exit = { code: ended.code, signal: ended.signal };
   }
 
   moved({ from, to, reason, failure, at }: Transition): void {
@@ -65,10 +69,10 @@ export class LaunchReports {
       failure,
       missing,
       inContainer,
-      exit: this.#exit,
+      exit: this.#remains.exit,
       timedOut: clock.now() - this.#startedAt >= startupMs,
     };
-    this.#last = {
+    const told = {
       at,
       error: logger.redact(reason ?? ''),
       likelyCause: likelyCause(found),
@@ -78,6 +82,7 @@ export class LaunchReports {
       missingVariables: missing,
       inContainer,
     };
+    this.#last = { failure: told, remains: this.#remains };
     logger.warn('server_start_failed', { ...this.lastFailure });
   }
 }
