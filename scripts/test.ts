@@ -41,6 +41,7 @@ if (files.length === 0) {
 function tests(atOnce: number, which: readonly string[], failed: string): Promise<number> {
   return run('node', [
     '--test',
+    '--import=./test/support/ends-in-time.ts',
     `--test-concurrency=${atOnce}`,
     '--test-timeout=180000',
     '--test-reporter=spec',

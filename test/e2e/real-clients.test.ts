@@ -21,10 +21,24 @@ const LEAST_TOOLS = 37;
 interface AnyClient {
   listTools(): Promise<{ tools: { name: string }[] }>;
   callTool(call: { name: string; arguments: Record<string, unknown> }): Promise<unknown>;
+  close(): Promise<void>;
 }
 
 async function useAll(client: AnyClient): Promise<void> {
-  const { tools } = await client.listTools();
+  try {
+    await listAndCall(client);
+  } finally {
+    await client.close();
+  }
+}
+
+async function listAndCall(client: AnyClient): Promise<void> {
+  let { tools } = await client.listTools();
+  // A gateway that has just been started, on a slow machine, shows those that were ready in time; then the others.
+  for (const end = performance.now() + 30_000; tools.length < LEAST_TOOLS && performance.now() < end; ) {
+    await new Promise((done) => setTimeout(done, 100));
+    ({ tools } = await client.listTools());
+  }
   assert.ok(tools.length >= LEAST_TOOLS, `${tools.length} tools`);
   for (const { server, tool, args, answer } of ONE_CALL_EACH) {
     assert.ok(tools.some(({ name }) => name === `${server}__${tool}`));
@@ -60,14 +74,12 @@ describe('real clients list the tools of all four servers and call one on each',
     const client = new ClientV1({ name: 'v1', version: '1' });
     await client.connect(new HttpV1(new URL(gateway.mcpUrl)) as never);
     await useAll(client as never);
-    await client.close();
   });
 
   test('check:B5 SDK 1.32 over HTTP+SSE of 2024-11-05', async () => {
     const client = new ClientV1({ name: 'v1-sse', version: '1' });
     await client.connect(new SseV1(new URL(gateway.mcpUrl.replace('/mcp', '/sse'))) as never);
     await useAll(client as never);
-    await client.close();
   });
 
   for (const mode of ['legacy', 'auto'] as const) {
@@ -76,7 +88,6 @@ describe('real clients list the tools of all four servers and call one on each',
       await client.connect(new StreamableHTTPClientTransport(new URL(gateway.mcpUrl)));
       assert.equal(client.getNegotiatedProtocolVersion(), mode === 'auto' ? '2026-07-28' : '2025-11-25');
       await useAll(client as never);
-      await client.close();
     });
   }
 
@@ -91,7 +102,6 @@ describe('real clients list the tools of all four servers and call one on each',
     ];
     await client.connect(new StdioClientTransport({ command: process.execPath, args }));
     await useAll(client as never);
-    await client.close();
   });
 
   test('AI SDK', async () => {
