@@ -81,6 +81,19 @@ export function sharedStateContract(harness: StateHarness): void {
       assert.equal(await b.get('lease'), null);
     });
 
+    scenario('what was deleted is told from what never was, or is there', async (_bench, a, b) => {
+      assert.equal(await a.look('lease'), null);
+      const first = await a.create('lease', text('one'));
+      const there = await b.look('lease');
+      assert.ok(there !== null && there !== 'deleted');
+      assert.deepEqual([there.value.toString(), there.revision], ['one', first]);
+      await b.delete('lease');
+      assert.equal(await a.look('lease'), 'deleted');
+      assert.equal(await a.look('other'), null);
+      await a.create('lease', text('two'));
+      assert.equal(((await b.look('lease')) as StateRecord).value.toString(), 'two');
+    });
+
     scenario('that something was deleted is forgotten on demand, and nothing else changes by it', async (_b, a, b) => {
       const first = await a.create('lease', text('one'));
       await a.delete('lease', first!);
@@ -150,6 +163,8 @@ export function sharedStateContract(harness: StateHarness): void {
         assert.equal(await a.update('lease', text('too late'), revision), null);
         const taken = await b.create('lease', text('two'));
         assert.ok(taken! > revision);
+        await b.delete('lease');
+        assert.equal(await a.look('lease'), 'deleted', 'for as long as records are kept');
       },
       TTL_MS,
     );

@@ -27,13 +27,18 @@ export interface Bucket {
    */
   readonly incarnation: string;
   get(key: string): Promise<StateRecord | null>;
+  /**
+   * As `get`, but `deleted` where somebody deleted it and that is still kept. Null then: there never was such a record, or
+   * it ran out of time, or the store has lost it.
+   */
+  look(key: string): Promise<StateRecord | 'deleted' | null>;
   /** The revision, or null when there is such a record already. */
   create(key: string, value: Buffer): Promise<number | null>;
   /** The new revision, or null when the record has another revision by now, or is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
   /**
-   * False when the record has another revision by now. Without a revision: whatever it is. Of a bucket whose records stay
-   * it is kept that there was a record; with the revision under which `gone` told of that, it is not kept any more. False
+   * False when the record has another revision by now. Without a revision: whatever it is. It is kept that there was a
+   * record, for as long as records are; where those stay, with the revision under which `gone` told of that, it is not kept any more. False
    * when there is a new record by then, or nothing was kept.
    */
   delete(key: string, revision?: number): Promise<boolean>;

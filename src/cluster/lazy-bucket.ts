@@ -38,6 +38,10 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.get(key));
   }
 
+  look(key: string): Promise<StateRecord | 'deleted' | null> {
+    return this.#with((bucket) => bucket.look(key));
+  }
+
   create(key: string, value: Buffer): Promise<number | null> {
     return this.#with((bucket) => bucket.create(key, value));
   }

@@ -207,6 +207,7 @@ class CuttableState implements SharedState {
       name: bucket.name,
       incarnation: bucket.incarnation,
       get: (key) => this.#reached(() => bucket.get(key)),
+      look: (key) => this.#reached(() => bucket.look(key)),
       create: (key, value) => this.#reached(() => bucket.create(key, value)),
       update: (key, value, revision) => this.#reached(() => bucket.update(key, value, revision)),
       delete: (key, revision) => this.#reached(() => bucket.delete(key, revision)),

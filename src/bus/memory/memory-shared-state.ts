@@ -36,7 +36,7 @@ class MemoryBucket implements Bucket {
   options: BucketOptions = { ttlMs: 0 };
   readonly #clock: Clock;
   readonly #records = new Map<string, Kept>();
-  /** Under which revisions records were deleted that would have stayed. */
+  /** Under which revisions records were deleted. */
   readonly #deletions = new Map<string, number>();
   readonly #watches = new Set<{ readonly pattern: string; readonly watcher: StateWatcher }>();
   #revision = 0;
@@ -50,6 +50,10 @@ class MemoryBucket implements Bucket {
   async get(key: string): Promise<StateRecord | null> {
     const kept = this.#records.get(key);
     return kept === undefined ? null : { key, value: Buffer.from(kept.value), revision: kept.revision };
+  }
+
+  async look(key: string): Promise<StateRecord | 'deleted' | null> {
+    return (await this.get(key)) ?? (this.#deletions.has(key) ? 'deleted' : null);
   }
 
   async create(key: string, value: Buffer): Promise<number | null> {
@@ -107,8 +111,17 @@ class MemoryBucket implements Bucket {
     kept.expires();
     this.#records.delete(kept.key);
     const revision = ++this.#revision;
-    if (this.options.ttlMs === 0) this.#deletions.set(kept.key, revision);
+    this.#keepDeletion(kept.key, revision);
     this.#tell(kept.key, (watcher) => watcher.gone(kept.key, revision));
+  }
+
+  #keepDeletion(key: string, revision: number): void {
+    const { ttlMs } = this.options;
+    this.#deletions.set(key, revision);
+    if (ttlMs === 0) return;
+    this.#clock.after(ttlMs, () => {
+      if (this.#deletions.get(key) === revision) this.#deletions.delete(key);
+    });
   }
 
   #tell(key: string, tell: (watcher: StateWatcher) => void): void {

@@ -37,8 +37,14 @@ export class NatsBucket implements Bucket, WatchedBucket {
   }
 
   async get(key: string): Promise<StateRecord | null> {
+    const found = await this.look(key);
+    return found === 'deleted' ? null : found;
+  }
+
+  async look(key: string): Promise<StateRecord | 'deleted' | null> {
     const stored = await this.#last(key);
-    return stored === null || stored.removed ? null : { key, value: stored.value, revision: stored.revision };
+    if (stored === null) return null;
+    return stored.removed ? 'deleted' : { key, value: stored.value, revision: stored.revision };
   }
 
   async create(key: string, value: Buffer): Promise<number | null> {

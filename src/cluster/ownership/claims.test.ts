@@ -27,6 +27,7 @@ class Bench {
           name,
           incarnation,
           get: async (key) => (await now()).get(key),
+          look: async (key) => (await now()).look(key),
           create: async (key, value) => {
             const late = this.held.shift();
             const revision = await (await now()).create(key, value);

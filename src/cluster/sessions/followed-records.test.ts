@@ -14,10 +14,16 @@ async function followed() {
   const bucket = await memory.bucket('records', { ttlMs: 0 });
   let watcher: StateWatcher | null = null;
   let answers = true;
+  /** What it says is not there, and is. */
+  const unread = new Set<string>();
   const its: Bucket = {
     name: bucket.name,
     incarnation: bucket.incarnation,
-    get: (key) => (answers ? bucket.get(key) : Promise.reject(new GatewayError('NOT_SENT', 'the store is away'))),
+    get: (key) => bucket.get(key),
+    look: async (key) => {
+      if (!answers) throw new GatewayError('NOT_SENT', 'the store is away');
+      return unread.has(key) ? null : bucket.look(key);
+    },
     create: (key, value) => bucket.create(key, value),
     update: (key, value, revision) => bucket.update(key, value, revision),
     delete: (key, revision) => bucket.delete(key, revision),
@@ -35,7 +41,9 @@ async function followed() {
     maxValueBytes: 1_000,
     heard: (key, value) => heard.push(`${key} ${value}`),
     gone: (key) => heard.push(`${key} gone`),
-    lost: () => heard.push('lost'),
+    lost: () => {
+      for (const key of ['one', 'two']) if (!records.isTold(key)) heard.push(`${key} lost`);
+    },
   });
   await settled();
   for (const key of ['one', 'two']) await bucket.create(key, Buffer.from('x'));
@@ -46,6 +54,7 @@ async function followed() {
     clock,
     heard,
     records,
+    unread,
     answers: (does: boolean) => {
       answers = does;
     },
@@ -79,5 +88,21 @@ test('fault:F28 while the store does not answer nothing is taken for gone', asyn
   assert.deepEqual(heard, ['one x', 'two x']);
   await bucket.delete('one');
   assert.deepEqual(heard.splice(2), ['one gone']);
+  await records.close();
+});
+
+test('fault:F28 what the store does not find, and nobody has deleted, is not gone: it is to be written again', async () => {
+  const { bucket, heard, records, toldTooEarly, unread } = await followed();
+  unread.add('one');
+  await toldTooEarly();
+  assert.deepEqual(heard.splice(0), ['two x', 'one lost']);
+  unread.clear();
+  records.put('one', Buffer.from('y'));
+  await settled();
+  assert.deepEqual(heard.splice(0), ['one y']);
+  await bucket.delete('two');
+  heard.length = 0;
+  await toldTooEarly();
+  assert.deepEqual(heard, ['one y']);
   await records.close();
 });

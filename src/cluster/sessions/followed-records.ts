@@ -20,11 +20,11 @@ export interface FollowedRecordsDeps {
   readonly maxWaiting?: number;
   /** What was written, here or at another node. */
   readonly heard: (key: string, value: Buffer) => void;
-  /** It was heard of, and is not there any more. */
+  /** It was heard of, and was deleted. */
   readonly gone: (key: string) => void;
   /** Everything that is there was told; `again`: after an outage. */
   readonly told?: (again: boolean) => void;
-  /** The store has lost everything, and began anew: what is known here is to be written again, but for what waits. */
+  /** The store has lost something, or everything: what is known here and not told is to be written again. */
   readonly lost: () => void;
   /**
    * What this node has to say and what is there, put together. With it, what is heard of a record that is being written
@@ -133,34 +133,42 @@ export class FollowedRecords {
     else if (merged) this.#deps.heard(key, value);
   }
 
-  /** Everything was told, for the first time or again: what was not is not there any more, or lost with all else. */
+  /** Everything was told, for the first time or again: what was not was deleted, or lost. */
   #toldAll(incarnation: string): void {
     const again = this.#incarnation !== null;
     const lost = again && this.#incarnation !== incarnation;
     this.#incarnation = incarnation;
     this.#deps.told?.(again);
-    if (lost) this.#deps.lost();
-    if (lost) this.#untold.clear();
+    if (lost) this.#lost();
     else void this.#lookForUntold();
   }
 
   /**
    * A store that has just begun again was seen to have told everything before it had. Whoever takes a record for gone ends
-   * what it stands for, at all nodes: so it is looked for before.
+   * what it stands for, at all nodes: so it is looked for before, and what nobody has deleted is not gone.
    */
   async #lookForUntold(): Promise<void> {
     const telling = this.#telling;
     for (const key of [...this.#untold]) {
-      const there = await this.#bucket.get(key).catch(() => undefined);
+      const there = await this.#bucket.look(key).catch(() => undefined);
       if (telling !== this.#telling || this.#closed) return;
       if (there === undefined) {
         this.#stopLook = this.#deps.clock.after(AGAIN_MS, () => void this.#lookForUntold());
         return;
       }
       if (!this.#untold.has(key)) continue;
-      if (there === null) this.#gone(key);
-      else this.#heard(there);
+      if (there === 'deleted') this.#gone(key);
+      else if (there !== null) this.#heard(there);
     }
+    if (this.#untold.size === 0) return;
+    const { logger, bucket } = this.#deps;
+    logger.warn('records_missing', { bucket, records: this.#untold.size, effect: 'they are written again' });
+    this.#lost();
+  }
+
+  #lost(): void {
+    this.#deps.lost();
+    this.#untold.clear();
   }
 
   async #follow(): Promise<void> {

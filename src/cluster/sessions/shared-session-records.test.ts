@@ -5,7 +5,7 @@ import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { MemoryHub } from '../../bus/memory/memory-wire.ts';
-import type { Bucket, SharedState } from '../../bus/shared-state.ts';
+import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { SessionRecord } from '../../model/ports.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SharedSessionRecords } from './shared-session-records.ts';
@@ -206,17 +206,22 @@ test('a node whose store stays away ends all the same', async () => {
   await bench.close();
 });
 
-/** A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile. */
+/**
+ * A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile; `unread`: what it does
+ * not find though it has it.
+ */
 function outages(bench: Bench) {
   let store: SharedState = bench.state;
   const begun: (() => Promise<unknown>)[] = [];
+  const unread = new Set<string>();
   const state: SharedState = {
     async bucket(name, options) {
       const at = (): Promise<Bucket> => store.bucket(name, options);
       return {
         name,
         incarnation: (await at()).incarnation,
-        get: async (key) => (await at()).get(key),
+        get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
+        look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
         create: async (key, value) => (await at()).create(key, value),
         update: async (key, value, revision) => (await at()).update(key, value, revision),
         delete: async (key, revision) => (await at()).delete(key, revision),
@@ -224,7 +229,8 @@ function outages(bench: Bench) {
         watch: async (pattern, watcher) => {
           const begin = async () => {
             // Of what changes meanwhile nothing is heard.
-            const all = { ...watcher, put: watcher.put.bind(watcher), gone: watcher.gone.bind(watcher) };
+            const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
+            const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
             (await (await at()).watch(pattern, all)).close();
           };
           begun.push(begin);
@@ -247,7 +253,7 @@ function outages(bench: Bench) {
       },
     };
   };
-  return { state, again, lose };
+  return { state, again, lose, unread };
 }
 
 test('a session that was ended while a node did not hear is ended there when it hears again', async () => {
@@ -303,6 +309,30 @@ test('fault:F28 a store that has lost everything is told of the sessions again: 
   );
   const b = await bench.node('b', state);
   assert.equal((await b.get('s1'))?.id, 's1');
+  await bench.close();
+});
+
+test('fault:F28 a session that the store does not find, and nobody has ended, does not end, and is written again', async () => {
+  const bench = new Bench();
+  const { state, again, unread } = outages(bench);
+  const [a, b] = [await bench.node('a', state), await bench.node('b')];
+  b.put(record('s1'));
+  b.put(record('s2'));
+  await settled();
+  await again();
+  const before = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
+  unread.add('s1');
+  await again();
+  await settled();
+  unread.clear();
+  await bench.pass(1_100);
+  const after = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
+  assert.ok((await after)!.revision > (await before)!.revision, 'written again');
+  assert.deepEqual(
+    bench.heard.filter((text) => text.endsWith('gone')),
+    [],
+  );
+  assert.deepEqual((await a.all()).map(({ id }) => id).sort(), ['s1', 's2']);
   await bench.close();
 });
 

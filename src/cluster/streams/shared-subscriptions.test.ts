@@ -40,6 +40,7 @@ class SlowHearing implements SharedState {
       name: bucket.name,
       incarnation: bucket.incarnation,
       get: (key) => bucket.get(key),
+      look: (key) => bucket.look(key),
       create: (key, value) => bucket.create(key, value),
       update: (key, value, revision) => bucket.update(key, value, revision),
       delete: (key, revision) => {
