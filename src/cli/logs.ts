@@ -1,6 +1,6 @@
 import { suggest } from '../config/problem/suggest.ts';
 import { ControlClient } from './access/control-client.ts';
-import { theRunning } from './access/running-client.ts';
+import { needRunning } from './access/running-client.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { type LogEntry, logLine } from './log-line.ts';
@@ -19,7 +19,7 @@ export interface LogsInput extends CommandInput {
  */
 export async function logs(input: LogsInput): Promise<ExitCode> {
   const { terminal, flags, server, follow, lines } = input;
-  const running = await theRunning(input);
+  const running = await needRunning(input);
   const client = new ControlClient(running);
   if (server !== undefined) await isThere(client, server);
   const tell = (json: string): void =>

@@ -79,7 +79,7 @@ export class ClusterCalls {
   }
 
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    if (exchange.begunAt !== undefined) exchange.begunAt = exchange.soughtSince = undefined;
+    if (exchange.begunAt !== undefined) exchange.begunAt = exchange.triedMs = undefined;
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.call(server, request, exchange);
     const engaged = this.#owners.engaged(place, exchange.client);
@@ -195,10 +195,10 @@ export class ClusterCalls {
   }
 
   /** What other nodes run is looked up when it has failed: a start takes its time. */
-  #goesInstead(server: string, outcome: Outcome, exchange: Exchange, owner: ClientProfile | null = null): boolean {
+  #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
     if (!isUnbegun(outcome, exchange)) return false;
     const place = this.#place(server);
-    return place !== undefined && homesInstead(place, this.#deps.local, owner).length > 0;
+    return place !== undefined && homesInstead(place, this.#deps.local, triedFor).length > 0;
   }
 
   /** As `#orInstead`, of what this node owns and nothing runs of. */
@@ -207,7 +207,7 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     const since = this.#deps.clock.now();
     return called.then(async (outcome) => {
-      if ((await this.#whyGone(claim, outcome, exchange, claim.client)) === null) return outcome;
+      if ((await this.#letGo(claim, outcome, exchange, claim.client)) === null) return outcome;
       this.#wasTried(exchange, since);
       return this.#callSomewhere(claim.server, request, exchange);
     });
@@ -219,27 +219,27 @@ export class ClusterCalls {
     if (claim.serving > 0) return called;
     return called.then(async (outcome) => {
       // Where it cannot be started for this client alone, the reason says more than another try elsewhere, which may be the second.
-      const why = await this.#whyGone(claim, outcome, exchange, null);
+      const why = await this.#letGo(claim, outcome, exchange, null);
       return why === null ? outcome : elsewhere(why);
     });
   }
 
   /**
-   * Why the claim for whose process the call could not be begun is, or is to be, another node's; null where it is not. With
-   * `owner` also where it could not be started for that client alone.
+   * Lets the claim go for whose process the call could not be begun, and says why; null where it stays. With `triedFor`
+   * also where it could not be started for that client alone.
    */
-  async #whyGone(
+  async #letGo(
     claim: Claim,
     outcome: Outcome,
     exchange: Exchange,
-    owner: ClientProfile | null,
+    triedFor: ClientProfile | null,
   ): Promise<string | null> {
     if (!isUnbegun(outcome, exchange)) return null;
     const { claims, local, barred } = this.#deps;
     const { server, client, processes } = claim;
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton, which is no client's.
-    if (client === null || processes > 0 || !this.#goesInstead(server, outcome, exchange, owner)) return null;
+    if (client === null || processes > 0 || !this.#goesInstead(server, outcome, exchange, triedFor)) return null;
     await claims.giveUp(claim, local.handOver(server, client));
     return notStarted(server).message;
   }
@@ -247,7 +247,7 @@ export class ClusterCalls {
   /** Somebody has tried it since then, and has not begun it: its deadline counts on, and nobody was looked for meanwhile. */
   #wasTried(exchange: Exchange, since: number): void {
     exchange.begunAt ??= since;
-    exchange.soughtSince = (exchange.soughtSince ?? exchange.begunAt) + this.#deps.clock.now() - since;
+    exchange.triedMs = (exchange.triedMs ?? 0) + this.#deps.clock.now() - since;
   }
 
   /** What needs no owner, for clients of this node or of the one named. */
@@ -308,8 +308,8 @@ export class ClusterCalls {
     const now = clock.now();
     exchange.begunAt ??= now;
     // What has no deadline is not tried for ever by homes that each take their time.
-    const soughtSince = timeoutMs > 0 ? (exchange.soughtSince ?? exchange.begunAt) : exchange.begunAt;
-    const soughtMs = now - Math.min(soughtSince, this.#awaitedSince(place));
+    const triedMs = timeoutMs > 0 ? (exchange.triedMs ?? 0) : 0;
+    const soughtMs = now - Math.min(exchange.begunAt + triedMs, this.#awaitedSince(place));
     const late = timeoutMs > 0 && Math.max(soughtMs, now - exchange.begunAt) >= timeoutMs;
     if (late || soughtMs >= PLACE_MS)
       return failure(new GatewayError('NOT_SENT', `no node serves ${server}: ${why}`, { server }));

@@ -34,8 +34,8 @@ export interface Exchange {
    * from then. An exchange may make one call after another, each with a deadline of its own.
    */
   begunAt?: number | undefined;
-  /** Monotonic: the same, later by as long as it was tried in vain by whoever was found: looking for somebody has a limit of its own. */
-  soughtSince?: number | undefined;
+  /** For how much of that time those who were found tried it in vain: looking for somebody has a limit of its own. */
+  triedMs?: number | undefined;
   /** Why the call was cancelled; null while it is live. */
   readonly cancelled: string | null;
   /**

@@ -303,7 +303,7 @@ export interface Owned {
   /** The process can be called from now on … */
   ready(): void;
   /** … and not any more. */
-  ended(): void;
+  ending(): void;
   /** Nothing is left of it. */
   release(): void;
 }

@@ -86,7 +86,7 @@ export class ServerRuns {
   }
 
   /** Whether the client's own connection could not be opened a moment ago. */
-  isVain(client: ClientProfile): boolean {
+  failsFor(client: ClientProfile): boolean {
     const key = this.#deps.connections.keyOf(client);
     return key !== null && this.#vain.has(key);
   }

@@ -81,7 +81,7 @@ export class Upstream {
   /** Not at all, or (where one is named) not for this client. */
   failing(client: ClientProfile | null): boolean {
     const { supervisor, runs } = this.#parts;
-    return supervisor.failing || (client !== null && runs.isVain(client));
+    return supervisor.failing || (client !== null && runs.failsFor(client));
   }
 
   knownCatalog(client: ClientProfile): ServerCatalog | null {

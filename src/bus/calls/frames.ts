@@ -11,7 +11,7 @@ export const PART = { request: 1, emit: 2, ask: 3, answer: 4, askFailure: 5, res
 export type Part = (typeof PART)[keyof typeof PART];
 
 /** The version of these frames. Whoever cannot read a request in a bundle says so (`unserved`). */
-export const FRAMES_VERSION = 1;
+const FRAMES_VERSION = 1;
 
 /**
  * Frames for a peer that reads bundles leave several in a message, one entry each: how many bytes follow, which end of a

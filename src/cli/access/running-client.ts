@@ -5,7 +5,7 @@ import { ControlClient } from './control-client.ts';
 import { findRunning } from './find-running.ts';
 
 /** The gateway that runs, for commands that can do nothing without one. */
-export async function theRunning(input: CommandInput): Promise<RunningGateway> {
+export async function needRunning(input: CommandInput): Promise<RunningGateway> {
   const running = await findRunning(input);
   if (running !== null) return running;
   const words =
@@ -15,5 +15,5 @@ export async function theRunning(input: CommandInput): Promise<RunningGateway> {
 
 /** Its control API. */
 export async function runningClient(input: CommandInput): Promise<ControlClient> {
-  return new ControlClient(await theRunning(input));
+  return new ControlClient(await needRunning(input));
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../model/clock.ts';
+import { fencingToken } from '../fencing-token.ts';
 import type { NodeState, NodeView } from '../nodes/node-state.ts';
 import { PROTOCOLS } from '../nodes/nodes.ts';
 import { Joining } from './joining.ts';
@@ -48,7 +49,7 @@ export class OwnNode {
   /** Of its lease; empty before the first. */
   get epoch(): string {
     const { lease, incarnation } = this.#deps;
-    return lease.since === 0 ? '' : `${incarnation()}.${lease.since}`;
+    return lease.since === 0 ? '' : fencingToken(incarnation(), lease.since);
   }
 
   get view(): NodeView {

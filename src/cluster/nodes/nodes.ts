@@ -4,9 +4,9 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { OLDEST_PROTOCOL, PROTOCOL, packFrame, SHORT_FORM, unpackAnyFrame } from '../frames/frame.ts';
 import { type NodeView, understand } from './node-state.ts';
 
-export const HEARTBEAT_MS = 500;
+const HEARTBEAT_MS = 500;
 /** Silent for so long, a node is gone: three heartbeats. */
-export const LOST_MS = 3 * HEARTBEAT_MS;
+const LOST_MS = 3 * HEARTBEAT_MS;
 const LOOK_MS = 100;
 /** A look that comes later than this says that this process stood still, and nothing of the others. */
 const STALL_MS = 400;

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { fencingToken } from '../fencing-token.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import type { NodeLease } from '../lease/node-lease.ts';
 import { claimText, readClaim, recordKey } from './claim-record.ts';
@@ -91,7 +92,7 @@ export class ClaimReleases {
   /** An earlier attempt may have arrived, or the claim have been written anew meanwhile. */
   async #free(claim: Released, forget: boolean): Promise<boolean> {
     // In another making of the store revisions begin again: the record of this one may be of a later claim.
-    if (claim.epoch !== `${this.#deps.store.incarnation}.${claim.since}`) return true;
+    if (claim.epoch !== fencingToken(this.#deps.store.incarnation, claim.since)) return true;
     const present = await this.#deps.store.get(recordKey(claim));
     if (present === null) return true;
     const { peer, since } = readClaim(present);

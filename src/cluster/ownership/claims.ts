@@ -4,6 +4,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { fencingToken } from '../fencing-token.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { LEASE_MS, leaseKey, type NodeLease, type Regained } from '../lease/node-lease.ts';
 import { forgottenUpTo, raiseFloor } from './claim-floor.ts';
@@ -282,11 +283,7 @@ export class Claims {
   }
 
   #theirs({ node, peer, since }: Claimed, entry: StateRecord): Owner {
-    return { kind: 'theirs', node, peer, epoch: this.#epoch(since ?? entry.revision) };
-  }
-
-  #epoch(revision: number): string {
-    return `${this.incarnation}.${revision}`;
+    return { kind: 'theirs', node, peer, epoch: fencingToken(this.incarnation, since ?? entry.revision) };
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
+import { fencingToken } from '../fencing-token.ts';
 
 /** What this node owns. */
 export interface Claim {
@@ -55,7 +56,7 @@ export class HeldClaim implements Claim {
   }
 
   get epoch(): string {
-    return `${this.#incarnation}.${this.since}`;
+    return fencingToken(this.#incarnation, this.since);
   }
 }
 

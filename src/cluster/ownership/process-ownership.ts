@@ -21,47 +21,55 @@ class Unowned implements Owned {
 
   ready(): void {}
 
-  ended(): void {}
+  ending(): void {}
 
   release(): void {}
 }
 
-/** A process among those of a claim: of the claim that it serves at the moment, where that changes. */
-class Counted {
+/** A process of a claim, counted among those of the one that it serves at the moment. */
+class OfClaim implements Owned {
+  readonly epoch: string;
+  readonly #claims: Claims;
   /** null: everybody's. */
   #claim: Claim | null;
   #serving = false;
-  #ended = false;
+  #ending = false;
   #gone = false;
 
-  constructor(claim: Claim) {
+  constructor(claims: Claims, claim: Claim) {
+    this.#claims = claims;
     this.#claim = claim;
+    this.epoch = claim.epoch;
     claim.processes++;
   }
 
-  get claim(): Claim | null {
-    return this.#claim;
+  get stillMine(): boolean {
+    return this.#claim === null || this.#claims.still(this.#claim);
   }
+
+  adopted(_client: ClientProfile | null): void {}
 
   ready(): void {
-    if (!this.#ended) this.#serve(true);
+    if (!this.#ending) this.#serve(true);
   }
 
-  ended(): void {
-    this.#ended = true;
+  ending(): void {
+    this.#ending = true;
     this.#serve(false);
   }
 
-  /** False: it was before. */
-  release(): boolean {
-    if (this.#gone) return false;
-    this.ended();
+  release(): void {
+    if (this.#gone) return;
+    this.ending();
     this.#gone = true;
     if (this.#claim !== null) this.#claim.processes--;
-    return true;
+    this.released();
   }
 
-  moveTo(claim: Claim | null): void {
+  /** It has ended; called once. */
+  protected released(): void {}
+
+  protected moveTo(claim: Claim | null): void {
     if (this.#gone) return;
     const serving = this.#serving;
     this.#serve(false);
@@ -77,85 +85,32 @@ class Counted {
   }
 }
 
-/** A process that serves a claim, for as long as that is this node's. */
-class OfClaim implements Owned {
-  readonly #claims: Claims;
-  readonly #claim: Claim;
-  readonly #counted: Counted;
-
-  constructor(claims: Claims, claim: Claim) {
-    this.#claims = claims;
-    this.#claim = claim;
-    this.#counted = new Counted(claim);
-  }
-
-  get epoch(): string {
-    return this.#claim.epoch;
-  }
-
-  get stillMine(): boolean {
-    return this.#claims.still(this.#claim);
-  }
-
-  adopted(): void {}
-
-  ready(): void {
-    this.#counted.ready();
-  }
-
-  ended(): void {
-    this.#counted.ended();
-  }
-
-  release(): void {
-    this.#counted.release();
-  }
+interface SpareDeps {
+  readonly claims: Claims;
+  readonly spare: Claim;
+  readonly claimOf: (client: ClientProfile) => Claim;
+  /** It has become somebody's, or has ended. */
+  readonly taken: () => void;
 }
 
 /** A process that was started before anybody knew whose it would be, under a claim of its own. */
-class OfSpare implements Owned {
-  readonly #claims: Claims;
-  readonly #spare: Claim;
-  readonly #claimOf: (client: ClientProfile) => Claim;
-  readonly #taken: () => void;
-  readonly #counted: Counted;
+class OfSpare extends OfClaim {
+  readonly #deps: SpareDeps;
 
-  /** `taken`: it has become somebody's, or has ended. */
-  constructor(claims: Claims, spare: Claim, claimOf: (client: ClientProfile) => Claim, taken: () => void) {
-    this.#claims = claims;
-    this.#taken = taken;
-    this.#spare = spare;
-    this.#counted = new Counted(spare);
-    this.#claimOf = claimOf;
+  constructor(deps: SpareDeps) {
+    super(deps.claims, deps.spare);
+    this.#deps = deps;
   }
 
-  get epoch(): string {
-    return this.#spare.epoch;
+  override adopted(client: ClientProfile | null): void {
+    this.#deps.taken();
+    this.moveTo(client === null ? null : this.#deps.claimOf(client));
   }
 
-  get stillMine(): boolean {
-    const { claim } = this.#counted;
-    return claim === null || this.#claims.still(claim);
-  }
-
-  adopted(client: ClientProfile | null): void {
-    this.#taken();
-    this.#counted.moveTo(client === null ? null : this.#claimOf(client));
-  }
-
-  ready(): void {
-    this.#counted.ready();
-  }
-
-  ended(): void {
-    this.#counted.ended();
-  }
-
-  release(): void {
-    this.#taken();
-    if (!this.#counted.release()) return;
-    const { server, key } = this.#spare;
-    void this.#claims.release(server, key, true);
+  protected override released(): void {
+    const { claims, spare, taken } = this.#deps;
+    taken();
+    void claims.release(spare.server, spare.key, true);
   }
 }
 
@@ -191,7 +146,7 @@ export class ProcessOwnership implements Ownership {
         throw new Error(`a process of ${server.name} was given to a client that this node does not own`);
       return claim;
     };
-    return new OfSpare(this.#claims, spare, claimOf, () => this.#waiting.delete(spare));
+    return new OfSpare({ claims: this.#claims, spare, claimOf, taken: () => this.#waiting.delete(spare) });
   }
 
   /** A client whose claim was lost while it waited has none at this instant: another node may serve it by now. */

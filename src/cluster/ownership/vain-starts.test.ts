@@ -106,7 +106,7 @@ test('a singleton of which something runs stays, whatever of it cannot be starte
     owned.ready();
     a.local.failed.add('one');
     await nodes.pass(3 * VAIN_MS, () => assert.equal(runsAt(nodes), 'a'));
-    owned.ended();
+    owned.ending();
     await nodes.pass(2_000);
     assert.equal(runsAt(nodes), 'b');
   }));

@@ -1,72 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { memoryBus } from '../../../test/support/cluster-bench.ts';
-import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import type { Bus } from '../../bus/bus.ts';
-import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
-import { MemoryHub } from '../../bus/memory/memory-wire.ts';
-import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
-import type { SessionRecord } from '../../model/ports.ts';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { record, SessionRecordsBench } from '../../../test/support/session-records-bench.ts';
+import type { SharedState } from '../../bus/shared-state.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { SharedSessionRecords } from './shared-session-records.ts';
-
-function record(id: string, more: Partial<SessionRecord> = {}): SessionRecord {
-  return {
-    id,
-    principal: 'anonymous',
-    endpoint: '/mcp',
-    revision: '2025-11-25',
-    capabilities: '{}',
-    info: null,
-    initialized: false,
-    logLevel: null,
-    createdAt: 1,
-    lastSeenAt: 1,
-    ...more,
-  };
-}
-
-class Bench {
-  readonly clock = new FakeClock();
-  readonly state = new MemorySharedState(this.clock);
-  readonly heard: string[] = [];
-  readonly hub = new MemoryHub();
-  readonly #open: SharedSessionRecords[] = [];
-  readonly #buses: Bus[] = [];
-
-  async node(name: string, state: SharedState = this.state, logger = Logger.silent()): Promise<SharedSessionRecords> {
-    const bus = memoryBus(this.hub, this.clock);
-    const records = new SharedSessionRecords({
-      bus,
-      others: () => this.#buses.filter((other) => other !== bus).map(({ peer }) => peer),
-      state,
-      clock: this.clock,
-      logger,
-      changed: ({ id, logLevel }) => this.heard.push(`${name} ${id} ${logLevel}`),
-      gone: (id) => this.heard.push(`${name} ${id} gone`),
-    });
-    this.#open.push(records);
-    this.#buses.push(bus);
-    await settled();
-    return records;
-  }
-
-  /** In steps: what waits next is known only when what it waits for has come. */
-  async pass(ms: number): Promise<void> {
-    await settled();
-    for (let passed = 0; passed < ms; passed += 20) await this.clock.advance(20);
-  }
-
-  async close(): Promise<void> {
-    const closing = Promise.all(this.#open.map((records) => records.close()));
-    await this.pass(4_000);
-    await closing;
-    await Promise.all(this.#buses.map((bus) => bus.close()));
-  }
-}
 
 test('check:C9 what one node writes of a session all nodes have, and they hear of its end', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
   await settled();
@@ -83,7 +23,7 @@ test('check:C9 what one node writes of a session all nodes have, and they hear o
 });
 
 test('check:C9 a client may say as much of itself as is taken from it, and is known at all nodes', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const empty = '"":"",';
   const most = `{${empty.repeat(64 * 1024).slice(0, 64 * 1024 - 2)}}`;
@@ -95,7 +35,7 @@ test('check:C9 a client may say as much of itself as is taken from it, and is kn
 });
 
 test('a client that is faster than the record of its session is waited for', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   const looked = b.get('s1');
   await bench.pass(60);
@@ -110,7 +50,7 @@ test('a client that is faster than the record of its session is waited for', asy
 });
 
 test('fault:F28 a node that has just started says of no session that it is not there: the store may have lost what others know', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const b = await bench.node('b');
   const refused = assert.rejects(b.get('s1'), { outcome: 'NOT_SENT', message: /not known yet/ });
   await bench.pass(1_000);
@@ -123,7 +63,7 @@ test('fault:F28 a node that has just started says of no session that it is not t
 });
 
 test('fault:F28 where sessions can be read and not followed, one that is not there is said not to be, a moment after the store has answered', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   let away = false;
   const state: SharedState = {
     bucket: async (name, options) => {
@@ -168,7 +108,7 @@ test('fault:F28 where sessions can be read and not followed, one that is not the
 });
 
 test('while the store is away nobody says of a session that it is not there', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const b = await bench.node('b', { bucket: () => Promise.reject(new Error('away')) });
   const looked = b.get('s1');
   const refused = assert.rejects(looked, { outcome: 'NOT_SENT', message: /cannot be read/ });
@@ -178,7 +118,7 @@ test('while the store is away nobody says of a session that it is not there', as
 });
 
 test('check:C9 fault:F28 a node that ends while the store is coming back writes what it opened meanwhile', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   let away = true;
   const [a, b] = [
     await bench.node('a', {
@@ -200,144 +140,14 @@ test('check:C9 fault:F28 a node that ends while the store is coming back writes 
 });
 
 test('a node whose store stays away ends all the same', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const a = await bench.node('a', { bucket: () => Promise.reject(new Error('away')) });
   a.put(record('s1'));
   await bench.close();
 });
 
-/**
- * A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile; `unread`: what it does
- * not find though it has it.
- */
-function outages(bench: Bench) {
-  let store: SharedState = bench.state;
-  const begun: (() => Promise<unknown>)[] = [];
-  const unread = new Set<string>();
-  const state: SharedState = {
-    async bucket(name, options) {
-      const at = (): Promise<Bucket> => store.bucket(name, options);
-      return {
-        name,
-        incarnation: (await at()).incarnation,
-        get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
-        look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
-        create: async (key, value) => (await at()).create(key, value),
-        update: async (key, value, revision) => (await at()).update(key, value, revision),
-        delete: async (key, revision) => (await at()).delete(key, revision),
-        keys: async (pattern) => (await at()).keys(pattern),
-        watch: async (pattern, watcher) => {
-          const begin = async () => {
-            // Of what changes meanwhile nothing is heard.
-            const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
-            const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
-            (await (await at()).watch(pattern, all)).close();
-          };
-          begun.push(begin);
-          await begin();
-          return { close: () => {} };
-        },
-      };
-    },
-  };
-  const again = async (): Promise<void> => {
-    for (const begin of begun) await begin();
-  };
-  const lose = (): void => {
-    const other = new MemorySharedState(bench.clock);
-    // Its buckets are later makings of their names.
-    store = {
-      bucket: async (name, options) => {
-        await other.bucket('before', options);
-        return other.bucket(name, options);
-      },
-    };
-  };
-  return { state, again, lose, unread };
-}
-
-test('a session that was ended while a node did not hear is ended there when it hears again', async () => {
-  const bench = new Bench();
-  const { state, again } = outages(bench);
-  const b = await bench.node('b');
-  const a = await bench.node('a', state);
-  b.put(record('s1'));
-  await settled();
-  await again();
-  assert.equal((await a.all()).length, 1);
-  b.delete('s1');
-  await settled();
-  assert.equal((await a.all()).length, 1);
-  await again();
-  await settled();
-  assert.deepEqual(await a.all(), []);
-  assert.ok(bench.heard.includes('a s1 gone'));
-  await bench.close();
-});
-
-test('fault:F28 after an outage others have a moment to write what they know: until then no session is said not to be there', async () => {
-  const bench = new Bench();
-  const { state, again } = outages(bench);
-  const [a, b] = [await bench.node('a', state), await bench.node('b')];
-  await again();
-  const refused = assert.rejects(a.get('s1'), { outcome: 'NOT_SENT' });
-  await bench.pass(1_000);
-  await refused;
-  b.put(record('s1'));
-  await settled();
-  assert.equal((await a.get('s1'))?.id, 's1');
-  await bench.pass(3_000);
-  const none = a.get('none');
-  await bench.pass(1_000);
-  assert.equal(await none, null);
-  await bench.close();
-});
-
-test('fault:F28 a store that has lost everything is told of the sessions again: none of them ends', async () => {
-  const bench = new Bench();
-  const { state, again, lose } = outages(bench);
-  const a = await bench.node('a', state);
-  a.put(record('s1'));
-  await settled();
-  await again();
-  lose();
-  await again();
-  await bench.pass(100);
-  assert.deepEqual(
-    bench.heard.filter((text) => text.endsWith('gone')),
-    [],
-  );
-  const b = await bench.node('b', state);
-  assert.equal((await b.get('s1'))?.id, 's1');
-  await bench.close();
-});
-
-test('fault:F28 a session that the store does not find, and nobody has ended, does not end, and is written again', async () => {
-  const bench = new Bench();
-  const { state, again, unread } = outages(bench);
-  const [a, b] = [await bench.node('a', state), await bench.node('b')];
-  b.put(record('s1'));
-  b.put(record('s2'));
-  await settled();
-  await again();
-  const before = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
-  unread.add('s1');
-  await again();
-  await settled();
-  unread.clear();
-  await bench.pass(1_100);
-  const after = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
-  assert.ok((await after)!.revision > (await before)!.revision, 'written again');
-  assert.deepEqual(
-    bench.heard.filter((text) => text.endsWith('gone')),
-    [],
-  );
-  assert.deepEqual((await a.all()).map(({ id }) => id).sort(), ['s1', 's2']);
-  await bench.close();
-});
-
 test('of one session one thing is written after the other: a late write brings nothing back that was ended', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   let hold: Promise<unknown> = Promise.resolve();
   const state: SharedState = {
     bucket: async (name, options) => {
@@ -365,7 +175,7 @@ test('of one session one thing is written after the other: a late write brings n
 });
 
 test('while the store is away sessions are known where they are, and written when it is back, the newest word of each', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   let away = true;
   const state: SharedState = {
     bucket: (name, options) => (away ? Promise.reject(new Error('away')) : bench.state.bucket(name, options)),
@@ -388,7 +198,7 @@ test('while the store is away sessions are known where they are, and written whe
 });
 
 test('a store that takes nothing is not asked for every session all the time', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   let asked = 0;
   const state: SharedState = {
     bucket: async (name, options) => {
@@ -410,7 +220,7 @@ test('a store that takes nothing is not asked for every session all the time', a
 });
 
 test('check:C9 a level is known at all nodes when it has been put everywhere', async () => {
-  const bench = new Bench();
+  const bench = new SessionRecordsBench();
   const [a, b] = [await bench.node('a'), await bench.node('b')];
   a.put(record('s1'));
   await settled();

@@ -6,7 +6,7 @@ import { packFrame } from '../frames/frame.ts';
 /** What is said within this time is written down together; a node that dies takes that much with it. */
 const BATCH_MS = 10;
 /** A larger event is left out, and said to be. */
-export const MAX_EVENT_BYTES = 512 * 1024;
+const MAX_EVENT_BYTES = 512 * 1024;
 /** More than this waits for nobody. */
 const MAX_BATCH_BYTES = 256 * 1024;
 const MAX_WAITING_BYTES = 4 * 1024 * 1024;

@@ -15,6 +15,7 @@ import {
   type SharedUpstreamSessions,
 } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { fencingToken } from '../fencing-token.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { listenAlone } from './own-stream.ts';
@@ -231,7 +232,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const written: WrittenSession = { by: '', since: revision, replaces: false, blocks: 1, sealed };
     const text = writtenText(written);
     if (text.length > MAX_RECORD_BYTES) return this.#keepToItself(place, key, record, revision, text.length);
-    const generation = `${this.#bucket.incarnation}.${revision}`;
+    const generation = fencingToken(this.#bucket.incarnation, revision);
     let published = false;
     this.#turns.delete(key);
     try {
@@ -316,6 +317,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   #generation({ since }: WrittenSession, revision: number): string {
-    return `${this.#bucket.incarnation}.${since ?? revision}`;
+    return fencingToken(this.#bucket.incarnation, since ?? revision);
   }
 }

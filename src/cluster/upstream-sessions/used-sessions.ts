@@ -4,6 +4,7 @@ import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { fencingToken } from '../fencing-token.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
 import { IdBlocks } from './id-blocks.ts';
 import type { OwnStream } from './own-stream.ts';
@@ -180,7 +181,7 @@ export class UsedSessions {
     const found = await bucket.get(key);
     const held = found === null ? null : readWritten(found);
     kept.blocks = Math.max(kept.blocks, held?.blocks ?? 0);
-    const same = held !== null && `${bucket.incarnation}.${held.since ?? found!.revision}` === kept.generation;
+    const same = held !== null && fencingToken(bucket.incarnation, held.since ?? found!.revision) === kept.generation;
     if (found === null || held === null) await this.#write(key, kept, null, this.#blocks.after(kept.blocks));
     else if (same) {
       if (!(await this.#write(key, kept, found.revision, held.blocks + 1)) || !spent) return;
@@ -203,7 +204,7 @@ export class UsedSessions {
     const revision = on === null ? await bucket.create(key, text) : await bucket.update(key, text, on);
     if (revision === null || this.#kept.get(key) !== kept) return false;
     if (!known) {
-      kept.generation = `${bucket.incarnation}.${revision}`;
+      kept.generation = fencingToken(bucket.incarnation, revision);
       kept.member?.renamed(kept.generation);
     }
     kept.published = true;
@@ -216,7 +217,7 @@ export class UsedSessions {
   #another(key: string, kept: Kept, held: WrittenSession, revision: number, lost: boolean): void {
     const record = openRecord(this.#deps.sealing, key, held.sealed);
     if (record?.mcpSessionId === kept.record.mcpSessionId) {
-      kept.generation = `${this.#deps.bucket.incarnation}.${held.since ?? revision}`;
+      kept.generation = fencingToken(this.#deps.bucket.incarnation, held.since ?? revision);
       kept.published = true;
       kept.member?.renamed(kept.generation);
     } else if (lost || !kept.published) this.#replaced(key, kept);

@@ -32,7 +32,7 @@ export function decideRetry(error: GatewayError, attempts: number, server: Serve
 }
 
 /** The tool says that calling it twice is as good as once: `readOnlyHint` or `idempotentHint`. */
-export function isRepeatable(tool: Buffer): boolean {
+function isRepeatable(tool: Buffer): boolean {
   const annotations = field(tool, 0, tool.length, 'annotations');
   if (annotations === null) return false;
   return ['readOnlyHint', 'idempotentHint'].some((hint) => {

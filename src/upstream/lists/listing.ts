@@ -26,7 +26,7 @@ const MAX_PAGES = 100;
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 /** What the handshake said so short a time ago is not asked for again. */
 const JUST_NOW_MS = 1_000;
-export const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
+const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
 export interface Listed {
   readonly catalog: ServerCatalog;

@@ -328,7 +328,7 @@ function toolsOf(catalog: ServerCatalog): ReadonlyMap<string, Buffer> {
  * The upstream identity under which a catalogue is remembered: how the server is reached, in which era, and what was
  * presented to it. From the last part a start without any client takes the capabilities to present.
  */
-export function identityOf(server: Server, profile: ClientProfile, era: Era): string {
+function identityOf(server: Server, profile: ClientProfile, era: Era): string {
   return `${server.connectionDigest} ${era} ${canonical(profile.capabilities)}`;
 }
 

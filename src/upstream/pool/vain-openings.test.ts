@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
-import { VAIN_MS, VainOpenings } from './vain-openings.ts';
+import { KEPT_MS, VainOpenings } from './vain-openings.ts';
 
 test('a connection that could not be opened counts as such for ten seconds, or until it is', async () => {
   const clock = new FakeClock();
   const vain = new VainOpenings(clock);
   vain.failed('one');
-  await clock.advance(VAIN_MS - 1);
+  await clock.advance(KEPT_MS - 1);
   vain.failed('two');
   assert.deepEqual([vain.has('one'), vain.has('two'), vain.has('three')], [true, true, false]);
   await clock.advance(1);

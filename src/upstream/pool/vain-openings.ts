@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 
 /** So long after the last try that failed it is still taken for what cannot be opened. */
-export const VAIN_MS = 10_000;
+export const KEPT_MS = 10_000;
 /** Beyond that the oldest are forgotten. */
 const MAX_KEYS = 1_024;
 
@@ -16,7 +16,7 @@ export class VainOpenings {
 
   failed(key: string): void {
     this.opened(key);
-    this.#until.set(key, this.#clock.now() + VAIN_MS);
+    this.#until.set(key, this.#clock.now() + KEPT_MS);
     const [oldest] = this.#until.keys();
     if (this.#until.size > MAX_KEYS && oldest !== undefined) this.#until.delete(oldest);
   }

@@ -23,7 +23,7 @@ export interface MessageReaderDeps {
   readonly maxJunkBytesPerMinute?: number;
 }
 
-export const MAX_JUNK_BYTES_PER_MINUTE = 64 * 1024 * 1024;
+const MAX_JUNK_BYTES_PER_MINUTE = 64 * 1024 * 1024;
 /** An overlong line that looks like an answer is given this much to end before it counts as junk. */
 const PATIENCE_BYTES = 64 * 1024 * 1024;
 /** What the shortest line of junk counts: lines cost time, not only bytes. */

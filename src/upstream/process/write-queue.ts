@@ -18,7 +18,7 @@ export interface QueueLimits {
   readonly maxMessages: number;
 }
 
-export const QUEUE_LIMITS: QueueLimits = { maxBytes: 4 * 1024 * 1024, maxMessages: 256 };
+const QUEUE_LIMITS: QueueLimits = { maxBytes: 4 * 1024 * 1024, maxMessages: 256 };
 
 const LF = 0x0a;
 const NEWLINE = Buffer.of(LF);

@@ -11,7 +11,7 @@ import { Setbacks } from './setbacks.ts';
 import { StateMachine, type Transition } from './state-machine.ts';
 
 /** S3.4 */
-export const RESTART_GRACE_MS = 200;
+const RESTART_GRACE_MS = 200;
 /** A start that lasted so long was a good one, even if nothing was called in that time. */
 const HEALTHY_AFTER_MS = 10_000;
 /** How often calls may ask for an attempt before its time (F01). */

@@ -21,8 +21,8 @@ class PlayedOwned implements Owned {
     this.told.push('ready');
   }
 
-  ended(): void {
-    this.told.push('ended');
+  ending(): void {
+    this.told.push('ending');
   }
 
   release(): void {

@@ -108,7 +108,7 @@ export class OwnedTransport implements Transport {
 
   /** What was owned is free as soon as nothing is left of its process. */
   async #close(how: CloseReason): Promise<void> {
-    this.#owned?.ended();
+    this.#owned?.ending();
     await this.#inner?.close(how);
     this.#release();
   }

@@ -32,7 +32,7 @@ export interface StdioTimes {
   readonly brokenInputMs: number;
 }
 
-export const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brokenInputMs: 250 };
+const STDIO_TIMES: StdioTimes = { ladder: LADDER_TIMES, drainMs: 50, brokenInputMs: 250 };
 
 /**
  * A process that speaks newline-framed JSON-RPC on its standard streams: a local one, or ssh with one behind it.

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { record, SessionRecordsBench } from '../../../test/support/session-records-bench.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
+import type { Bucket, SharedState, StateRecord } from '../../bus/shared-state.ts';
+
+/**
+ * A store whose watches can begin anew, as after an outage; `lose`: it has lost everything meanwhile; `unread`: what it does
+ * not find though it has it.
+ */
+function outages(bench: SessionRecordsBench) {
+  let store: SharedState = bench.state;
+  const begun: (() => Promise<unknown>)[] = [];
+  const unread = new Set<string>();
+  const state: SharedState = {
+    async bucket(name, options) {
+      const at = (): Promise<Bucket> => store.bucket(name, options);
+      return {
+        name,
+        incarnation: (await at()).incarnation,
+        get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
+        look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
+        create: async (key, value) => (await at()).create(key, value),
+        update: async (key, value, revision) => (await at()).update(key, value, revision),
+        delete: async (key, revision) => (await at()).delete(key, revision),
+        keys: async (pattern) => (await at()).keys(pattern),
+        watch: async (pattern, watcher) => {
+          const begin = async () => {
+            // Of what changes meanwhile nothing is heard.
+            const put = (record: StateRecord): void => void (unread.has(record.key) || watcher.put(record));
+            const all = { ...watcher, put, gone: watcher.gone.bind(watcher) };
+            (await (await at()).watch(pattern, all)).close();
+          };
+          begun.push(begin);
+          await begin();
+          return { close: () => {} };
+        },
+      };
+    },
+  };
+  const again = async (): Promise<void> => {
+    for (const begin of begun) await begin();
+  };
+  const lose = (): void => {
+    const other = new MemorySharedState(bench.clock);
+    // Its buckets are later makings of their names.
+    store = {
+      bucket: async (name, options) => {
+        await other.bucket('before', options);
+        return other.bucket(name, options);
+      },
+    };
+  };
+  return { state, again, lose, unread };
+}
+
+test('a session that was ended while a node did not hear is ended there when it hears again', async () => {
+  const bench = new SessionRecordsBench();
+  const { state, again } = outages(bench);
+  const b = await bench.node('b');
+  const a = await bench.node('a', state);
+  b.put(record('s1'));
+  await settled();
+  await again();
+  assert.equal((await a.all()).length, 1);
+  b.delete('s1');
+  await settled();
+  assert.equal((await a.all()).length, 1);
+  await again();
+  await settled();
+  assert.deepEqual(await a.all(), []);
+  assert.ok(bench.heard.includes('a s1 gone'));
+  await bench.close();
+});
+
+test('fault:F28 after an outage others have a moment to write what they know: until then no session is said not to be there', async () => {
+  const bench = new SessionRecordsBench();
+  const { state, again } = outages(bench);
+  const [a, b] = [await bench.node('a', state), await bench.node('b')];
+  await again();
+  const refused = assert.rejects(a.get('s1'), { outcome: 'NOT_SENT' });
+  await bench.pass(1_000);
+  await refused;
+  b.put(record('s1'));
+  await settled();
+  assert.equal((await a.get('s1'))?.id, 's1');
+  await bench.pass(3_000);
+  const none = a.get('none');
+  await bench.pass(1_000);
+  assert.equal(await none, null);
+  await bench.close();
+});
+
+test('fault:F28 a store that has lost everything is told of the sessions again: none of them ends', async () => {
+  const bench = new SessionRecordsBench();
+  const { state, again, lose } = outages(bench);
+  const a = await bench.node('a', state);
+  a.put(record('s1'));
+  await settled();
+  await again();
+  lose();
+  await again();
+  await bench.pass(100);
+  assert.deepEqual(
+    bench.heard.filter((text) => text.endsWith('gone')),
+    [],
+  );
+  const b = await bench.node('b', state);
+  assert.equal((await b.get('s1'))?.id, 's1');
+  await bench.close();
+});
+
+test('fault:F28 a session that the store does not find, and nobody has ended, does not end, and is written again', async () => {
+  const bench = new SessionRecordsBench();
+  const { state, again, unread } = outages(bench);
+  const [a, b] = [await bench.node('a', state), await bench.node('b')];
+  b.put(record('s1'));
+  b.put(record('s2'));
+  await settled();
+  await again();
+  const before = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
+  unread.add('s1');
+  await again();
+  await settled();
+  unread.clear();
+  await bench.pass(1_100);
+  const after = (await bench.state.bucket('trunkline_sessions', { ttlMs: 0 })).get('s1');
+  assert.ok((await after)!.revision > (await before)!.revision, 'written again');
+  assert.deepEqual(
+    bench.heard.filter((text) => text.endsWith('gone')),
+    [],
+  );
+  assert.deepEqual((await a.all()).map(({ id }) => id).sort(), ['s1', 's2']);
+  await bench.close();
+});

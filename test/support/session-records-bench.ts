@@ -1,0 +1,65 @@
+import type { Bus } from '../../src/bus/bus.ts';
+import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
+import { MemoryHub } from '../../src/bus/memory/memory-wire.ts';
+import type { SharedState } from '../../src/bus/shared-state.ts';
+import { SharedSessionRecords } from '../../src/cluster/sessions/shared-session-records.ts';
+import type { SessionRecord } from '../../src/model/ports.ts';
+import { Logger } from '../../src/telemetry/logger.ts';
+import { memoryBus } from './cluster-bench.ts';
+import { FakeClock, settled } from './fake-clock.ts';
+
+export function record(id: string, more: Partial<SessionRecord> = {}): SessionRecord {
+  return {
+    id,
+    principal: 'anonymous',
+    endpoint: '/mcp',
+    revision: '2025-11-25',
+    capabilities: '{}',
+    info: null,
+    initialized: false,
+    logLevel: null,
+    createdAt: 1,
+    lastSeenAt: 1,
+    ...more,
+  };
+}
+
+/** Nodes that share the records of sessions, on a clock of their own. */
+export class SessionRecordsBench {
+  readonly clock = new FakeClock();
+  readonly state = new MemorySharedState(this.clock);
+  readonly heard: string[] = [];
+  readonly hub = new MemoryHub();
+  readonly #open: SharedSessionRecords[] = [];
+  readonly #buses: Bus[] = [];
+
+  async node(name: string, state: SharedState = this.state, logger = Logger.silent()): Promise<SharedSessionRecords> {
+    const bus = memoryBus(this.hub, this.clock);
+    const records = new SharedSessionRecords({
+      bus,
+      others: () => this.#buses.filter((other) => other !== bus).map(({ peer }) => peer),
+      state,
+      clock: this.clock,
+      logger,
+      changed: ({ id, logLevel }) => this.heard.push(`${name} ${id} ${logLevel}`),
+      gone: (id) => this.heard.push(`${name} ${id} gone`),
+    });
+    this.#open.push(records);
+    this.#buses.push(bus);
+    await settled();
+    return records;
+  }
+
+  /** In steps: what waits next is known only when what it waits for has come. */
+  async pass(ms: number): Promise<void> {
+    await settled();
+    for (let passed = 0; passed < ms; passed += 20) await this.clock.advance(20);
+  }
+
+  async close(): Promise<void> {
+    const closing = Promise.all(this.#open.map((records) => records.close()));
+    await this.pass(4_000);
+    await closing;
+    await Promise.all(this.#buses.map((bus) => bus.close()));
+  }
+}
