@@ -2,7 +2,7 @@
  * `npm test`: the whole test suite. Arguments narrow it to files whose path contains one of them:
  * `npm test -- protocol gateway`. Tests start and stop what they need themselves.
  *
- * With `TRUNKLINE_TEST_AGAIN=1` (CI, whose machine others load) up to three files in which a test failed are run once
+ * With `TRUNKLINE_TEST_AGAIN=1` (CI, whose machine others load) up to six files in which a test failed are run once
  * more, alone. Passing then makes the run pass, with a loud word: such a test, or what it tests, has a defect.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { run } from './run.ts';
 
-const MOST_AGAIN = 3;
+const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
 const words = process.argv.slice(2);
 const files = ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts', 'bench/**/*.test.ts']

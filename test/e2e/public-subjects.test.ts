@@ -262,15 +262,21 @@ describe('public subjects', () => {
         () => heard.at(-1) === text,
         () => heard.join(),
       );
+    // Before it is taken away again.
+    const answered = async (): Promise<void> => {
+      for (const answer of await Promise.all(called)) assert.equal(answer.json['outcome'], 'RESULT');
+    };
     written({ one: one({ enabled: false }), first: one({}) });
     await heardOf('created first');
     written({ one: one({ enabled: false, description: 'changed' }), first: one({}), second: one({}) });
     await heardOf('created second');
+    await answered();
     written({ one: one({ description: 'changed' }) });
     await until(
       () => heard.length === 5,
       () => heard.join(),
     );
+    await answered();
     written({ one: one({ enabled: false }) });
     await heardOf('deleted one');
     written({});
@@ -281,7 +287,7 @@ describe('public subjects', () => {
       ...['deleted first', 'deleted second', 'created one'],
       'deleted one',
     ]);
-    for (const answer of await Promise.all(called)) assert.equal(answer.json['outcome'], 'RESULT');
+    assert.equal(called.length, 3);
   });
 
   test('without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {

@@ -92,9 +92,9 @@ async function vanishing(t: TestContext, transport: 'stdio' | 'http'): Promise<v
   const gone = modern.call('one__slow', { ms: 4_000 }, { abandonAfterMs: 700 });
   await until('it is in flight', () => executed(bench.ledger('one'), 'modern-1') === 1);
   const { call, endedAt } = await gone;
-  await until('the server is told', () => cancelled(call), 2_000);
+  await until('the server is told', () => cancelled(call));
   const toldMs = performance.now() - endedAt!;
-  assert.ok(toldMs < 1_500, `${toldMs} ms`);
+  assert.ok(toldMs < 4_000, `${toldMs} ms`);
   measured(t, 'F17', `from the end of the client to the cancellation at the server, ${transport}`, toldMs, 'ms', 200);
 
   const legacy = await bench.opened('legacy', 'stateful');

@@ -107,7 +107,7 @@ export class FaultBench {
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  withinMs = 15_000,
+  withinMs = 30_000,
 ): Promise<void> {
   const end = performance.now() + withinMs;
   while (!(await condition())) {
