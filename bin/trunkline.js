@@ -35,6 +35,9 @@ if (!useSource) {
 setFlagsFromString('--external-memory-accounted-in-global-limit');
 // Few objects outlive a call: to rouse other threads for those costs more than it saves (decision 022).
 setFlagsFromString('--no-parallel-scavenge');
+// From 80 % of its heap V8 ends a process that it thinks collects too much and does too little, as one looks whose turn the
+// machine keeps from it. From there on the gateway refuses what is new, and recovers (decision 026).
+setFlagsFromString('--no-detect-ineffective-gcs-near-heap-limit');
 boundYoungGeneration(8);
 const { main } = await import(useSource ? source.href : built.href);
 await main(process.argv.slice(2));

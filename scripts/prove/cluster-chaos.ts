@@ -12,6 +12,8 @@ const MINUTES = Number(process.env['TRUNKLINE_CHAOS_MINUTES'] ?? FULL_MINUTES / 
 /** Mean time that a client takes between two calls: some fifty calls a second in all, a quarter of what two cores do. */
 const PAUSE_MS = 1_000;
 const ENDED = 'calls ended ';
+/** G5: who called a node that died is told by then. */
+const TOLD_WITHIN_MS = 2_000;
 
 /** Sums, and the times that G5 is about, over parts of the run that are done. */
 interface Tally {
@@ -73,7 +75,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
       figure('calls that failed though they needed nothing but their node', tally.failedWithoutNeed, '', 0),
       figure('processes left over', tally.leaked, '', 0),
       figure('a node is dead: its calls in flight answered, of them', tally.inFlight.length, ''),
-      figure('… the last after', Math.max(0, ...tally.inFlight), 'ms', 2_000),
+      figure('… the last after', Math.max(0, ...tally.inFlight), 'ms', TOLD_WITHIN_MS),
       figure('… next result of a session that needs no new process, p99', percentile(tally.next, 99), 'ms', 3_000),
       figure('… sessions that needed one', tally.reborn.length, ''),
       figure('… it began after, p99', percentile(tally.reborn, 99), 'ms', 3_000),
@@ -103,7 +105,7 @@ async function part(seed: number, minutes: number, tally: Tally, say: Run['say']
     keep,
   });
   const wrong = wrongs(result);
-  if (wrong.length > 0) keep(result.history);
+  if (wrong.length > 0 || Math.max(0, ...result.figures.inFlight) > TOLD_WITHIN_MS) keep(result.history);
   const { counts } = tally;
   const add = (kind: string, found: Record<string, number>): void => {
     for (const [name, count] of Object.entries(found)) counts[kind + name] = (counts[kind + name] ?? 0) + count;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Logger } from '../../telemetry/logger.ts';
-import { groupShareReader, oldLimitBytes } from './memory-limit.ts';
+import { groupShareReader, offeredBytes, oldLimitBytes } from './memory-limit.ts';
 import { MemoryWatch } from './memory-watch.ts';
 
 function watched(t: { after(task: () => void): void }) {
@@ -101,4 +101,11 @@ test('fault:F40 the limit of the old generation: as a flag says, else by what V8
   assert.equal(limit('--max-old-space-size=256', 448, 24_000), 256);
   assert.equal(limit('--max-old-space-size=1 --inspect --max-old-space-size 300', 492, 24_000), 300);
   assert.equal(limit('--max-semi-space-size=16', 4096 + 48, 24_000), 4096);
+});
+
+test('fault:F40 what the heap offers leaves 8 MiB to finish what is in hand, and half of a limit that is hardly more', () => {
+  const mib = 1024 * 1024;
+  assert.equal(offeredBytes(4096 * mib), 4088 * mib);
+  assert.equal(offeredBytes(64 * mib), 56 * mib);
+  assert.equal(offeredBytes(10 * mib), 5 * mib);
 });
