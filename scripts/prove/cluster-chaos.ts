@@ -24,6 +24,7 @@ interface Tally {
   next: number[];
   reborn: number[];
   spawn: number[];
+  stood: number;
   convergedMs: number;
   duplicates: number;
   leaked: number;
@@ -40,6 +41,7 @@ const NOTHING: Tally = {
   next: [],
   reborn: [],
   spawn: [],
+  stood: 0,
   convergedMs: 0,
   duplicates: 0,
   leaked: 0,
@@ -74,6 +76,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
       figure('of those, executions beyond one', tally.duplicates, '', 0),
       figure('calls that failed though they needed nothing but their node', tally.failedWithoutNeed, '', 0),
       figure('processes left over', tally.leaked, '', 0),
+      figure('deaths left out because the machine let a node stand still for a second then', tally.stood, ''),
       figure('a node is dead: its calls in flight answered, of them', tally.inFlight.length, ''),
       figure('… the last after', Math.max(0, ...tally.inFlight), 'ms', TOLD_WITHIN_MS),
       figure('… next result of a session that needs no new process, p99', percentile(tally.next, 99), 'ms', 3_000),
@@ -118,6 +121,7 @@ async function part(seed: number, minutes: number, tally: Tally, say: Run['say']
   tally.next.push(...result.figures.next);
   tally.reborn.push(...result.figures.reborn);
   tally.spawn.push(...result.figures.spawn);
+  tally.stood += result.figures.stood;
   tally.convergedMs = Math.max(tally.convergedMs, result.convergedMs);
   tally.violations += result.violations.length;
   tally.duplicates += result.violations.filter(({ rule }) => rule === 'c').length;

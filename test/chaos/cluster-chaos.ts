@@ -9,6 +9,7 @@ import { forgottenSessions } from './forgotten-sessions.ts';
 import { Nemesis } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
 import { Seeded } from './seeded.ts';
+import { standstills } from './standstills.ts';
 
 export interface ClusterChaosOptions {
   readonly seed: number;
@@ -120,6 +121,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
         nemesis.struck,
         Object.values(world.ledgers()).flat(),
         performance.timeOrigin,
+        nodes.flatMap(({ log }) => standstills(log, performance.timeOrigin)),
       ),
       history: everything(),
     };

@@ -78,4 +78,7 @@ test('a death during something else says nothing of deaths', () => {
   assert.deepEqual(figures(attempts, [death, outage]).inFlight, []);
   assert.deepEqual(figures(attempts, [death, { ...outage, from: 13_500 }]).inFlight, [1_600]);
   assert.deepEqual(figures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
+  const still = (from: number, to: number) => clusterFigures(attempts, [death], [], 1_000_000, [{ from, to }]);
+  assert.deepEqual([still(10_100, 11_700).inFlight, still(10_100, 11_700).stood], [[], 1]);
+  assert.deepEqual([still(13_500, 15_000).inFlight, still(13_500, 15_000).stood], [[1_600], 0]);
 });

@@ -1,6 +1,7 @@
 import { type Attempt, failedAt } from '../faults/ledger/history.ts';
 import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
 import type { Struck } from './nemesis.ts';
+import { overlap, type Span } from './standstills.ts';
 
 /** What G5 wants to know, in milliseconds. */
 export interface ClusterFigures {
@@ -14,6 +15,8 @@ export interface ClusterFigures {
   readonly reborn: readonly number[];
   /** and from there to its result. */
   readonly spawn: readonly number[];
+  /** Deaths that are left out because the machine let a process of a node stand still then. */
+  readonly stood: number;
 }
 
 /** So long before and after a death nothing else may strike for its figures to be its own. */
@@ -23,22 +26,29 @@ const CALM_AFTER_MS = 3_000;
 const OWNED: ReadonlySet<string> = new Set(['own', 'single']);
 
 /**
- * Looks only at deaths beside which nothing else went on, so that the figures are those of a death: what began before, was
- * with the dead node, and is UNKNOWN at one that lives. `origin`: of the clock of attempts, by the wall clock.
+ * Looks only at deaths beside which nothing else went on, and no node `stood` still, so that the figures are those of a
+ * death: what began before, was with the dead node, and is UNKNOWN at one that lives. `origin`: of the clock of attempts, by
+ * the wall clock.
  */
 export function clusterFigures(
   attempts: readonly Attempt[],
   struck: readonly Struck[],
   ledger: readonly LedgerEntry[],
   origin: number,
+  stood: readonly Span[] = [],
 ): ClusterFigures {
-  const figures = { inFlight: [] as number[], next: [] as number[], reborn: [] as number[], spawn: [] as number[] };
+  const none = { inFlight: [] as number[], next: [] as number[], reborn: [] as number[], spawn: [] as number[] };
+  const figures = { ...none, stood: 0 };
   const births = new Map<string, number>();
   for (const entry of ledger) {
     if (entry.event === 'executed' && entry.bornAt !== undefined) births.set(entry.call, entry.bornAt - origin);
   }
   for (const death of struck) {
     if (death.kind !== 'kill' || struck.some((other) => other !== death && disturbs(other, death))) continue;
+    if (stood.some((still) => disturbs(still, death))) {
+      figures.stood++;
+      continue;
+    }
     const diedAt = death.from;
     const asked = new Map<string, { readonly since: number; until: number; answered: boolean }>();
     for (const attempt of attempts) {
@@ -72,6 +82,6 @@ export function clusterFigures(
   return figures;
 }
 
-function disturbs(other: Struck, death: Struck): boolean {
-  return other.from <= death.from + CALM_AFTER_MS && other.to >= death.from - CALM_BEFORE_MS;
+function disturbs(other: Span, death: Struck): boolean {
+  return overlap(other, { from: death.from - CALM_BEFORE_MS, to: death.from + CALM_AFTER_MS });
 }
