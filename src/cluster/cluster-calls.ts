@@ -146,7 +146,7 @@ export class ClusterCalls {
   /** The other node's home that has claimed what the client's calls need; null where they need nothing of their own. */
   async ownerElsewhere(place: Place, client: ClientProfile): Promise<ForeignHome | null> {
     const key = claimKey(place, client, this.#lists);
-    return key === null || key === SINGLETON ? null : this.#owners.elsewhere(place, key);
+    return key === null || key === SINGLETON ? null : this.#owners.homeOfOwner(place, key);
   }
 
   /** The nodes that its calls went to. */
@@ -181,7 +181,7 @@ export class ClusterCalls {
   /** The place with only those other homes that run it, while this node cannot start it. */
   #instead(place: Place): Place {
     const instead = homesInstead(place, this.#deps.local);
-    return instead.length > 0 ? { ...place, elsewhere: instead } : place;
+    return instead.length > 0 ? { ...place, otherHomes: instead } : place;
   }
 
   /** What found out that its server cannot be started here, and so has not begun, goes where it runs. */
@@ -348,7 +348,7 @@ export class ClusterCalls {
     let home: ForeignHome | null;
     let epoch: string | null = null;
     const theirs = owner?.kind === 'theirs' ? owner : null;
-    const owning = theirs === null ? undefined : place.elsewhere.find(({ node }) => node.peer === theirs.peer);
+    const owning = theirs === null ? undefined : place.otherHomes.find(({ node }) => node.peer === theirs.peer);
     if (owning !== undefined) {
       home = owning;
       epoch = theirs!.epoch;
@@ -357,7 +357,7 @@ export class ClusterCalls {
     } else {
       const known = key === null ? null : this.#homes.known(place, key);
       // Where a dead node owned it, the home that is asked takes it over.
-      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.elsewhere, () => random.unit());
+      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.otherHomes, () => random.unit());
       epoch = known?.epoch ?? null;
       if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
@@ -380,7 +380,7 @@ export class ClusterCalls {
   /** The other node whose process alone may understand what the request holds. */
   #homeOfState(place: Place, request: Message): ForeignHome | null {
     const peer = place.process ? nodeOfState(request) : null;
-    return peer === null ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
+    return peer === null ? null : (place.otherHomes.find(({ node }) => node.peer === peer) ?? null);
   }
 }
 

@@ -108,7 +108,7 @@ export class ClusterUpstreams implements Upstreams {
 
   async foundElsewhere(server: string, exchange: Exchange, list: ListKind, name: string): Promise<boolean> {
     const place = this.#place(server);
-    if (place === undefined || place.elsewhere.length === 0) return false;
+    if (place === undefined || place.otherHomes.length === 0) return false;
     return this.#deps.lists.foundElsewhere(place, exchange, list, name);
   }
 
@@ -170,7 +170,7 @@ export class ClusterUpstreams implements Upstreams {
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */
   nodeSilent(peer: string): void {
     const { places } = this.#deps.directory();
-    const had = ({ elsewhere }: Place): boolean => elsewhere.some(({ node }) => node.peer === peer);
+    const had = ({ otherHomes }: Place): boolean => otherHomes.some(({ node }) => node.peer === peer);
     if (!places.values().some(had)) return;
     this.#deps.events.nodeSilent?.((server, client) => {
       const place = places.get(server);
@@ -192,7 +192,7 @@ export class ClusterUpstreams implements Upstreams {
 
   #homeFor(place: Place, client: ClientProfile): ForeignHome | null {
     const peer = this.calls.peerOf(place, client);
-    const served = place.elsewhere.find(({ node }) => node.peer === peer);
+    const served = place.otherHomes.find(({ node }) => node.peer === peer);
     return served ?? this.homeOf(place.server.name);
   }
 }

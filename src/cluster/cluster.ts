@@ -117,7 +117,7 @@ export class Cluster {
     this.handingOver = new HandingOver({
       ...deps,
       owned: this.#owned,
-      elsewhere: (server) => this.#known.elsewhere(server),
+      readyElsewhere: (server) => this.#known.readyElsewhere(server),
       end: (claim) => this.#servers.handOver(claim),
       served: () => this.#served.inFlight,
     });
@@ -209,7 +209,7 @@ export class Cluster {
       claims: this.#claims,
       local,
       able: () => this.#self.able,
-      elsewhere: (server) => this.#known.elsewhere(server),
+      readyElsewhere: (server) => this.#known.readyElsewhere(server),
       barred: (claim) => this.handingOver.isBarred(claim),
       giveUp: (claim) => this.handingOver.giveUp(claim),
     });
@@ -269,7 +269,7 @@ export class Cluster {
       claims: this.#claims,
       able: () => this.#self.able,
       there: (peer) => this.#nodes.get(peer) !== null,
-      elsewhere: (server) => this.#known.homes(server).length > 0,
+      hasOtherHomes: (server) => this.#known.homes(server).length > 0,
     });
     this.#underLease = new UnderLease({
       logger,

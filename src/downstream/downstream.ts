@@ -61,7 +61,7 @@ export interface DownstreamDeps {
   /** Where they find what was said on the streams of this one. */
   readonly copies?: StreamCopies;
   /** The same sessions at other nodes, where there are some. */
-  readonly elsewhere?: SessionRelay;
+  readonly relay?: SessionRelay;
 }
 
 /** When an answer that has not come becomes an SSE stream with a first event id (issue A, Relay). */
@@ -108,7 +108,7 @@ export class Downstream implements ClientStreams {
       onEnded: (sessionId) => core.sessionEnded(sessionId),
       ...(deps.crowded === undefined ? {} : { crowded: deps.crowded }),
     });
-    this.#intake = new SessionIntake(core, this.sessions, deps.elsewhere);
+    this.#intake = new SessionIntake(core, this.sessions, deps.relay);
     const others = deps.others === undefined ? {} : { others: deps.others };
     const key = deps.key ?? Buffer.from(random.hex(32), 'hex');
     this.#lot = new ParkingLot({

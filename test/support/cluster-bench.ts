@@ -11,6 +11,7 @@ import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
+import type { Outcome } from '../../src/model/outcome.ts';
 import { systemRandom } from '../../src/model/random.ts';
 import type { Server } from '../../src/model/server.ts';
 import { request, result } from '../../src/protocol/compose.ts';
@@ -86,6 +87,17 @@ export interface PlayedNode {
   /** From now on the node reaches nobody, and nobody it. */
   cut(): void;
   restore(): void;
+}
+
+/** A call that comes to the node, of a client with that session. */
+export function callOf({ cluster }: PlayedNode, server: string, session = 's1'): Promise<Outcome> {
+  const exchange = new TestExchange(session);
+  return cluster.upstreams.call(server, exchange.request, exchange);
+}
+
+/** What was answered, which names the node that served it; else the word of the failure. */
+export function wordOf(outcome: Outcome): string {
+  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
 }
 
 /** A bus as each node of a cluster has one. */

@@ -45,9 +45,9 @@ export function sharedSessions({ bus, state }: ClusterConnection, deps: SharedSe
 }
 
 /** What the clients' side tells the other nodes of. */
-export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'elsewhere' | 'streaming' | 'others' | 'copies'> {
+export function acrossNodes(cluster: Cluster): Pick<DownstreamDeps, 'relay' | 'streaming' | 'others' | 'copies'> {
   return {
-    elsewhere: (sessionId, message) => cluster.forward(sessionId, message),
+    relay: (sessionId, message) => cluster.forward(sessionId, message),
     streaming: (sessionId) => cluster.clients.opened(sessionId, cluster.streams.opened(sessionId)),
     others: cluster.clients,
     ...(cluster.clients.copies === undefined ? {} : { copies: cluster.clients.copies }),

@@ -26,7 +26,7 @@ export interface Place {
   readonly process: boolean;
   /** This node is one of its homes, with the definition that calls go to. */
   readonly here: boolean;
-  readonly elsewhere: readonly ForeignHome[];
+  readonly otherHomes: readonly ForeignHome[];
   /** Where it was, and may be again; null unless all its homes are gone. */
   readonly lost: LostHome | null;
 }
@@ -156,10 +156,10 @@ class Sides<Home> {
 function placeOf(name: string, { own: here, homes }: Side<ForeignHome>, own: OwnPart): Place {
   if (here) {
     const { server, process } = own.servers.get(name)!;
-    return { server, process, here, elsewhere: homes, lost: null };
+    return { server, process, here, otherHomes: homes, lost: null };
   }
   const { definition } = homes[0]!.offered;
-  return { server: foreignServer(definition), process: definition.process, here, elsewhere: homes, lost: null };
+  return { server: foreignServer(definition), process: definition.process, here, otherHomes: homes, lost: null };
 }
 
 /** Of a singleton only the node where it ran has a status. Any of them may be the one that is back first. */
@@ -167,7 +167,7 @@ function lostPlace({ homes }: Side<LostHome>): Place {
   const told = homes.find(({ offered }) => offered.status !== null) ?? homes[0]!;
   const lost = { ...told, awaitedSince: Math.max(...homes.map(({ awaitedSince }) => awaitedSince)) };
   const { definition } = lost.offered;
-  return { server: foreignServer(definition), process: definition.process, here: false, elsewhere: [], lost };
+  return { server: foreignServer(definition), process: definition.process, here: false, otherHomes: [], lost };
 }
 
 /** Whether callers see the same servers in both, so that nobody has to be told. */

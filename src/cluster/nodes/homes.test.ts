@@ -5,8 +5,8 @@ import { Homes } from './homes.ts';
 
 /** A server that nodes have, by their peers. */
 function place(name: string, ...peers: string[]): Place {
-  const elsewhere = peers.map((peer) => ({ node: { peer } }));
-  return { server: { name }, process: false, here: false, elsewhere } as unknown as Place;
+  const otherHomes = peers.map((peer) => ({ node: { peer } }));
+  return { server: { name }, process: false, here: false, otherHomes } as unknown as Place;
 }
 
 test('a session that ends is forgotten at the nodes it used, and nobody else’s home with it, whatever others call themselves', () => {

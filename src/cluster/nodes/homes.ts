@@ -1,5 +1,5 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import { type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
+import { DOWN, type ServerStatus, STARTED, UP } from '../../model/server-state.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { Recent } from '../recent.ts';
 import type { ForeignHome, Place } from './directory.ts';
@@ -36,7 +36,7 @@ export class Homes {
     const { name } = place.server;
     const known = this.#homes.get(key)?.get(name);
     if (known === undefined) return null;
-    const home = place.elsewhere.find(({ node }) => node.peer === known.peer);
+    const home = place.otherHomes.find(({ node }) => node.peer === known.peer);
     if (home === undefined) this.forget(name, key);
     return home === undefined ? null : { home, epoch: known.epoch };
   }
@@ -63,22 +63,31 @@ export function homesInstead(
   local: Pick<LocalUpstreams, 'failing'>,
   client: ClientProfile | null = null,
 ): readonly ForeignHome[] {
-  if (!place.here || place.elsewhere.length === 0 || !local.failing(place.server.name, client)) return [];
-  return place.elsewhere.filter(
-    ({ node, offered }) => node.state === 'ready' && UP.has(offered.status?.state ?? 'unknown'),
-  );
+  if (!place.here || place.otherHomes.length === 0 || !local.failing(place.server.name, client)) return [];
+  return place.otherHomes.filter((home) => home.node.state === 'ready' && runs(home));
+}
+
+/** As far as its node has said, like the two below. */
+export function runs({ offered }: ForeignHome): boolean {
+  return UP.has(offered.status?.state ?? 'unknown');
+}
+
+export function cannotStart({ offered }: ForeignHome): boolean {
+  return DOWN.has(offered.status?.state ?? 'unknown');
+}
+
+function isStarted({ offered }: ForeignHome): boolean {
+  return STARTED.has(offered.status?.state ?? 'unknown');
 }
 
 /** The home that a server's lists are read from. Of a singleton only the node where it runs has a status. */
-export function homeToRead({ elsewhere: homes }: Place): ForeignHome | null {
-  const started = homes.find(
-    ({ node, offered }) => node.state !== 'draining' && STARTED.has(offered.status?.state ?? 'unknown'),
-  );
-  return started ?? homes.find(({ node }) => node.state !== 'draining') ?? homes[0] ?? null;
+export function homeToRead({ otherHomes: homes }: Place): ForeignHome | null {
+  const staying = homes.filter(({ node }) => node.state !== 'draining');
+  return staying.find(isStarted) ?? staying[0] ?? homes[0] ?? null;
 }
 
 /** What its homes say of it: the best of it. `reached`: this node has its connection to the bus. */
-export function statusElsewhere({ elsewhere: homes, lost }: Place, reached: boolean): ServerStatus | null {
+export function statusElsewhere({ otherHomes: homes, lost }: Place, reached: boolean): ServerStatus | null {
   if (lost !== null) return statusOfLost(lost, reached);
   const statuses = homes.map(({ offered }) => offered.status).filter((status) => status !== null);
   return statuses.find(({ state }) => STARTED.has(state)) ?? statuses[0] ?? null;

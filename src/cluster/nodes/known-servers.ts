@@ -36,19 +36,19 @@ export class KnownServers {
 
   /** The other nodes that calls of the server may go to. */
   homes(server: string): readonly string[] {
-    return (this.#directory.places.get(server)?.elsewhere ?? []).map(({ node }) => node.peer);
+    return (this.#directory.places.get(server)?.otherHomes ?? []).map(({ node }) => node.peer);
   }
 
   /** Whether another node may begin what only one may own of the server. */
-  elsewhere(server: string): boolean {
-    return this.#directory.places.get(server)?.elsewhere.some(({ node }) => node.state === 'ready') === true;
+  readyElsewhere(server: string): boolean {
+    return this.#directory.places.get(server)?.otherHomes.some(({ node }) => node.state === 'ready') === true;
   }
 
   /** The server of that name, where only other nodes have it. */
   server(name: string): { readonly server: Server; readonly nodes: readonly string[] } | null {
     const place = this.#directory.places.get(name);
-    if (place === undefined || place.here || place.elsewhere.length === 0) return null;
-    return { server: place.server, nodes: place.elsewhere.map(({ node }) => node.id).sort() };
+    if (place === undefined || place.here || place.otherHomes.length === 0) return null;
+    return { server: place.server, nodes: place.otherHomes.map(({ node }) => node.id).sort() };
   }
 
   /** The nodes that mean something else by its name, or by one that clients would take for it. */
@@ -120,10 +120,10 @@ export class KnownServers {
 
   #tellGained(before: Directory): void {
     const gained = new Set<string>();
-    for (const [name, { here, elsewhere }] of this.#directory.places) {
+    for (const [name, { here, otherHomes }] of this.#directory.places) {
       const was = before.places.get(name);
-      const had = (peer: string): boolean => was?.elsewhere.some(({ node }) => node.peer === peer) === true;
-      if ((here && was?.here !== true) || elsewhere.some(({ node }) => !had(node.peer))) gained.add(name);
+      const had = (peer: string): boolean => was?.otherHomes.some(({ node }) => node.peer === peer) === true;
+      if ((here && was?.here !== true) || otherHomes.some(({ node }) => !had(node.peer))) gained.add(name);
     }
     if (gained.size > 0) this.#deps.homesGained(gained);
   }

@@ -69,7 +69,7 @@ export class ListsElsewhere {
   /** The home whose lists of the server are shown; null for this node's own. */
   shownOf(place: Place): ForeignHome | null {
     const peer = this.#newest.get(place.server.name);
-    return peer === undefined ? null : (place.elsewhere.find(({ node }) => node.peer === peer) ?? null);
+    return peer === undefined ? null : (place.otherHomes.find(({ node }) => node.peer === peer) ?? null);
   }
 
   /** The homes' offers are others. */
@@ -82,7 +82,7 @@ export class ListsElsewhere {
     this.#seen = seen;
     for (const place of places.values()) {
       if (!place.here) continue;
-      for (const home of place.elsewhere) {
+      for (const home of place.otherHomes) {
         const { changes = 0, catalogs } = home.offered;
         const key = `${home.node.peer} ${place.server.name}`;
         if (changes > 0) heard.set(key, changes);
@@ -141,9 +141,9 @@ export class ListsElsewhere {
   }
 
   /** What the home says whose lists are shown. */
-  async #readShown({ server: { name }, elsewhere }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
+  async #readShown({ server: { name }, otherHomes }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
     const { hear, homeOf, read, local } = this.#deps;
-    await hear(elsewhere.map(({ node }) => node.peer));
+    await hear(otherHomes.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
     const home = homeOf(name);
     return home === null ? local().knownCatalog(name, client) : read(home, client);
@@ -160,7 +160,7 @@ export class ListsElsewhere {
     const kind = catalogKey(server, client);
     const others = await this.#asking.get(kind, async () => {
       const known = local().knownCatalog(server, client);
-      const answers = await Promise.all(place.elsewhere.map((home) => ask(home, client, known)));
+      const answers = await Promise.all(place.otherHomes.map((home) => ask(home, client, known)));
       return answers.filter((catalog) => catalog !== null);
     });
     if (has(local().knownCatalog(server, client), list, name)) return true;

@@ -360,7 +360,7 @@ test('the status of a lost server is what was said last, less what can no longer
   } as unknown as ServerStatus;
   const of = (left: boolean, reached = true): ServerStatus => {
     const lost: LostHome = { node: 'b', left, heard: false, awaitedSince: 0, offered: offered('memory', status) };
-    return statusElsewhere({ server: memory, process: false, here: false, elsewhere: [], lost }, reached)!;
+    return statusElsewhere({ server: memory, process: false, here: false, otherHomes: [], lost }, reached)!;
   };
   const { state, health, toolCount, initialized, connections, nextRetryAt, reason } = of(false);
   assert.deepEqual(

@@ -10,8 +10,8 @@ export interface Restart {
 
 /** The other homes that something of it runs at. Of a singleton only the node where it runs has a status. */
 export function runningElsewhere(place: Place): readonly ForeignHome[] {
-  if (!runsOnce(place)) return place.elsewhere;
-  return place.elsewhere.filter(({ offered }) => offered.status !== null);
+  if (!runsOnce(place)) return place.otherHomes;
+  return place.otherHomes.filter(({ offered }) => offered.status !== null);
 }
 
 /** Rejects with GatewayError when one has failed, once all have ended: those that could are restarted. */

@@ -2,29 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
+  callOf,
   onNodes,
   type PlayedNode,
   serverNamed,
   TestExchange,
+  wordOf,
 } from '../../../test/support/cluster-bench.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { failure, type Outcome } from '../../model/outcome.ts';
+import { failure } from '../../model/outcome.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 
 const MEMORY = serverNamed('memory', { isolation: 'session' });
 
-function call(node: PlayedNode, session: string): Promise<Outcome> {
-  const exchange = new TestExchange(session);
-  return node.cluster.upstreams.call('memory', exchange.request, exchange);
-}
-
 async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string): Promise<string> {
-  return wordOf(await nodes.until(call(node, session)));
-}
-
-function wordOf(outcome: Outcome): string {
-  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
+  return wordOf(await nodes.until(callOf(node, 'memory', session)));
 }
 
 /** From now on it says so of the server, as soon as somebody reads what it offers. */
@@ -101,7 +94,7 @@ test('calls of a new session that wait for its process together all go on where 
   onNodes(async (nodes) => {
     const [a] = await homes(nodes);
     a.local.keeps = true;
-    const outcomes = [call(a, 'one'), call(a, 'one'), call(a, 'one')];
+    const outcomes = [callOf(a, 'memory', 'one'), callOf(a, 'memory', 'one'), callOf(a, 'memory', 'one')];
     await nodes.pass(100);
     const [first, second, third] = a.local.calls;
     a.local.failed.add('memory');
@@ -121,7 +114,7 @@ test('a call beside the start of the session’s process goes on with the one th
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"a"}');
     const starting = await a.cluster.ownership.own(MEMORY, clientOf('one'), 'session');
     a.local.keeps = true;
-    const beside = call(a, 'one');
+    const beside = callOf(a, 'memory', 'one');
     await nodes.pass(100);
     starting.release();
     a.local.failed.add('memory');
@@ -160,7 +153,7 @@ test('a session whose process starts at no home is told why, by the second, and 
     let tries = 0;
     for (const [at, other] of [both, [both[1], both[0]]] as const) {
       const before = nodes.clock.now();
-      const outcome = await nodes.until(call(at, 'one'));
+      const outcome = await nodes.until(callOf(at, 'memory', 'one'));
       assert.ok(outcome.kind === 'failure');
       assert.match(outcome.error.message, /exited with code 3 at/);
       assert.ok(nodes.clock.now() - before <= 500, `${nodes.clock.now() - before} ms`);
@@ -176,7 +169,7 @@ test('where a call goes on is looked up when its start has failed, not when it b
     says(b, 'failed');
     await nodes.pass(1_000);
     a.local.keeps = true;
-    const first = call(a, 'one');
+    const first = callOf(a, 'memory', 'one');
     await nodes.pass(100);
     says(b, 'running');
     await nodes.pass(1_000);
@@ -184,7 +177,7 @@ test('where a call goes on is looked up when its start has failed, not when it b
     a.local.calls[0]!.end(failure(new GatewayError('NOT_SENT', 'memory could not be started')));
     assert.equal(wordOf(await nodes.until(first)), '{"node":"b"}');
     a.local.failed.clear();
-    const second = call(a, 'two');
+    const second = callOf(a, 'memory', 'two');
     await nodes.pass(100);
     says(b, 'failed');
     await nodes.pass(1_000);
@@ -206,7 +199,7 @@ test('check:H5 a call that homes try in vain for long is still served by the nex
       if (caller === 'c') assert.equal(await servedBy(nodes, a, caller), `{"node":"${a.id}"}`);
       const begun = a.local.calls.length;
       a.local.keeps = true;
-      const called = call(at, caller);
+      const called = callOf(at, 'memory', caller);
       const calledAt = nodes.clock.now();
       await nodes.pass(TRIED_MS);
       a.local.failed.add('memory');

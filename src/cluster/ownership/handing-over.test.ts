@@ -2,27 +2,20 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
+  callOf,
   onNodes,
   type PlayedNode,
   serverNamed,
   TestExchange,
+  wordOf,
 } from '../../../test/support/cluster-bench.ts';
 import { settled } from '../../../test/support/fake-clock.ts';
 import type { Message } from '../../model/message.ts';
 import { answer, type Outcome } from '../../model/outcome.ts';
 import { request, result } from '../../protocol/compose.ts';
 
-function call(node: PlayedNode, server: string, session: string): Promise<Outcome> {
-  const exchange = new TestExchange(session);
-  return node.cluster.upstreams.call(server, exchange.request, exchange);
-}
-
 class ListenExchange extends TestExchange {
   override readonly request: Message = request('subscriptions/listen', '7', '{"notifications":{}}', 'stateful');
-}
-
-function wordOf(outcome: Outcome): string {
-  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
 }
 
 /** From now on calls to the node take so long; by session, where one takes another time. */
@@ -54,11 +47,11 @@ const MEMORY = serverNamed('memory', { isolation: 'session' });
 test('fault:F33 check:H7 what no call runs on is another node’s as soon as its process has ended, and not before; whoever had state in it is told', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
-    await nodes.until(call(a, 'memory', 'one'));
+    await nodes.until(callOf(a, 'memory', 'one'));
     const { promise, resolve } = Promise.withResolvers<void>();
     a.local.ending = promise;
     leave(a);
-    const waiting = call(b, 'memory', 'one');
+    const waiting = callOf(b, 'memory', 'one');
     await settled();
     assert.deepEqual(a.local.handedOver, ['memory one'], 'it ends at once');
     await nodes.pass(2_000, () => assert.equal(b.local.calls.length, 0, 'two at once'));
@@ -67,7 +60,7 @@ test('fault:F33 check:H7 what no call runs on is another node’s as soon as its
     resolve();
     assert.equal(wordOf(await nodes.until(waiting)), '{"node":"b"}');
     assert.equal(
-      wordOf(await nodes.until(call(a, 'memory', 'one'))),
+      wordOf(await nodes.until(callOf(a, 'memory', 'one'))),
       '{"node":"b"}',
       'a client of the node that drains',
     );
@@ -81,13 +74,13 @@ test('fault:F33 check:H7 what no call runs on is another node’s as soon as its
 test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not keep a claim: it goes over, and no call fails', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
-    await nodes.until(call(a, 'memory', 'one'));
+    await nodes.until(callOf(a, 'memory', 'one'));
     for (const node of [a, b]) takes(nodes, node, 700);
-    void calledFor(nodes, 1_000, () => call(b, 'memory', 'one'));
+    void calledFor(nodes, 1_000, () => callOf(b, 'memory', 'one'));
     await nodes.pass(500);
     leave(a);
     assert.deepEqual(a.local.handedOver, []);
-    const outcomes = await calledFor(nodes, 4_000, () => call(b, 'memory', 'one'));
+    const outcomes = await calledFor(nodes, 4_000, () => callOf(b, 'memory', 'one'));
     assert.deepEqual(outcomes, new Set(['{"node":"b"}']));
     assert.deepEqual(a.local.handedOver, ['memory one']);
     assert.equal(a.cluster.handingOver.inFlight, 0);
@@ -96,12 +89,12 @@ test('fault:F33 goal:G8 check:H7 calls that others make without a pause do not k
 test('fault:F33 check:H7 calls that overlap and take longer are given more time, and none fails', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
-    await nodes.until(call(a, 'memory', 'one'));
+    await nodes.until(callOf(a, 'memory', 'one'));
     for (const node of [a, b]) takes(nodes, node, 2_000);
-    void calledFor(nodes, 2_500, () => call(b, 'memory', 'one'));
+    void calledFor(nodes, 2_500, () => callOf(b, 'memory', 'one'));
     await nodes.pass(2_500);
     leave(a);
-    const outcomes = await calledFor(nodes, 20_000, () => call(b, 'memory', 'one'));
+    const outcomes = await calledFor(nodes, 20_000, () => callOf(b, 'memory', 'one'));
     assert.deepEqual(outcomes, new Set(['{"node":"a"}', '{"node":"b"}']));
     assert.deepEqual(a.local.handedOver, ['memory one']);
   }));
@@ -109,11 +102,11 @@ test('fault:F33 check:H7 calls that overlap and take longer are given more time,
 test('fault:F33 check:H7 a long call is not cut: its session is served beside it, others go over, and no call fails for its sake', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
-    for (const session of ['one', 'two']) await nodes.until(call(a, 'memory', session));
+    for (const session of ['one', 'two']) await nodes.until(callOf(a, 'memory', session));
     for (const node of [a, b]) takes(nodes, node, 10);
     a.local.handle = null;
     a.local.keeps = true;
-    const long = call(b, 'memory', 'one');
+    const long = callOf(b, 'memory', 'one');
     await nodes.pass(100);
     const { end } = a.local.calls.at(-1)!;
     takes(nodes, a, 10);
@@ -121,8 +114,8 @@ test('fault:F33 check:H7 a long call is not cut: its session is served beside it
     await settled();
     assert.deepEqual(a.local.handedOver, ['memory two']);
     const [beside, others] = await Promise.all([
-      calledFor(nodes, 15_000, () => call(b, 'memory', 'one')),
-      calledFor(nodes, 15_000, () => call(b, 'memory', 'two')),
+      calledFor(nodes, 15_000, () => callOf(b, 'memory', 'one')),
+      calledFor(nodes, 15_000, () => callOf(b, 'memory', 'two')),
     ]);
     assert.deepEqual(beside, new Set(['{"node":"a"}']));
     assert.deepEqual(others, new Set(['{"node":"b"}']));
@@ -131,7 +124,7 @@ test('fault:F33 check:H7 a long call is not cut: its session is served beside it
     assert.equal(wordOf(await nodes.until(long)), '{"long":true}');
     await nodes.pass(500);
     assert.deepEqual(a.local.handedOver, ['memory two', 'memory one']);
-    assert.equal(wordOf(await nodes.until(call(b, 'memory', 'one'))), '{"node":"b"}');
+    assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 'one'))), '{"node":"b"}');
   }));
 
 test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here, then begins there, and no call fails', () =>
@@ -143,7 +136,7 @@ test('fault:F33 check:H7 a singleton that all nodes call goes over: it ends here
     const { promise, resolve } = Promise.withResolvers<void>();
     a.local.ending = promise;
     let both = 0;
-    const running = calledFor(nodes, 5_000, () => call(b, 'one', 's'));
+    const running = calledFor(nodes, 5_000, () => callOf(b, 'one', 's'));
     await nodes.pass(500);
     leave(a);
     await nodes.pass(1_500, () => (both += b.local.desired.has('one') ? 1 : 0));
@@ -158,7 +151,7 @@ test('fault:F33 what is listened to by way of other nodes keeps no node that dra
   onNodes(async (nodes) => {
     const shared = serverNamed('shared', { isolation: 'shared' });
     const [a, b] = [await nodes.join('a', [MEMORY, shared]), await nodes.join('b', [MEMORY])];
-    await nodes.until(call(a, 'memory', 'one'));
+    await nodes.until(callOf(a, 'memory', 'one'));
     a.local.keeps = true;
     const listens = ['memory', 'shared'].map((server) => {
       const exchange = new ListenExchange('one');
@@ -178,14 +171,14 @@ test('fault:F33 what is listened to by way of other nodes keeps no node that dra
 test('fault:F33 what no other node has is served to the end, which comes in an instant without a call', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [])];
-    await nodes.until(call(b, 'memory', 'idle'));
+    await nodes.until(callOf(b, 'memory', 'idle'));
     takes(nodes, a, 700);
-    void calledFor(nodes, 1_000, () => call(b, 'memory', 'one'));
+    void calledFor(nodes, 1_000, () => callOf(b, 'memory', 'one'));
     await nodes.pass(500);
     leave(a);
     let idle = 0;
     const end = nodes.clock.now() + 9_000;
-    const running = calledFor(nodes, 9_000, () => call(b, 'memory', 'one'));
+    const running = calledFor(nodes, 9_000, () => callOf(b, 'memory', 'one'));
     const counting = (): void => {
       if (a.cluster.handingOver.inFlight === 0) idle++;
       if (nodes.clock.now() < end) nodes.clock.after(50, counting);
@@ -199,11 +192,11 @@ test('fault:F33 what no other node has is served to the end, which comes in an i
 test('fault:F33 what cannot be ended is nobody else’s before the node has left', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
-    await nodes.until(call(a, 'memory', 'one'));
+    await nodes.until(callOf(a, 'memory', 'one'));
     a.local.ending = Promise.reject(new Error('it hangs'));
     a.local.ending.catch(() => {});
     leave(a);
-    const waiting = call(b, 'memory', 'one');
+    const waiting = callOf(b, 'memory', 'one');
     await nodes.pass(3_000);
     assert.deepEqual(a.local.handedOver, ['memory one'], 'it is tried once');
     assert.equal(a.cluster.handingOver.inFlight, 0);

@@ -23,7 +23,7 @@ export interface HandingOverDeps {
   readonly logger: Logger;
   readonly owned: OwnedCalls;
   /** Whether another node could take over what this one owns of the server. */
-  readonly elsewhere: (server: string) => boolean;
+  readonly readyElsewhere: (server: string) => boolean;
   /** Ends what runs of it here. Resolves when nothing of it is left. */
   readonly end: (claim: Claim) => Promise<void>;
   /** How many calls of other nodes run here. */
@@ -71,7 +71,7 @@ export class HandingOver {
     if (this.#leaving.has(claim) || this.#stuck.has(claim)) return true;
     const now = this.#deps.clock.now();
     if (now < (this.#bars.get(claim)?.until ?? 0)) return true;
-    return now < this.#last.until && !this.#deps.elsewhere(claim.server);
+    return now < this.#last.until && !this.#deps.readyElsewhere(claim.server);
   }
 
   begin(): void {
@@ -95,7 +95,7 @@ export class HandingOver {
   }
 
   #look(): void {
-    const { clock, owned, elsewhere } = this.#deps;
+    const { clock, owned, readyElsewhere } = this.#deps;
     const now = clock.now();
     const running = owned.oldest();
     let left = this.#leaving.size;
@@ -103,7 +103,7 @@ export class HandingOver {
     for (const claim of owned.claims.all()) {
       if (!servesCalls(claim) || this.#leaving.has(claim) || this.#stuck.has(claim)) continue;
       const since = running.get(claim);
-      if (elsewhere(claim.server)) {
+      if (readyElsewhere(claim.server)) {
         left++;
         if (since === undefined) this.#leave(claim);
         else this.#bar(this.#barOf(claim), since, now);

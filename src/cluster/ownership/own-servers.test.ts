@@ -2,25 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
+  callOf,
   onNodes,
   type PlayedNode,
   serverNamed,
   TestExchange,
+  wordOf,
 } from '../../../test/support/cluster-bench.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import type { Bucket, SharedState } from '../../bus/shared-state.ts';
-import type { Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 
 /** The node's files say this from now on. Ends when what they do not name any more has ended. */
 function files(node: PlayedNode, ...servers: Server[]): Promise<void> {
   return node.cluster.apply(new Map(servers.map((server) => [server.name, server])));
-}
-
-function call(node: PlayedNode, server: string, session: string): Promise<Outcome> {
-  const exchange = new TestExchange(session);
-  return node.cluster.upstreams.call(server, exchange.request, exchange);
 }
 
 /** The store of a node to which nothing gets through that changes a claim: it fails at once, or when that has settled. */
@@ -48,24 +44,20 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
   return its;
 }
 
-function wordOf(outcome: Outcome): string {
-  return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.outcome;
-}
-
 test('fault:F31 a singleton that its node’s file drops is begun elsewhere when its process has ended, not before', () =>
   onNodes(async (nodes) => {
     const one = serverNamed('one', { singleton: true });
     const [a, b] = [await nodes.join('a', [one]), await nodes.join('b', [one])];
     await nodes.pass(1_500);
     a.local.keeps = true;
-    const running = call(a, 'one', 's');
+    const running = callOf(a, 'one', 's');
     await nodes.pass(100);
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     const dropped = files(a);
     // Longer than any lease, and than whoever looks for what became free waits.
     await nodes.pass(10_000, () => assert.equal(b.local.desired.has('one'), false, 'two at once'));
-    for (const node of [a, b]) assert.equal(wordOf(await nodes.until(call(node, 'one', 's'))), 'NOT_SENT');
+    for (const node of [a, b]) assert.equal(wordOf(await nodes.until(callOf(node, 'one', 's'))), 'NOT_SENT');
     // What it was about to answer still counts.
     a.local.calls[0]!.end({ kind: 'answer', message: new TestExchange('s').request });
     assert.equal((await nodes.until(running)).kind, 'answer');
@@ -73,7 +65,7 @@ test('fault:F31 a singleton that its node’s file drops is begun elsewhere when
     await nodes.until(dropped);
     await nodes.pass(1_500);
     assert.equal(b.local.desired.has('one'), true);
-    for (const node of [a, b]) assert.equal(wordOf(await nodes.until(call(node, 'one', 's'))), '{"node":"b"}');
+    for (const node of [a, b]) assert.equal(wordOf(await nodes.until(callOf(node, 'one', 's'))), '{"node":"b"}');
   }));
 
 test('a singleton that comes back to the file before its process has ended begins anew there, after that', () =>
@@ -93,25 +85,25 @@ test('a singleton that comes back to the file before its process has ended begin
     await nodes.until(dropped);
     await nodes.pass(1_500);
     assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [true, false]);
-    assert.equal(wordOf(await nodes.until(call(b, 'one', 's'))), '{"node":"a"}');
+    assert.equal(wordOf(await nodes.until(callOf(b, 'one', 's'))), '{"node":"a"}');
   }));
 
 test('the sessions of a server that its node’s file drops go to another home, when their processes have ended', () =>
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
-    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     const dropped = files(a);
     await nodes.pass(3_000);
-    const early = call(b, 'memory', 's');
+    const early = callOf(b, 'memory', 's');
     await nodes.pass(1_000);
     assert.equal(b.local.calls.length, 0);
     ended.resolve();
     await nodes.until(dropped);
     assert.equal(wordOf(await nodes.until(early)), '{"node":"b"}');
-    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"b"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"b"}');
     assert.deepEqual(
       b.events.heard.filter((text) => text.startsWith('stateLost')),
       ['stateLost memory s'],
@@ -126,7 +118,7 @@ test('check:H4 a server that is dropped while the store of claims does not answe
     const a = await nodes.join('a', [one, memory], { state: store.state });
     const b = await nodes.join('b', [one, memory]);
     await nodes.pass(1_500);
-    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     store.writes = Promise.reject(new Error('the store does not answer'));
     store.writes.catch(() => {});
     await nodes.until(files(a));
@@ -134,7 +126,7 @@ test('check:H4 a server that is dropped while the store of claims does not answe
     store.writes = Promise.resolve();
     await nodes.pass(3_000);
     assert.equal(b.local.desired.has('one'), true);
-    assert.equal(wordOf(await nodes.until(call(b, 'memory', 's'))), '{"node":"b"}');
+    assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
 test('check:H4 what is claimed while the files drop its server is another home’s, and does not begin here', () =>
@@ -146,7 +138,7 @@ test('check:H4 what is claimed while the files drop its server is another home�
     store.writes = late.promise;
     const a = await nodes.join('a', [one, memory], { state: store.state });
     const b = await nodes.join('b', [memory]);
-    const running = call(a, 'memory', 's');
+    const running = callOf(a, 'memory', 's');
     await nodes.pass(1_000);
     await nodes.until(files(a));
     await files(b, one, memory);
@@ -154,7 +146,7 @@ test('check:H4 what is claimed while the files drop its server is another home�
     assert.equal(wordOf(await nodes.until(running)), '{"node":"b"}');
     await nodes.pass(3_000);
     assert.deepEqual([a.local.desired.has('one'), b.local.desired.has('one')], [false, true]);
-    assert.equal(wordOf(await nodes.until(call(a, 'one', 's'))), '{"node":"b"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'one', 's'))), '{"node":"b"}');
   }));
 
 test('check:H4 a server whose end fails at the node that drops it is another home’s all the same', () =>
@@ -172,7 +164,7 @@ test('fault:F31 what a node owned that stood still while it dropped the server i
   onNodes(async (nodes) => {
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
-    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     const dropped = files(a);
@@ -185,7 +177,7 @@ test('fault:F31 what a node owned that stood still while it dropped the server i
     assert.deepEqual(a.local.surrendered, ['memory s']);
     ended.resolve();
     await nodes.until(dropped);
-    assert.equal(wordOf(await nodes.until(call(b, 'memory', 's'))), '{"node":"b"}');
+    assert.equal(wordOf(await nodes.until(callOf(b, 'memory', 's'))), '{"node":"b"}');
   }));
 
 test('fault:F31 what a node owned that stood still is free when nothing of it is left, and goes where it can be started', () =>
@@ -193,7 +185,7 @@ test('fault:F31 what a node owned that stood still is free when nothing of it is
     const memory = serverNamed('memory', { isolation: 'session' });
     const [a, b] = [await nodes.join('a', [memory]), await nodes.join('b', [memory])];
     const spare = await a.cluster.ownership.own(memory, clientOf(null), 'spare');
-    assert.equal(wordOf(await nodes.until(call(a, 'memory', 's'))), '{"node":"a"}');
+    assert.equal(wordOf(await nodes.until(callOf(a, 'memory', 's'))), '{"node":"a"}');
     const ended = Promise.withResolvers<void>();
     a.local.ending = ended.promise;
     a.cut();
@@ -207,7 +199,7 @@ test('fault:F31 what a node owned that stood still is free when nothing of it is
     b.cluster.events.statusChanged('memory', up);
     a.local.failed.add('memory');
     await nodes.pass(1_000);
-    const called = call(b, 'memory', 's');
+    const called = callOf(b, 'memory', 's');
     await nodes.pass(2_000);
     assert.equal(b.local.calls.length, 0, 'not beside what is left of it');
     ended.resolve();

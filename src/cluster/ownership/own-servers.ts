@@ -18,7 +18,7 @@ export interface OwnServersDeps {
   /** Whether this node may take something new. */
   readonly able: () => boolean;
   /** Whether another node may take what only one may own of the server. */
-  readonly elsewhere: (server: string) => boolean;
+  readonly readyElsewhere: (server: string) => boolean;
   /** It is on its way to another node. */
   readonly barred: (claim: Claim) => boolean;
   /** Another node is to have it, as soon as nothing is left of it here. */

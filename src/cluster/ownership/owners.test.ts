@@ -8,7 +8,10 @@ import type { Owner } from './claims.ts';
 import { Owners } from './owners.ts';
 
 const theirs: Owner = { kind: 'theirs', node: 'b', peer: 'peer of b', epoch: '1.1' };
-const place = { server: { name: 'memory' }, elsewhere: [{ node: { id: 'b', peer: 'peer of b' } }] } as unknown as Place;
+const place = {
+  server: { name: 'memory' },
+  otherHomes: [{ node: { id: 'b', peer: 'peer of b' } }],
+} as unknown as Place;
 
 /** What is asked of the store is answered by hand. */
 function played() {
@@ -25,7 +28,7 @@ function played() {
   const owners = new Owners({ claims, clock } as unknown as ConstructorParameters<typeof Owners>[0]);
   const found: (string | null)[] = [];
   const find = async (): Promise<void> => {
-    const home = await owners.elsewhere(place, 'key');
+    const home = await owners.homeOfOwner(place, 'key');
     found.push(home === null ? null : home.node.id);
   };
   return { clock, questions, found, find };

@@ -68,16 +68,16 @@ export class Owners {
   /** Whose it is; made this node's where that can be. null: nobody's, and not for this node to have. */
   async of(place: Place, key: string, client: ClientProfile): Promise<Owner | null> {
     const { claims, draining, yields } = this.#deps;
-    const leaves = place.elsewhere.length > 0 && (draining() || yields(place, key, client));
+    const leaves = place.otherHomes.length > 0 && (draining() || yields(place, key, client));
     if (place.here && !leaves) return this.#claim(place, key, client);
     return claims.owner(place.server.name, key);
   }
 
   /** The home that has it; null where that is this node or nobody, or while nobody can tell. */
-  async elsewhere({ server, elsewhere }: Place, key: string): Promise<ForeignHome | null> {
-    if (elsewhere.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
+  async homeOfOwner({ server, otherHomes }: Place, key: string): Promise<ForeignHome | null> {
+    if (otherHomes.length === 0 || this.#deps.claims.mine(server.name, key) !== null) return null;
     const owner = await this.#toldSoon(server.name, key);
-    return elsewhere.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
+    return otherHomes.find(({ node }) => owner?.kind === 'theirs' && node.peer === owner.peer) ?? null;
   }
 
   /** Makes it this node's, unless it is another's, or for others to have. Rejects with GatewayError. */

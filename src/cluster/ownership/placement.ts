@@ -1,8 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
-import { DOWN, UP } from '../../model/server-state.ts';
 import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
+import { cannotStart, runs } from '../nodes/homes.ts';
 import type { Claim } from './held-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -43,13 +43,4 @@ export function spread(homes: readonly ForeignHome[], unit: () => number): Forei
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;
   return other.node.load < one.node.load ? other : one;
-}
-
-function runs({ offered }: ForeignHome): boolean {
-  return UP.has(offered.status?.state ?? 'unknown');
-}
-
-/** As far as its node has said. */
-function cannotStart({ offered }: ForeignHome): boolean {
-  return DOWN.has(offered.status?.state ?? 'unknown');
 }

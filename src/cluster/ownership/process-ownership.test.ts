@@ -1,15 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { onNodes, type PlayedNode, serverNamed, TestExchange } from '../../../test/support/cluster-bench.ts';
+import { callOf, onNodes, serverNamed } from '../../../test/support/cluster-bench.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
-import type { Outcome } from '../../model/outcome.ts';
 
 const MEMORY = serverNamed('memory', { isolation: 'session' });
-
-function call(node: PlayedNode, session: string): Promise<Outcome> {
-  const exchange = new TestExchange(session);
-  return node.cluster.upstreams.call('memory', exchange.request, exchange);
-}
 
 test('fault:F31 a process that is nobody’s yet is given to no client whose claim was lost while it waited', () =>
   onNodes(async (nodes) => {
@@ -17,13 +11,13 @@ test('fault:F31 a process that is nobody’s yet is given to no client whose cla
     const { ownership } = a.cluster;
     const spare = await ownership.own(MEMORY, clientOf(null), 'spare');
     a.local.keeps = true;
-    const waiting = call(a, 'one');
+    const waiting = callOf(a, 'memory', 'one');
     await nodes.pass(100);
     assert.equal(ownership.mayAdopt(MEMORY, clientOf('one')), true);
     a.cut();
     await nodes.pass(5_000);
     assert.equal((await waiting).kind, 'failure');
-    assert.equal((await nodes.until(call(b, 'one'))).kind, 'answer');
+    assert.equal((await nodes.until(callOf(b, 'memory', 'one'))).kind, 'answer');
     a.restore();
     await nodes.pass(2_000);
     assert.deepEqual([spare.stillMine, ownership.mayAdopt(MEMORY, clientOf('one'))], [true, false]);

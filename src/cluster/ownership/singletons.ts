@@ -25,7 +25,7 @@ export interface SingletonsDeps {
   readonly leaving: (server: string) => boolean;
   readonly local: () => Pick<LocalUpstreams, 'failing' | 'status'>;
   /** Whether another node could take it. */
-  readonly elsewhere: (server: string) => boolean;
+  readonly readyElsewhere: (server: string) => boolean;
   /** Another node is to have it, as soon as nothing is left of it here. */
   readonly giveUp: (claim: Claim) => void;
 }
@@ -81,7 +81,7 @@ export class Singletons {
 
   /** This node could not start it, and lets others have it first. */
   yields(server: string): boolean {
-    return this.#vain.paused(server) && this.#deps.elsewhere(server);
+    return this.#vain.paused(server) && this.#deps.readyElsewhere(server);
   }
 
   /** Claimed by whoever needed it: it has to run here before it is used. */
@@ -132,11 +132,11 @@ export class Singletons {
 
   /** What runs may stay, and so may what no other node could run. */
   #judge(claim: Claim): void {
-    const { local, elsewhere, giveUp, logger } = this.#deps;
+    const { local, readyElsewhere, giveUp, logger } = this.#deps;
     const { server } = claim;
     const status = local().status(server);
     if (UP.has(status?.state ?? 'unknown')) this.#vain.forget(server);
-    else if (this.#vain.isLong(server, local().failing(server)) && claim.serving === 0 && elsewhere(server)) {
+    else if (this.#vain.isLong(server, local().failing(server)) && claim.serving === 0 && readyElsewhere(server)) {
       this.#vain.gaveUp(server);
       logger.warn('singleton_given_up', { server, reason: status?.reason ?? 'it could not be started here' });
       giveUp(claim);

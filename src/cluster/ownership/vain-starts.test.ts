@@ -2,27 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ClusterBench,
+  callOf,
   onNodes,
   type PlayedNode,
   serverNamed,
-  TestExchange,
 } from '../../../test/support/cluster-bench.ts';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
-import type { Outcome } from '../../model/outcome.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { PAUSE_MS, VAIN_MS, VainStarts } from './vain-starts.ts';
 
 const ONE = serverNamed('one', { singleton: true });
 
-function call(node: PlayedNode): Promise<Outcome> {
-  const exchange = new TestExchange();
-  return node.cluster.upstreams.call('one', exchange.request, exchange);
-}
-
 async function servedBy(nodes: ClusterBench, node: PlayedNode): Promise<string> {
-  const outcome = await nodes.until(call(node));
+  const outcome = await nodes.until(callOf(node, 'one'));
   return outcome.kind === 'answer' ? outcome.message.body.toString() : outcome.error.message;
 }
 
@@ -149,7 +143,7 @@ test('a singleton on its way to a home that is gone meanwhile is begun here only
     await nodes.pass(VAIN_MS + 1_500);
     assert.equal(runsAt(nodes), null);
     b.cluster.drain();
-    const asked = call(a);
+    const asked = callOf(a, 'one');
     await nodes.pass(4_000, () => assert.equal(runsAt(nodes), null));
     ended.resolve();
     assert.equal((await nodes.until(asked)).kind, 'answer');

@@ -139,7 +139,7 @@ export class ClientsElsewhere {
 
   /** How many resources the sessions of a principal are subscribed to by way of other nodes. */
   subscribedElsewhere(principal: string): number {
-    return this.#subscriptions.elsewhere(ownerOf(principal));
+    return this.#subscriptions.countElsewhere(ownerOf(principal));
   }
 
   /** The session has ended, here or at another node. */

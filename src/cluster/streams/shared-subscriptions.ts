@@ -88,7 +88,7 @@ export class SharedSubscriptions {
   readonly #known = new Map<string, Map<string, Known>>();
   #count = 0;
   /** Of these: how many of each principal are in the books of other nodes. */
-  readonly #elsewhere = new Map<string, number>();
+  readonly #countsElsewhere = new Map<string, number>();
   /** Those in the books of this node. */
   readonly #mine = new Map<string, Mine>();
   /** To be written; null: to be deleted. */
@@ -126,8 +126,8 @@ export class SharedSubscriptions {
   }
 
   /** How many of a principal's are in the books of other nodes, those that are gone too. */
-  elsewhere(owner: string): number {
-    return this.#elsewhere.get(owner) ?? 0;
+  countElsewhere(owner: string): number {
+    return this.#countsElsewhere.get(owner) ?? 0;
   }
 
   /** The session has given the resource up by way of this node. */
@@ -333,9 +333,9 @@ export class SharedSubscriptions {
 
   #countElsewhere({ peer, of }: Written, change: number): void {
     if (typeof of !== 'string' || peer === this.#deps.self) return;
-    const count = this.elsewhere(of) + change;
-    if (count > 0) this.#elsewhere.set(of, count);
-    else this.#elsewhere.delete(of);
+    const count = this.countElsewhere(of) + change;
+    if (count > 0) this.#countsElsewhere.set(of, count);
+    else this.#countsElsewhere.delete(of);
   }
 
   /** What was not told is not there any more; where the store has lost what is ours, it is told again. */

@@ -112,7 +112,7 @@ export class SharedWatches {
   /** The other nodes that may use the same session of the server's; none where each has a process of its own. */
   #others(server: string): readonly string[] {
     const place = this.#directory().places.get(server);
-    return place === undefined || place.process ? [] : place.elsewhere.map(({ node }) => node.peer);
+    return place === undefined || place.process ? [] : place.otherHomes.map(({ node }) => node.peer);
   }
 
   /** Whether somebody else watches it by way of this node. */

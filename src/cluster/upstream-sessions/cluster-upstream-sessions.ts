@@ -55,7 +55,7 @@ export interface ClusterUpstreamSessionsDeps {
   /** Whether that node is there. */
   readonly there: (peer: string) => boolean;
   /** Another node has this server too. */
-  readonly elsewhere: (server: string) => boolean;
+  readonly hasOtherHomes: (server: string) => boolean;
 }
 
 /**
@@ -143,7 +143,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     generation: string | null,
     withServer: boolean,
   ): Promise<UpstreamSessionRecord | null> {
-    if (withServer && this.#deps.elsewhere(place.server)) return null;
+    if (withServer && this.#deps.hasOtherHomes(place.server)) return null;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
     try {

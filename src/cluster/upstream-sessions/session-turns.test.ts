@@ -52,7 +52,7 @@ function node(peer: string, state: SharedState, clock: FakeClock): ClusterUpstre
     claims: { lives: async () => true } as unknown as Claims,
     able: () => true,
     there: () => true,
-    elsewhere: () => true,
+    hasOtherHomes: () => true,
   });
 }
 

@@ -24,13 +24,13 @@ export const MAX_IN_FLIGHT = 256;
 export class SessionIntake {
   readonly #core: Core;
   readonly #sessions: SessionTable;
-  readonly #elsewhere: SessionRelay | null;
+  readonly #relay: SessionRelay | null;
 
-  /** `elsewhere`: the same sessions at other nodes, for what belongs to nothing here. */
-  constructor(core: Core, sessions: SessionTable, elsewhere: SessionRelay | null = null) {
+  /** `relay`: the same sessions at other nodes, for what belongs to nothing here. */
+  constructor(core: Core, sessions: SessionTable, relay: SessionRelay | null = null) {
     this.#core = core;
     this.#sessions = sessions;
-    this.#elsewhere = elsewhere;
+    this.#relay = relay;
   }
 
   /** Whether another request of the session would be one too many. */
@@ -58,7 +58,7 @@ export class SessionIntake {
         this.#sessions.save(session);
         return;
       case 'notifications/cancelled':
-        if (!this.cancelled(session, notification) && session.lasting) this.#elsewhere?.(session.id, notification);
+        if (!this.cancelled(session, notification) && session.lasting) this.#relay?.(session.id, notification);
         return;
       default:
         this.#core.notify(session.endpoint, notification, session.client);
@@ -68,8 +68,8 @@ export class SessionIntake {
   /** The client's answer to something we asked it. */
   answer(session: ClientSession, message: Message): AnswerFate {
     const fate = this.answered(session, message);
-    if (fate !== 'unknown' || this.#elsewhere === null || !session.lasting) return fate;
-    this.#elsewhere(session.id, message);
+    if (fate !== 'unknown' || this.#relay === null || !session.lasting) return fate;
+    this.#relay(session.id, message);
     return 'taken';
   }
 
