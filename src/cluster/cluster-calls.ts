@@ -9,7 +9,7 @@ import { pause } from '../model/pause.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import { deadlineOf, isListen } from './calls/deadline-of.ts';
-import { elsewhere, notHere, notPassedOn } from './calls/not-begun.ts';
+import { elsewhere, isRoomless, isUnbegun, notHere, notPassedOn } from './calls/not-begun.ts';
 import { RemoteCalls } from './calls/remote-calls.ts';
 import type { Served } from './calls/served-calls.ts';
 import { mayGiveState, nodeOfState, withNode, withoutNode } from './calls/states-of-processes.ts';
@@ -196,7 +196,7 @@ export class ClusterCalls {
 
   /** What other nodes run is looked up when it has failed: a start takes its time. */
   #goesInstead(server: string, outcome: Outcome, exchange: Exchange, triedFor: ClientProfile | null = null): boolean {
-    if (!isUnbegun(outcome, exchange)) return false;
+    if (exchange.cancelled !== null || !isUnbegun(outcome)) return false;
     const place = this.#place(server);
     return place !== undefined && homesInstead(place, this.#deps.local, triedFor).length > 0;
   }
@@ -234,14 +234,16 @@ export class ClusterCalls {
     exchange: Exchange,
     triedFor: ClientProfile | null,
   ): Promise<string | null> {
-    if (!isUnbegun(outcome, exchange)) return null;
+    if (exchange.cancelled !== null || !isUnbegun(outcome)) return null;
     const { claims, local, barred } = this.#deps;
     const { server, client, processes } = claim;
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton, which is no client's.
-    if (client === null || processes > 0 || !this.#goesInstead(server, outcome, exchange, triedFor)) return null;
-    await claims.giveUp(claim, local.handOver(server, client));
-    return notStarted(server).message;
+    if (client === null || processes > 0) return null;
+    const goes = this.#goesInstead(server, outcome, exchange, triedFor);
+    // Where nobody has room at the moment, whoever has it first is to be free to take it.
+    if (goes || isRoomless(outcome)) await claims.giveUp(claim, local.handOver(server, client));
+    return goes ? notStarted(server).message : null;
   }
 
   /** Somebody has tried it since then, and has not begun it: its deadline counts on, and nobody was looked for meanwhile. */
@@ -357,7 +359,7 @@ export class ClusterCalls {
     } else {
       const known = key === null ? null : this.#homes.known(place, key);
       // Where a dead node owned it, the home that is asked takes it over.
-      home = this.#homeOfState(place, request) ?? known?.home ?? spread(place.otherHomes, () => random.unit());
+      home = this.#homeOfState(place, request) ?? known?.home ?? spread(name, place.otherHomes, () => random.unit());
       epoch = known?.epoch ?? null;
       if (home === null) return this.#tryAgain(name, request, exchange, 'no node that has it can be reached');
     }
@@ -373,6 +375,8 @@ export class ClusterCalls {
         return this.#tryAgain(name, request, exchange, `node ${home.node.id}: ${tried.reason}`);
       }
       if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
+      // It may have had no room for it, and has kept nothing.
+      else if (key !== null && tried.outcome.error.code === 'OVERLOADED') this.#homes.forget(name, key);
       return tried.outcome;
     });
   }
@@ -382,11 +386,4 @@ export class ClusterCalls {
     const peer = place.process ? nodeOfState(request) : null;
     return peer === null ? null : (place.otherHomes.find(({ node }) => node.peer === peer) ?? null);
   }
-}
-
-/** Nobody has begun it, and there is time left for it. */
-function isUnbegun(outcome: Outcome, { cancelled }: Exchange): boolean {
-  if (outcome.kind === 'answer' || cancelled !== null) return false;
-  const { outcome: word, code } = outcome.error;
-  return word === 'NOT_SENT' && code !== 'TIMEOUT' && code !== 'OVERLOADED';
 }

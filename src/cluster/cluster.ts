@@ -92,14 +92,13 @@ export class Cluster {
       regained: (how) => this.#underLease.regained(how),
     });
     this.#self = new OwnNode({
-      clock,
-      node,
+      ...deps,
       peer: bus.peer,
-      version: deps.version,
       lease: this.#lease,
       incarnation: () => this.#claims.incarnation,
       offer: () => this.#offer.version,
       load: () => this.#served.load,
+      full: () => this.#servers.full,
     });
     this.#claims = new Claims({
       store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),

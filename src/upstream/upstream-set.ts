@@ -154,6 +154,10 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.failing(client) === true;
   }
 
+  full(server: string): boolean {
+    return this.#upstreams.get(server)?.full === true;
+  }
+
   status(server: string): ServerStatus | null {
     return this.#upstreams.get(server)?.status() ?? null;
   }

@@ -84,6 +84,11 @@ export class Upstream {
     return supervisor.failing || (client !== null && runs.failsFor(client));
   }
 
+  /** No process more of it can be started, unless another one ends. */
+  get full(): boolean {
+    return this.#parts.connections.pool.full;
+  }
+
   knownCatalog(client: ClientProfile): ServerCatalog | null {
     return this.#parts.shown.known(client);
   }

@@ -44,6 +44,8 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly restarted: string[] = [];
   /** Servers that could not be started, or `server session` for one alone. */
   readonly failed = new Set<string>();
+  /** Servers of which no process more may be started. */
+  readonly crowded = new Set<string>();
   /** What it says of its servers, by name. */
   readonly states = new Map<string, ServerStatus>();
   readonly catalogs = new Map<string, ServerCatalog>();
@@ -122,6 +124,10 @@ export class PlayedUpstreams implements LocalUpstreams {
 
   failing(server: string, client: ClientProfile | null = null): boolean {
     return this.failed.has(server) || this.failed.has(`${server} ${client?.sessionId}`);
+  }
+
+  full(server: string): boolean {
+    return this.crowded.has(server);
   }
 
   status(server: string): ServerStatus | null {

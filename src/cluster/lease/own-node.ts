@@ -17,6 +17,8 @@ export interface OwnNodeDeps {
   readonly offer: () => number;
   /** Calls of others that it serves at the moment. */
   readonly load: () => number;
+  /** Servers of which it may start no process more. */
+  readonly full: () => readonly string[];
 }
 
 /** This node in its cluster: in which state it is, by its lease and by what it was asked to do, and what others see of it. */
@@ -53,7 +55,8 @@ export class OwnNode {
   }
 
   get view(): NodeView {
-    const { node, peer, version, offer, load } = this.#deps;
+    const { node, peer, version, offer, load, full } = this.#deps;
+    const crowded = full();
     return {
       id: node,
       peer,
@@ -63,6 +66,7 @@ export class OwnNode {
       epoch: this.epoch,
       offer: offer(),
       load: load(),
+      ...(crowded.length === 0 ? {} : { full: crowded }),
       startedAt: this.#startedAt,
     };
   }

@@ -56,20 +56,31 @@ export class Homes {
 
 /**
  * The other homes where it runs, while it cannot be started at this node: what needs no owner is served there, and what is to
- * have an owner is this client's there, where a process of its own could not be started here.
+ * have an owner is this client's there, where a process of its own could not be started here. The same of those that have
+ * room for a process more, while this node has none.
  */
 export function homesInstead(
   place: Place,
-  local: Pick<LocalUpstreams, 'failing'>,
+  local: Pick<LocalUpstreams, 'failing' | 'full'>,
   client: ClientProfile | null = null,
 ): readonly ForeignHome[] {
-  if (!place.here || place.otherHomes.length === 0 || !local.failing(place.server.name, client)) return [];
-  return place.otherHomes.filter((home) => home.node.state === 'ready' && runs(home));
+  const { here, otherHomes, server } = place;
+  if (!here || otherHomes.length === 0) return [];
+  const ready = (): readonly ForeignHome[] => otherHomes.filter(({ node }) => node.state === 'ready');
+  if (client !== null && place.process && local.full(server.name)) {
+    return ready().filter((home) => hasRoom(home, server.name) && !cannotStart(home));
+  }
+  return local.failing(server.name, client) ? ready().filter(runs) : [];
 }
 
 /** As far as its node has said, like the two below. */
 export function runs({ offered }: ForeignHome): boolean {
   return UP.has(offered.status?.state ?? 'unknown');
+}
+
+/** By its last heartbeat. */
+export function hasRoom({ node }: ForeignHome, server: string): boolean {
+  return node.full?.includes(server) !== true;
 }
 
 export function cannotStart({ offered }: ForeignHome): boolean {

@@ -36,6 +36,8 @@ export interface NodeView {
   readonly offer: number;
   /** Calls it serves at the moment. */
   readonly load: number;
+  /** Servers of which it may start no process more; not there where it may of all. */
+  readonly full?: readonly string[];
   /** Wall clock of its start. */
   readonly startedAt: number;
 }

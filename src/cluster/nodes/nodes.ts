@@ -156,9 +156,14 @@ export class Nodes {
       return;
     }
     const before = known.view;
-    known.view = view;
     known.heardAt = clock.now();
-    if (before.offer !== view.offer || before.state !== view.state || before.epoch !== view.epoch) changed();
+    if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
+      // Nobody need be told of what else there is in it; whoever has the view sees it there.
+      Object.assign(before, { load: view.load, full: view.full });
+      return;
+    }
+    known.view = view;
+    changed();
   }
 
   #gone(view: NodeView, reason: string, left = false): void {

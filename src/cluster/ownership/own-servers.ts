@@ -65,6 +65,14 @@ export class OwnServers {
     if (dropped.length > 0) this.#singletons.look();
   }
 
+  /** Those of which no process more may be started here. */
+  get full(): readonly string[] {
+    const local = this.#deps.local();
+    return [...this.#desired.values()]
+      .filter((server) => owns(server) && local.full(server.name))
+      .map(({ name }) => name);
+  }
+
   /** It was dropped, and its processes have not ended: nothing of it begins here, nor elsewhere. */
   leaving(server: string): boolean {
     return this.#leaving.has(server);

@@ -2,7 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
-import { cannotStart, runs } from '../nodes/homes.ts';
+import { cannotStart, hasRoom, runs } from '../nodes/homes.ts';
 import type { Claim } from './held-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -33,12 +33,14 @@ export function affinity(
   return isolation === 'shared' ? null : callerKey(client, isolation);
 }
 
-/** The home that a new key goes to: of two taken at random, the one with less to do. */
-export function spread(homes: readonly ForeignHome[], unit: () => number): ForeignHome | null {
+/** The home that a new key of the server goes to: of two taken at random, the one with less to do. */
+export function spread(server: string, homes: readonly ForeignHome[], unit: () => number): ForeignHome | null {
   const ready = homes.filter(({ node }) => node.state === 'ready');
   // One without a lease still serves what needs none; one that drains is leaving.
   const there = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
-  const able = there.some(runs) ? there.filter((home) => !cannotStart(home)) : there;
+  const startable = there.some(runs) ? there.filter((home) => !cannotStart(home)) : there;
+  const roomy = startable.filter((home) => hasRoom(home, server));
+  const able = roomy.length > 0 ? roomy : startable;
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;

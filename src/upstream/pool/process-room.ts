@@ -1,9 +1,6 @@
-import { GatewayError } from '../../model/gateway-error.ts';
+import { NoRoom } from '../../model/no-room.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
-
-/** What a caller is told to wait before it tries again. */
-const RETRY_AFTER_MS = 1_000;
 
 export interface ProcessRoomDeps {
   readonly server: string;
@@ -40,12 +37,12 @@ export class ProcessRoom {
   }
 
   /** REFUSED, with the limit that is in the way. */
-  refusal(): GatewayError {
+  refusal(): NoRoom {
     const { server, limit, quota } = this.#deps;
     const text = this.serverFull
       ? `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`
       : `this node runs ${quota?.max} server processes, its limit (maxProcesses); end a session or raise it`;
-    return new GatewayError('OVERLOADED', text, { server, retryAfterMs: RETRY_AFTER_MS });
+    return new NoRoom(server, text);
   }
 
   /** A process is about to be started; `opened` or `failed` follows. */

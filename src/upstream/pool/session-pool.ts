@@ -97,6 +97,11 @@ export class SessionPool implements Yielding {
     for (const connection of this.connections()) if (connection.ready) yield connection;
   }
 
+  /** For a new key something would have to end that somebody may come back to, or nothing can be started at all. */
+  get full(): boolean {
+    return this.#life.room.full && this.#spare === null;
+  }
+
   keys(): Iterable<string> {
     return this.#slots.keys();
   }

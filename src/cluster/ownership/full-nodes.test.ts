@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  type ClusterBench,
+  callOf,
+  onNodes,
+  type PlayedNode,
+  serverNamed,
+  wordOf,
+} from '../../../test/support/cluster-bench.ts';
+import { clientOf } from '../../../test/support/played-upstreams.ts';
+import { NoRoom } from '../../model/no-room.ts';
+import { answer, failure } from '../../model/outcome.ts';
+import { systemRandom } from '../../model/random.ts';
+import { result } from '../../protocol/compose.ts';
+
+const MEMORY = serverNamed('memory', { isolation: 'session' });
+
+async function servedBy(nodes: ClusterBench, node: PlayedNode, session: string): Promise<string> {
+  return wordOf(await nodes.until(callOf(node, 'memory', session)));
+}
+
+/** From now on it has as many processes as it may have. `said`: it knows before it tries. */
+function fills({ local }: PlayedNode, said = true): void {
+  if (said) local.crowded.add('memory');
+  local.handle = ({ end }) => {
+    local.crowded.add('memory');
+    end(failure(new NoRoom('memory', 'memory runs 16 processes, its limit')));
+  };
+}
+
+function hasRoomAgain({ local }: PlayedNode): void {
+  local.crowded.clear();
+  local.handle = null;
+}
+
+test('S0.18 check:H4 a new session at a node without room for its process is served by one that has room, and is not tried before', () =>
+  onNodes(async (nodes) => {
+    const [a, b, c] = [
+      await nodes.join('a', [MEMORY]),
+      await nodes.join('b', [MEMORY]),
+      await nodes.join('c', [MEMORY]),
+    ];
+    assert.equal(await servedBy(nodes, a, 'old'), '{"node":"a"}');
+    await a.cluster.ownership.own(MEMORY, clientOf('old'), 'session');
+    a.local.crowded.add('memory');
+    fills(b);
+    await nodes.pass(1_000);
+    for (const session of ['one', 'two', 'three', 'four']) {
+      assert.equal(await servedBy(nodes, a, session), '{"node":"c"}');
+    }
+    assert.deepEqual([a.local.calls.length, b.local.calls.length, c.local.calls.length], [1, 0, 4]);
+    assert.equal(await servedBy(nodes, b, 'old'), '{"node":"a"}', 'what has its process stays');
+    a.local.crowded.clear();
+    assert.equal(
+      await servedBy(nodes, a, 'five'),
+      '{"node":"a"}',
+      'and what is new is served here as soon as it can be',
+    );
+  }));
+
+test('the first call that finds no room goes on where there is some; nobody is refused, and nothing is said to be lost', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
+    fills(a, false);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+    hasRoomAgain(a);
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), '{"node":"b"}');
+    for (const { events } of [a, b]) assert.deepEqual(events.heard, []);
+  }));
+
+test('where no node has room the caller is refused, and the session is bound to none of them', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
+    for (const node of [a, b]) fills(node);
+    await nodes.pass(1_000);
+    for (const node of [a, b]) assert.equal(await servedBy(nodes, node, 'one'), 'REFUSED');
+    hasRoomAgain(b);
+    await nodes.pass(1_000);
+    assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
+  }));
+
+test('a node that is asked before it has said that it is full keeps nothing of the session', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
+    fills(a);
+    fills(b, false);
+    assert.equal(await servedBy(nodes, a, 'one'), 'REFUSED');
+    assert.deepEqual([a.local.calls.length, b.local.calls.length], [0, 1]);
+    hasRoomAgain(a);
+    await nodes.pass(500);
+    assert.equal(await servedBy(nodes, b, 'one'), '{"node":"a"}');
+  }));
+
+test('check:H4 of the homes that could serve a new session, the one that has less to do by its last heartbeat does', () =>
+  onNodes(async (nodes) => {
+    let drawn = 0;
+    const random = { ...systemRandom, unit: () => (drawn++ % 2 === 0 ? 0 : 0.9) };
+    const [b, c] = [await nodes.join('b', [MEMORY]), await nodes.join('c', [MEMORY])];
+    const a = await nodes.join('a', [], { random });
+    for (const { local } of [b, c]) local.keeps = true;
+    const first = callOf(a, 'memory', 'one');
+    await nodes.pass(1_000);
+    const [busy, other] = b.local.calls.length === 1 ? [b, c] : [c, b];
+    const second = callOf(a, 'memory', 'two');
+    await nodes.pass(100);
+    assert.deepEqual([busy.local.calls.length, other.local.calls.length], [1, 1]);
+    for (const { local } of [b, c]) local.calls[0]!.end(answer(result('1', `{"node":"${local.node}"}`, 'stateful')));
+    await nodes.until(Promise.all([first, second]));
+  }));
