@@ -41,6 +41,8 @@ const MAX_LOOK_MS = 250;
 /** Two who write at once go on trying. */
 const ATTEMPTS = 8;
 const AGAIN_MS = 1_000;
+/** A store that is there and has left a question without an answer may be about to have another leader. */
+const SLOW_MS = 3_000;
 
 export interface ClusterUpstreamSessionsDeps {
   readonly bus: Bus;
@@ -61,7 +63,8 @@ export interface ClusterUpstreamSessionsDeps {
 /**
  * The sessions of HTTP servers, as all nodes have them. Each is a record: opened by whoever wrote first that it does,
  * used by everybody who reads it, replaced on top of the generation that its server disowned, and ended by whoever
- * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not.
+ * deletes it. While the store is away a node goes on with what it knows, and opens for itself what it does not. One that is
+ * there and does not answer is given a while before: two nodes with a session each are two answers to one client.
  */
 export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   /** Which node listens to each. */
@@ -73,6 +76,8 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #turns = new Set<string>();
   /** How members leave whose sessions no other node can use. */
   readonly #listening = new Map<SessionMember, () => void>();
+  /** The store was waited for, and did not answer; so far it has not since. */
+  #vain = false;
   #closed = false;
 
   constructor(deps: ClusterUpstreamSessionsDeps) {
@@ -88,10 +93,13 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
     if (own?.unsharable === true && own.generation !== gone) return this.#goOn(own);
+    let failedAt: number | null = null;
     for (let lookMs = LOOK_MS; wanted(); ) {
       let found: StateRecord | null;
       try {
         found = await this.#get(key);
+        this.#vain = false;
+        failedAt = null;
         const held = found === null ? null : readWritten(found);
         const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
         if (opened === 'again') continue;
@@ -103,8 +111,11 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
         }
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
-        void this.#settle(key);
-        return this.#alone(place, key, gone);
+        failedAt ??= clock.now();
+        if (!this.#mayAnswer(key, gone, failedAt)) {
+          void this.#settle(key);
+          return this.#alone(place, key, gone);
+        }
       }
       await pause(clock, lookMs);
       lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
@@ -179,6 +190,14 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   get #connected(): boolean {
     return this.#deps.bus.status.state === 'connected';
+  }
+
+  /** Whether it is worth the wait: nobody here knows the session, and the store may tell in a moment. */
+  #mayAnswer(key: string, gone: string | null, failedAt: number): boolean {
+    const own = this.#used.get(key);
+    if (!this.#connected || this.#vain || (own !== null && own.generation !== gone)) return false;
+    this.#vain = this.#deps.clock.now() - failedAt >= SLOW_MS;
+    return !this.#vain;
   }
 
   async #get(key: string): Promise<StateRecord | null> {
@@ -305,10 +324,20 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       opened: async (record) => {
         const generation = this.#used.ownGeneration();
         this.#used.put(key, record, generation, { published: false, blocks: 1 });
+        this.#tellSoon(key);
         return generation;
       },
       failed: async () => {},
     };
+  }
+
+  /** Of one that this node opened for itself while the store did not answer. */
+  #tellSoon(key: string): void {
+    this.#deps.clock.after(AGAIN_MS, () => {
+      if (this.#closed || !this.#connected || this.#used.get(key)?.published !== false) return;
+      this.#used.look();
+      this.#tellSoon(key);
+    });
   }
 
   /** With what this node alone can say of it. */

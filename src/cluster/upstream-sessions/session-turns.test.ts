@@ -5,7 +5,9 @@ import type { Bus } from '../../bus/bus.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
+import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { pause } from '../../model/pause.ts';
 import { systemRandom } from '../../model/random.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -15,17 +17,25 @@ import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
 const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
 const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
 
-/** The store, which may leave a write without an answer. */
+/** The store, which may leave writes without an answer, or everything. */
 class Store implements SharedState {
   silent = false;
+  mute = false;
   readonly #state: SharedState;
+  readonly #clock: Clock;
 
-  constructor(state: SharedState) {
+  constructor(state: SharedState, clock: Clock) {
     this.#state = state;
+    this.#clock = clock;
   }
 
   async bucket(...args: Parameters<SharedState['bucket']>): ReturnType<SharedState['bucket']> {
     const bucket = await this.#state.bucket(...args);
+    const answers = async (): Promise<void> => {
+      if (!this.mute) return;
+      await pause(this.#clock, 2_000);
+      throw new GatewayError('UNKNOWN', 'no answer');
+    };
     const update: typeof bucket.update = async (...written) => {
       if (this.silent) throw new GatewayError('UNKNOWN', 'no answer');
       return bucket.update(...written);
@@ -34,7 +44,9 @@ class Store implements SharedState {
       get(_target, name) {
         if (name === 'update') return update;
         const value = Reflect.get(bucket, name);
-        return typeof value === 'function' ? value.bind(bucket) : value;
+        return typeof value === 'function'
+          ? (...asked: unknown[]) => answers().then(() => Reflect.apply(value, bucket, asked))
+          : value;
       },
     });
   }
@@ -59,7 +71,7 @@ function node(peer: string, state: SharedState, clock: FakeClock): ClusterUpstre
 test('S0.20 a turn whose end the store did not take is nobody’s soon, though its node lives and wants it no more', async () => {
   const clock = new FakeClock();
   const state = new MemorySharedState(clock);
-  const store = new Store(state);
+  const store = new Store(state, clock);
   const [a, b] = [node('a', store, clock), node('b', state, clock)];
   const turn = await a.enter(PLACE, null, () => true);
   assert.ok(turn.kind === 'turn');
@@ -130,4 +142,67 @@ test('check:B4 whose ids are spent gets a block that no other node was given, ho
   assert.equal(new Set(all).size, all.length, all.join());
   for (const id of all) assert.equal(id % ID_BLOCK, 0);
   for (const one of nodes) one.close();
+});
+
+/** Lets time pass until the promise has settled; resolves with how long that was. */
+async function passing(clock: FakeClock, work: Promise<unknown>): Promise<number> {
+  const since = clock.now();
+  let over = false;
+  void work.finally(() => {
+    over = true;
+  });
+  while (!over && clock.now() - since < 60_000) {
+    await clock.advance(50);
+    await settled();
+  }
+  return clock.now() - since;
+}
+
+test('S0.20 a store that is there and does not answer for some seconds makes no node open a second session', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new Store(state, clock);
+  const [a, b] = [node('a', state, clock), node('b', store, clock)];
+  const turn = await a.enter(PLACE, null, () => true);
+  assert.ok(turn.kind === 'turn');
+  await turn.opened(RECORD);
+  await b.known(PLACE);
+  store.mute = true;
+  const entering = b.enter(PLACE, null, () => true);
+  clock.after(3_500, () => {
+    store.mute = false;
+  });
+  await passing(clock, entering);
+  const entered = await entering;
+  assert.ok(entered.kind === 'open');
+  assert.equal(entered.record.mcpSessionId, RECORD.mcpSessionId);
+  a.close();
+  b.close();
+});
+
+test('S0.20 whoever has waited for the store in vain opens a session alone, the next one at once, and tells of it as soon as the store answers', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new Store(state, clock);
+  const [a, b] = [node('a', store, clock), node('b', state, clock)];
+  await a.known(PLACE);
+  store.mute = true;
+  const first = a.enter(PLACE, null, () => true);
+  const waitedMs = await passing(clock, first);
+  assert.ok(waitedMs >= 5_000 && waitedMs <= 8_000, String(waitedMs));
+  const turn = await first;
+  assert.ok(turn.kind === 'turn');
+  await turn.opened(RECORD);
+  a.join(PLACE, member([]));
+  const second = a.enter({ ...PLACE, key: 'another' }, null, () => true);
+  assert.ok((await passing(clock, second)) <= 2_100, 'nobody waits again');
+  store.mute = false;
+  for (let i = 0; i < 40; i++) {
+    await clock.advance(100);
+    await settled();
+  }
+  const entered = await b.enter(PLACE, null, () => true);
+  assert.ok(entered.kind === 'open', 'four seconds later, not half a minute');
+  a.close();
+  b.close();
 });
