@@ -23,18 +23,7 @@ export function sharedSessions({ bus, state }: ClusterConnection, deps: SharedSe
     state,
     clock,
     logger,
-    changed({ id, initialized, logLevel, lastSeenAt }) {
-      const session = downstream().sessions.get(id);
-      if (session === undefined) return;
-      if (initialized) session.initialized = true;
-      const used = clock.now() - (clock.wall() - lastSeenAt);
-      if (used > session.lastUsed) {
-        // Used elsewhere, it is not idle here; and that is written down already.
-        session.lastUsed = used;
-        session.savedUse = used;
-      }
-      if (logLevel !== null && logLevel !== session.client.logLevel) session.logLevel = logLevel;
-    },
+    changed: (record) => downstream().sessions.heard(record),
     gone(id) {
       const session = downstream().sessions.get(id);
       if (session !== undefined) downstream().sessions.end(session, 'the session was ended');

@@ -259,3 +259,23 @@ test('a client is known to be passing where its session ends with its stream or 
     [false, true],
   );
 });
+
+test('check:C5 what another process has written of a session holds here too, and its use there keeps it from being idle here', async () => {
+  const { clock, sessions, records, ended, create } = table();
+  const { id } = create();
+  const session = sessions.get(id)!;
+  const first = session.lastUsed;
+  await clock.advance(1_700_000);
+  const lastSeenAt = clock.wall() - 60_000;
+  sessions.heard({ ...records.get(id)!, initialized: true, logLevel: 'warning', lastSeenAt });
+  assert.deepEqual([session.initialized, session.client.logLevel], [true, 'warning']);
+  assert.equal(session.lastUsed - first, 1_640_000);
+  await clock.advance(1_700_000);
+  assert.deepEqual(ended, []);
+  // An older word of its use takes nothing back.
+  sessions.heard({ ...records.get(id)!, lastSeenAt: lastSeenAt - 1_000_000 });
+  assert.deepEqual([session.initialized, session.lastUsed - first], [true, 1_640_000]);
+  sessions.heard({ ...records.get(id)!, id: 'of nobody here' });
+  await clock.advance(60_000);
+  assert.deepEqual(ended, [id]);
+});

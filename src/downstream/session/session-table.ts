@@ -240,6 +240,21 @@ export class SessionTable {
     return session;
   }
 
+  /** Another process has written this of a session that may be in use here as well. */
+  heard({ id, initialized, logLevel, lastSeenAt }: SessionRecord): void {
+    const session = this.#sessions.get(id);
+    if (session === undefined) return;
+    const { clock } = this.#deps;
+    if (initialized) session.initialized = true;
+    const used = clock.now() - (clock.wall() - lastSeenAt);
+    if (used > session.lastUsed) {
+      // Used there, it is not idle here; and that is written down already.
+      session.lastUsed = used;
+      session.savedUse = used;
+    }
+    if (logLevel !== null && logLevel !== session.client.logLevel) session.logLevel = logLevel;
+  }
+
   #expired(record: SessionRecord): boolean {
     return this.#deps.clock.wall() - record.lastSeenAt > this.#deps.settings().idleMs + SAVE_MS;
   }
