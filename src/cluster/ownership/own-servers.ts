@@ -67,9 +67,9 @@ export class OwnServers {
 
   /** Those of which no process more may be started here. */
   get full(): readonly string[] {
-    const local = this.#deps.local();
+    const { local } = this.#deps;
     return [...this.#desired.values()]
-      .filter((server) => owns(server) && local.full(server.name))
+      .filter((server) => owns(server) && local().full(server.name))
       .map(({ name }) => name);
   }
 
