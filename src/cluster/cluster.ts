@@ -294,7 +294,7 @@ export class Cluster {
 
   /** Why this node should get no new calls from outside; null when it may. */
   get notReady(): string | null {
-    return notReadyBecause(this.state) ?? this.#keepingUp.notReady;
+    return notReadyBecause(this.state, this.#lease.failure) ?? this.#keepingUp.notReady;
   }
 
   /** The definitions of this node's own files. */

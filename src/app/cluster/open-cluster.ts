@@ -36,6 +36,12 @@ export async function openCluster(settings: ClusterSettings, logger: Logger): Pr
   }
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
   const stored = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const judge = async (): Promise<void> => {
+    const lack = wire.connected ? await state.lack() : null;
+    if (lack !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack });
+  };
+  await judge();
+  wire.onChange(({ type }) => void (type === 'connected' && judge()));
   const log = new SealedLog(stored, keys, bus.peer);
   return {
     bus,

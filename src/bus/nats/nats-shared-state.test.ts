@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { eventually, NatsCluster } from '../../../test/support/nats-cluster.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { systemClock } from '../../model/clock.ts';
+import { Secret } from '../../model/secret.ts';
 import { sharedStateContract } from '../shared-state.contract.ts';
 import { loadNats } from './load-nats.ts';
+import type { NatsOptions } from './nats-options.ts';
 import { NatsSharedState } from './nats-shared-state.ts';
 import { NatsWire } from './nats-wire.ts';
 
@@ -119,17 +122,77 @@ test('what is asked of a server without JetStream fails with what it lacks', asy
   const server = await NatsServer.start({ jetStream: false });
   const { wire, state } = await node(server);
   try {
-    assert.match(wire.status.lacks.join(), /JetStream is off/);
-    await assert.rejects(state.bucket('leases', { ttlMs: 0 }), /JetStream is off/);
+    assert.deepEqual(wire.status.lacks, [], 'another server of its cluster may have it');
+    assert.match((await state.lack())!, /JetStream is off.*nats-server with -js/);
+    await assert.rejects(state.bucket('leases', { ttlMs: 0 }), { outcome: 'NOT_SENT', message: /JetStream is off/ });
   } finally {
     await wire.close();
     await server[Symbol.asyncDispose]();
   }
 });
 
-async function node(server: NatsServer): Promise<{ wire: NatsWire; state: NatsSharedState }> {
+/** What `user` may. */
+const lacking: Record<string, { readonly config: string; readonly lack: RegExp }> = {
+  'an account without JetStream': {
+    config: `accounts {
+      own { users: [{ user: user, password: word }] }
+      other { jetstream: enabled, users: [{ user: other, password: word }] }
+    }`,
+    lack: /JetStream is off for the account of these credentials.*set jetstream: enabled/,
+  },
+  'a user who may not ask JetStream for streams': {
+    config: 'authorization { users: [{ user: user, password: word, permissions: { publish: ["trunkline.>"] } }] }',
+    lack: /may not publish to \$JS\.API\.STREAM\.INFO\.KV_leases: docs\/cluster\.md says/,
+  },
+  'a user who may hear no answers': {
+    config: 'authorization { users: [{ user: user, password: word, permissions: { subscribe: ["trunkline.>"] } }] }',
+    lack: /may not subscribe to _INBOX\./,
+  },
+};
+
+for (const [name, { config, lack }] of Object.entries(lacking)) {
+  test(`S0.21 ${name}: what is asked of it fails at once, and says what is lacking and what to do`, async () => {
+    const server = await NatsServer.start({ config });
+    const { wire, state } = await node(server, { kind: 'user', user: 'user', password: new Secret('word') });
+    try {
+      assert.equal(wire.status.state, 'connected');
+      const asked = performance.now();
+      await assert.rejects(state.bucket('leases', { ttlMs: 0 }), { outcome: 'NOT_SENT', message: lack });
+      assert.ok(performance.now() - asked < 1_500, 'nobody waits for an answer that cannot come');
+      // Whoever may do all but ask what the account may is kept from nothing.
+      const told = await state.lack();
+      if (name.includes('streams')) assert.equal(told, null);
+      else assert.match(told!, lack);
+    } finally {
+      await wire.close();
+      await server[Symbol.asyncDispose]();
+    }
+  });
+}
+
+test('S0.21 a server without JetStream whose cluster has it does for a node, whatever it says of itself', {
+  timeout: 120_000,
+}, async () => {
+  const cluster = await NatsCluster.of('nats-server', 3);
+  try {
+    const { wire, state } = await node(await cluster.add(false));
+    assert.notEqual(wire.connection?.info?.jetstream, true);
+    const bucket = await eventually(() => state.bucket('leases', { ttlMs: 0 }));
+    const revision = await eventually(() => bucket.create('own', Buffer.from('1')));
+    assert.equal((await bucket.get('own'))?.revision, revision);
+    assert.deepEqual([wire.status.lacks, await state.lack()], [[], null]);
+    await wire.close();
+  } finally {
+    await cluster[Symbol.asyncDispose]();
+  }
+});
+
+async function node(
+  server: NatsServer,
+  credentials: NatsOptions['credentials'] = null,
+): Promise<{ wire: NatsWire; state: NatsSharedState }> {
   const { core, jetStream } = await loadNats();
-  const options = { servers: [server.url], name: 'test', credentials: null, tls: null };
+  const options = { servers: [server.url], name: 'test', credentials, tls: null };
   const wire = new NatsWire(core, options, systemClock);
   await wire.firstAttempt;
   return { wire, state: new NatsSharedState({ wire, core, jetStream, clock: systemClock }) };

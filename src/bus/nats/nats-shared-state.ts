@@ -1,6 +1,7 @@
 import type { StreamConfig } from '@nats-io/jetstream';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Bucket, BucketOptions, SharedState } from '../shared-state.ts';
+import { askForLack } from './jetstream-lack.ts';
 import { makeStream } from './make-stream.ts';
 import { NatsBucket } from './nats-bucket.ts';
 import type { NatsStateDeps, Reach, StreamMaker } from './nats-reach.ts';
@@ -37,9 +38,7 @@ export class NatsSharedState implements SharedState, StreamMaker {
   async reach(): Promise<Reach> {
     const { wire, jetStream, clock } = this.deps;
     const { connection } = wire;
-    const { state, lacks } = wire.status;
-    if (connection === null || state !== 'connected') throw new GatewayError('NOT_SENT', 'the bus is not connected');
-    if (lacks.length > 0 && connection.info?.jetstream !== true) throw new GatewayError('NOT_SENT', lacks[0]!);
+    if (connection === null || !wire.connected) throw new GatewayError('NOT_SENT', 'the bus is not connected');
     if (this.#reach?.connection === connection) return this.#reach;
     const options = { timeout: REQUEST_MS };
     // The check asks for what an account may do; whoever may not, is told so by what it does next.
@@ -47,6 +46,15 @@ export class NatsSharedState implements SharedState, StreamMaker {
     const client = jetStream.jetstream(connection, options);
     this.#reach = { connection, client, manager, replicas: this.#replicas, clock };
     return this.#reach;
+  }
+
+  /** What keeps this node from JetStream, for operators; null for nothing, and while nobody can tell. */
+  async lack(): Promise<string | null> {
+    try {
+      return await askForLack((await this.reach()).manager);
+    } catch {
+      return null;
+    }
   }
 
   /** Makes the stream behind a bucket, or brings its settings in line. Returns which making of it this is. */

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import { jetStreamLack } from './jetstream-lack.ts';
 
 /** Codes of JetStream's answers. */
 export const WRONG_REVISION: readonly number[] = [10_071, 10_164];
@@ -18,8 +19,9 @@ export function apiCode(error: unknown): number {
 /** An answer of JetStream says that nothing was done; without one, a write may have been. */
 export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayError {
   if (error instanceof GatewayError) return error;
-  const text = error instanceof Error ? error.message : String(error);
-  const answered = apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
+  const lack = jetStreamLack(error);
+  const text = lack ?? (error instanceof Error ? error.message : String(error));
+  const answered = lack !== null || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
   const outcome = doing === 'read' || answered ? 'NOT_SENT' : 'UNKNOWN';
   return new GatewayError(outcome, `the shared state could not be ${doing === 'read' ? 'read' : 'written'}: ${text}`, {
     cause: error,

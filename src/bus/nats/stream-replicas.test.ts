@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { freePort } from '../../../test/support/free-port.ts';
+import { eventually, NatsCluster } from '../../../test/support/nats-cluster.ts';
 import { currentNatsServer, NatsServer } from '../../../test/support/nats-server.ts';
 import { type Clock, systemClock } from '../../model/clock.ts';
 import { Logger } from '../../telemetry/logger.ts';
@@ -12,7 +12,6 @@ import { NatsWire } from './nats-wire.ts';
 
 /** Instead of a minute. */
 const SOON_MS = 300;
-const PATIENCE_MS = 30_000;
 const LEASES = 'KV_trunkline_leases';
 
 const current = currentNatsServer();
@@ -82,36 +81,6 @@ function replicasOn(name: string, program: string): void {
   });
 }
 
-/** Servers of one cluster; who comes later finds the others by the first two. */
-class NatsCluster implements AsyncDisposable {
-  readonly servers: NatsServer[] = [];
-  readonly #program: string;
-  readonly #ports: readonly number[];
-
-  private constructor(program: string, ports: readonly number[]) {
-    this.#program = program;
-    this.#ports = ports;
-  }
-
-  static async of(program: string, count: number): Promise<NatsCluster> {
-    const cluster = new NatsCluster(program, await Promise.all([freePort(), freePort(), freePort()]));
-    for (let at = 0; at < count; at++) await cluster.add();
-    return cluster;
-  }
-
-  async add(): Promise<void> {
-    const at = this.servers.length;
-    const routes = this.#ports.slice(0, 2).map((port) => `"nats://127.0.0.1:${port}"`);
-    const listen = `listen: "127.0.0.1:${this.#ports[at]}", routes: [${routes.join()}]`;
-    const config = `server_name: n${at}\ncluster { name: many, ${listen} }`;
-    this.servers.push(await NatsServer.start({ program: this.#program, config }));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const server of this.servers) await server[Symbol.asyncDispose]();
-  }
-}
-
 async function node(server: NatsServer) {
   const { core, jetStream } = await loadNats();
   const servers = [server.url];
@@ -133,17 +102,4 @@ function opened(state: NatsSharedState): Promise<Bucket> {
 
 function few(said: readonly string[]): readonly string[] {
   return said.filter((line) => line.includes('stream_replicas_few'));
-}
-
-/** What it resolves with, once it does; a cluster needs some seconds for its first leader. */
-async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
-  const end = Date.now() + PATIENCE_MS;
-  for (;;) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (Date.now() > end) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  }
 }

@@ -10,6 +10,8 @@ export const STOP_MS = 2_000;
 export const RENEW_MS = 500;
 /** A renewal that is not acknowledged by then is sent anew. */
 const PATIENCE_MS = 1_000;
+/** What has kept a node from its lease for so long is the operator's to know. */
+const TOLD_MS = 5_000;
 
 /** How a lease came back: nobody can have taken anything, or whoever wanted to could. */
 export type Regained = 'in time' | 'anew';
@@ -47,6 +49,9 @@ export class NodeLease {
   /** The store may have forgotten the lease since what it covers was looked after. */
   #broken = true;
   #returningUntil = Number.NEGATIVE_INFINITY;
+  /** Why the last attempt to renew it came to nothing; null where it did not. */
+  #failure: string | null = null;
+  #failedSince = Number.POSITIVE_INFINITY;
   /** Everything that the lease covers has been looked after since it is ours. */
   #settled = false;
   #stopRenewing: () => void = () => {};
@@ -62,6 +67,11 @@ export class NodeLease {
   /** Now, at this instant. */
   get held(): boolean {
     return this.#settled && (this.#deps.clock.now() < this.#until || this.#deps.serveOn());
+  }
+
+  /** Why there is none, as far as that is known: for people. */
+  get failure(): string | null {
+    return this.held ? null : this.#failure;
   }
 
   /** Since the sending of the last renewal that was acknowledged; null without a lease. */
@@ -95,21 +105,35 @@ export class NodeLease {
   }
 
   async #renew(): Promise<void> {
-    const { clock, logger } = this.#deps;
+    const { clock } = this.#deps;
     const sentAt = clock.now();
     try {
       await this.#timely(this.#write());
       if (this.#closed) return;
+      this.#failure = null;
+      this.#failedSince = Number.POSITIVE_INFINITY;
       this.#until = Math.max(this.#until, sentAt + STOP_MS);
       if (!this.#settled || this.#broken) await this.#regain();
       this.#watch();
     } catch (error) {
       if (this.#closed) return;
-      logger.debug('lease_not_renewed', { error: error instanceof Error ? error.message : String(error) });
+      this.#failed(error instanceof Error ? error.message : String(error));
     }
     if (this.#closed) return;
     const waited = clock.now() - sentAt;
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
+  }
+
+  /** Told once of each cause that lasts: a store that is away for a moment is nothing to act on. */
+  #failed(reason: string): void {
+    const { clock, logger } = this.#deps;
+    const now = clock.now();
+    if (reason !== this.#failure) this.#failedSince = now;
+    this.#failure = reason;
+    logger.debug('lease_not_renewed', { error: reason });
+    if (now - this.#failedSince < TOLD_MS) return;
+    this.#failedSince = Number.POSITIVE_INFINITY;
+    logger.warn('node_without_lease', { reason });
   }
 
   async #regain(): Promise<void> {

@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ServerInfo } from '@nats-io/transport-node';
+import { serverLacks } from './server-lacks.ts';
+
+function saying(version: string, headers = true): ServerInfo {
+  return { version, headers, jetstream: true } as ServerInfo;
+}
+
+test('S0.21 of a server that is too old for a cluster is said which one would do, and of one without headers what that means', () => {
+  for (const version of ['1.4.1', '2.8.4', '2.2.0-beta']) {
+    assert.deepEqual(serverLacks(saying(version)), [`nats-server ${version} is too old: 2.9 is the oldest that works`]);
+  }
+  for (const version of ['2.9.0', '2.9.10', '2.10.0', '2.15.2-RC.1', '3.0.0']) {
+    assert.deepEqual(serverLacks(saying(version)), []);
+  }
+  assert.match(serverLacks(saying('2.10.0', false)).join(), /^headers are off/);
+  assert.equal(serverLacks(saying('2.0.0', false)).length, 2);
+});

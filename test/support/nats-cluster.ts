@@ -1,0 +1,51 @@
+import { freePort } from './free-port.ts';
+import { NatsServer } from './nats-server.ts';
+
+const PATIENCE_MS = 30_000;
+/** Servers of one cluster. */
+const MOST = 4;
+
+/** Servers of one cluster; who comes later finds the others by the first two. */
+export class NatsCluster implements AsyncDisposable {
+  readonly servers: NatsServer[] = [];
+  readonly #program: string;
+  readonly #ports: readonly number[];
+
+  private constructor(program: string, ports: readonly number[]) {
+    this.#program = program;
+    this.#ports = ports;
+  }
+
+  static async of(program: string, count: number): Promise<NatsCluster> {
+    const cluster = new NatsCluster(program, await Promise.all(Array.from({ length: MOST }, freePort)));
+    for (let at = 0; at < count; at++) await cluster.add();
+    return cluster;
+  }
+
+  async add(jetStream = true): Promise<NatsServer> {
+    const at = this.servers.length;
+    const routes = this.#ports.slice(0, 2).map((port) => `"nats://127.0.0.1:${port}"`);
+    const listen = `listen: "127.0.0.1:${this.#ports[at]}", routes: [${routes.join()}]`;
+    const config = `server_name: n${at}\ncluster { name: many, ${listen} }`;
+    const server = await NatsServer.start({ program: this.#program, config, jetStream });
+    this.servers.push(server);
+    return server;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const server of this.servers) await server[Symbol.asyncDispose]();
+  }
+}
+
+/** What it resolves with, once it does; a cluster needs some seconds for its first leader. */
+export async function eventually<T>(attempt: () => Promise<T>): Promise<T> {
+  const end = Date.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (Date.now() > end) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
