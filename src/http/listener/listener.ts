@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
-import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { MemoryLevel } from '../../model/memory-level.ts';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from '../descriptor-limit.ts';
 import { PlainLane } from '../lane/plain-lane.ts';
@@ -176,7 +176,7 @@ export class Listener {
       const end = performance.now() + restMs;
       while (performance.now() < end && (await this.#connections()) > 0) {
         this.#lane.closeIdle(restMs);
-        await looked();
+        await this.#looked();
       }
     }
     this.#server.close();
@@ -198,11 +198,20 @@ export class Listener {
     while (!over && performance.now() < end) {
       this.#server.closeIdleConnections();
       this.#lane.closeIdle();
-      await looked();
+      await this.#looked();
     }
     this.#server.closeAllConnections();
     this.#lane.closeAll();
     await gone;
+  }
+
+  /**
+   * A moment later, in a turn that has just read from all connections. On a busy machine a request may have come long before,
+   * or while what was read before it was served; whoever sent it would be hung up on as silent.
+   */
+  async #looked(): Promise<void> {
+    await delay(POLL_MS);
+    await atQuietTurn(() => this.#accepted);
   }
 
   #connections(): Promise<number> {
@@ -364,12 +373,3 @@ const OVERLOADED: Refusal = {
   message: 'more requests arrive than can be taken in; try again in a second',
   headers: ['Retry-After', '1'],
 };
-
-/**
- * A moment, and until the loop has then read from all connections: on a busy machine a request may have come long before,
- * and whoever sent it would count as idle.
- */
-async function looked(): Promise<void> {
-  await delay(POLL_MS);
-  await turn();
-}

@@ -4,8 +4,9 @@ const SHORT_MS = 0.2;
 const MAX_TURNS = 500;
 
 /**
- * Resolves in a turn of the event loop that has just looked for new connections and found none. A listening socket is to be
- * closed then: whoever the kernel has let in, and nobody has taken from it yet, is reset by it. `accepted` counts those taken.
+ * Resolves in a turn of the event loop that has just looked for new connections and found none, nor much else to do. A
+ * listening socket is to be closed then: whoever the kernel has let in, and nobody has taken from it yet, is reset by it; and so
+ * are connections that are silent: what was sent and nobody has read is lost. `accepted` counts those taken.
  */
 export function atQuietTurn(accepted: () => number): Promise<void> {
   let seen = accepted();

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { connect, createServer } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
+import { atQuietTurn } from './quiet-turn.ts';
+
+/** Keeps the loop busy for so long in each of its turns, and so many of them. */
+async function busy(ms: number, turns: number): Promise<void> {
+  for (let i = 0; i < turns; i++) {
+    await turn();
+    const end = performance.now() + ms;
+    while (performance.now() < end);
+  }
+}
+
+test('fault:F33 a turn that follows on work is not quiet: what came meanwhile has not been read', async (t) => {
+  let heard = '';
+  const server = createServer((socket) => socket.on('data', (bytes) => (heard += bytes)).on('error', () => {}));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const socket = connect((server.address() as { port: number }).port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.write('first');
+  while (heard !== 'first') await delay(5);
+  const working = busy(3, 30).then(() => void socket.write(' second'));
+  let worked = false;
+  void working.then(() => (worked = true));
+  await atQuietTurn(() => 0);
+  assert.deepEqual([worked, heard], [true, 'first second']);
+});
+
+test('a loop that is never quiet is waited for no longer than some hundred turns', async () => {
+  let over = false;
+  const working = (async () => {
+    while (!over) await busy(0.3, 1);
+  })();
+  await atQuietTurn(() => 0);
+  over = true;
+  await working;
+});
