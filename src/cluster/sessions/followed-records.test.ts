@@ -25,6 +25,7 @@ async function followed() {
       return unread.has(key) ? null : bucket.look(key);
     },
     create: (key, value) => bucket.create(key, value),
+    restore: (key, value) => bucket.restore(key, value),
     update: (key, value, revision) => bucket.update(key, value, revision),
     delete: (key, revision) => bucket.delete(key, revision),
     keys: (pattern) => bucket.keys(pattern),

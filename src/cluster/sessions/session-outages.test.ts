@@ -22,6 +22,7 @@ function outages(bench: SessionRecordsBench) {
         get: async (key) => (unread.has(key) ? null : (await at()).get(key)),
         look: async (key) => (unread.has(key) ? null : (await at()).look(key)),
         create: async (key, value) => (await at()).create(key, value),
+        restore: async (key, value) => (await at()).restore(key, value),
         update: async (key, value, revision) => (await at()).update(key, value, revision),
         delete: async (key, revision) => (await at()).delete(key, revision),
         keys: async (pattern) => (await at()).keys(pattern),
