@@ -110,3 +110,15 @@ test('fault:F28 what the store does not find, and nobody has deleted, is not gon
   assert.deepEqual(heard, ['one x']);
   await records.close();
 });
+
+test('fault:F28 of a node that has ended nothing looks for records any more, whatever it was told while it ended', async () => {
+  const { clock, records, answers, toldTooEarly } = await followed();
+  answers(false);
+  await toldTooEarly();
+  const closing = records.close();
+  await toldTooEarly();
+  await clock.advance(4_000);
+  await closing;
+  await clock.advance(4_000);
+  assert.equal(clock.pending, 0);
+});

@@ -105,6 +105,8 @@ export class FollowedRecords {
   async close(): Promise<void> {
     await Promise.all([this.#writes.close(), this.#missing?.close()]);
     this.#closed = true;
+    // Everything may have been told anew meanwhile.
+    this.#missing?.stop();
     this.#watch?.close();
     this.#stopWatch?.();
   }
