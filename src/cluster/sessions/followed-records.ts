@@ -55,8 +55,6 @@ export class FollowedRecords {
   #watch: { close(): void } | null = null;
   #stopWatch: (() => void) | null = null;
   #missing: MissingRecords | null = null;
-  /** The making of the bucket that everything was told of; null before. */
-  #incarnation: string | null = null;
   #closed = false;
 
   constructor(deps: FollowedRecordsDeps) {
@@ -142,9 +140,7 @@ export class FollowedRecords {
   }
 
   /** Everything was told, for the first time or again: what was not was deleted, or lost. */
-  #toldAll(incarnation: string): void {
-    const lost = this.#incarnation !== null && this.#incarnation !== incarnation;
-    this.#incarnation = incarnation;
+  #toldAll(): void {
     this.#deps.told?.();
     const { clock, logger, bucket: name } = this.#deps;
     const deps = {
@@ -157,7 +153,7 @@ export class FollowedRecords {
       gone: (key: string) => this.#gone(key),
       recall: (key: string) => this.#recall(key),
     };
-    this.#missing = new MissingRecords(deps, this.#untold, lost);
+    this.#missing = new MissingRecords(deps, this.#untold);
   }
 
   #recall(key: string): Buffer | null {
@@ -186,7 +182,7 @@ export class FollowedRecords {
           this.#late.clear();
           this.#progress.beginAnew();
         },
-        onReady: (incarnation) => this.#toldAll(incarnation),
+        onReady: () => this.#toldAll(),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;

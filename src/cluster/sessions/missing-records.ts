@@ -27,23 +27,20 @@ export interface MissingRecordsDeps {
 /**
  * Records that were there before an outage, and of which the store has not told since. A store that has just begun again was
  * seen to have told everything before it had. Whoever takes a record for gone ends what it stands for, at all nodes: so each
- * is looked for, and what nobody has deleted is not gone. It was lost, and is written again.
+ * is asked for, and what nobody has deleted is not gone. What was lost is written again.
  */
 export class MissingRecords {
   readonly #deps: MissingRecordsDeps;
-  /** Still to be looked for. */
+  /** Still to be asked for. */
   readonly #left: Set<string>;
-  readonly #lost: boolean;
   #restored = 0;
   #stopAgain: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #over = false;
 
-  /** `lost`: the store has lost everything, so that only what nodes have written again is there. */
-  constructor(deps: MissingRecordsDeps, keys: Iterable<string>, lost: boolean) {
+  constructor(deps: MissingRecordsDeps, keys: Iterable<string>) {
     this.#deps = deps;
     this.#left = new Set(keys);
-    this.#lost = lost;
     void this.#seek();
   }
 
@@ -88,7 +85,7 @@ export class MissingRecords {
       try {
         await this.#settle(key);
       } catch (error) {
-        logger.debug('record_not_looked_for', { bucket, error: String(error) });
+        logger.debug('record_not_settled', { bucket, error: String(error) });
         // The store would never take it.
         if (error instanceof GatewayError && error.code === 'TOO_LARGE') continue;
         // After all others, so that it does not keep them waiting.
@@ -99,26 +96,20 @@ export class MissingRecords {
     return true;
   }
 
+  /** Whether it is there, only a write can tell that is made over nothing; mostly it was lost, and that is all. */
   async #settle(key: string): Promise<void> {
-    const { bucket, recall } = this.#deps;
-    if (!this.#lost && (await this.#isSettled(key))) return;
+    const { bucket, recall, heard, gone } = this.#deps;
     const value = this.#concerns(key) ? recall(key) : null;
     if (value === null) return;
-    if ((await bucket.restore(key, value)) !== null) this.#restored++;
-    // Another node was faster, or it was deleted after all.
-    else if (!(await this.#isSettled(key))) throw new Error(`${key} is not there, and cannot be written`);
-  }
-
-  /** What is there is heard, and what somebody deleted is gone. False: there is nothing. */
-  async #isSettled(key: string): Promise<boolean> {
-    const { bucket, heard, gone } = this.#deps;
-    if (!this.#concerns(key)) return true;
+    if ((await bucket.restore(key, value)) !== null) {
+      this.#restored++;
+      return;
+    }
     const there = await bucket.look(key);
-    if (!this.#concerns(key)) return true;
-    if (there === null) return false;
+    if (!this.#concerns(key)) return;
+    if (there === null) throw new Error(`${key} is not found, and cannot be written`);
     if (there === 'deleted') gone(key);
     else heard(there);
-    return true;
   }
 
   #concerns(key: string): boolean {
