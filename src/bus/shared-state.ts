@@ -34,12 +34,17 @@ export interface Bucket {
   look(key: string): Promise<StateRecord | 'deleted' | null>;
   /** The revision, or null when there is such a record already. */
   create(key: string, value: Buffer): Promise<number | null>;
+  /**
+   * Writes a record that the store has lost: as `create`, but never where somebody deleted it and that is still kept. Null
+   * there, and where there is such a record.
+   */
+  restore(key: string, value: Buffer): Promise<number | null>;
   /** The new revision, or null when the record has another revision by now, or is gone. */
   update(key: string, value: Buffer, revision: number): Promise<number | null>;
   /**
-   * False when the record has another revision by now. Without a revision: whatever it is. It is kept that there was a
-   * record, for as long as records are; where those stay, with the revision under which `gone` told of that, it is not kept any more. False
-   * when there is a new record by then, or nothing was kept.
+   * False when the record has another revision by now. Without a revision: whatever it is, and also where there is none. It is
+   * kept that it was deleted, for as long as records are; where those stay, with the revision under which `gone` told of that,
+   * it is not kept any more. False when there is a new record by then, or nothing was kept.
    */
   delete(key: string, revision?: number): Promise<boolean>;
   /** Keys that match a pattern (`*`, `>`) and are not gone. */

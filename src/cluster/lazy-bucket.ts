@@ -46,6 +46,10 @@ export class LazyBucket {
     return this.#with((bucket) => bucket.create(key, value));
   }
 
+  restore(key: string, value: Buffer): Promise<number | null> {
+    return this.#with((bucket) => bucket.restore(key, value));
+  }
+
   update(key: string, value: Buffer, revision: number): Promise<number | null> {
     return this.#with((bucket) => bucket.update(key, value, revision));
   }

@@ -276,8 +276,8 @@ export interface TaskRecords {
 
 /** Hears of the tasks of all nodes. Handlers neither block nor throw. */
 export interface TaskFollower {
-  /** All that are known here. */
-  all(): Iterable<TaskRecord>;
+  /** What is known of it here. */
+  get(key: string): TaskRecord | null;
   heard(record: TaskRecord): void;
   gone(key: string): void;
 }

@@ -221,6 +221,7 @@ class CuttableState implements SharedState {
       get: (key) => this.#reached(() => bucket.get(key)),
       look: (key) => this.#reached(() => bucket.look(key)),
       create: (key, value) => this.#reached(() => bucket.create(key, value)),
+      restore: (key, value) => this.#reached(() => bucket.restore(key, value)),
       update: (key, value, revision) => this.#reached(() => bucket.update(key, value, revision)),
       delete: (key, revision) => this.#reached(() => bucket.delete(key, revision)),
       keys: (pattern) => this.#reached(() => bucket.keys(pattern)),

@@ -60,15 +60,18 @@ class MemoryBucket implements Bucket {
     return this.#records.has(key) ? null : this.#put(key, value);
   }
 
+  async restore(key: string, value: Buffer): Promise<number | null> {
+    return this.#deletions.has(key) ? null : this.create(key, value);
+  }
+
   async update(key: string, value: Buffer, revision: number): Promise<number | null> {
     return this.#records.get(key)?.revision === revision ? this.#put(key, value) : null;
   }
 
   async delete(key: string, revision?: number): Promise<boolean> {
     if (revision !== undefined && this.#deletions.get(key) === revision) return this.#deletions.delete(key);
-    const kept = this.#records.get(key);
-    if (revision !== undefined && kept?.revision !== revision) return false;
-    if (kept !== undefined) this.#remove(kept);
+    if (revision !== undefined && this.#records.get(key)?.revision !== revision) return false;
+    this.#remove(key);
     return true;
   }
 
@@ -107,12 +110,12 @@ class MemoryBucket implements Bucket {
     return revision;
   }
 
-  #remove(kept: Kept): void {
-    kept.expires();
-    this.#records.delete(kept.key);
+  #remove(key: string): void {
+    this.#records.get(key)?.expires();
+    this.#records.delete(key);
     const revision = ++this.#revision;
-    this.#keepDeletion(kept.key, revision);
-    this.#tell(kept.key, (watcher) => watcher.gone(kept.key, revision));
+    this.#keepDeletion(key, revision);
+    this.#tell(key, (watcher) => watcher.gone(key, revision));
   }
 
   #keepDeletion(key: string, revision: number): void {

@@ -48,14 +48,18 @@ export class NatsBucket implements Bucket, WatchedBucket {
   }
 
   async create(key: string, value: Buffer): Promise<number | null> {
-    const revision = await this.#write(key, value, 0);
+    const revision = await this.restore(key, value);
     if (revision !== null) return revision;
     // What was deleted leaves a mark, whose revision is the one to follow on.
     const stored = await this.#last(key);
     if (stored !== null && !stored.removed) return null;
     const after = stored === null ? null : await this.#write(key, value, stored.revision);
     // Or the mark has gone as well by now.
-    return after ?? this.#write(key, value, 0);
+    return after ?? this.restore(key, value);
+  }
+
+  async restore(key: string, value: Buffer): Promise<number | null> {
+    return this.#write(key, value, 0);
   }
 
   async update(key: string, value: Buffer, revision: number): Promise<number | null> {

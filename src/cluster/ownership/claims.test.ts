@@ -34,6 +34,7 @@ class Bench {
             await late;
             return revision;
           },
+          restore: async (key, value) => (await now()).restore(key, value),
           update: async (key, value, revision) => this.#write(async () => (await now()).update(key, value, revision)),
           delete: async (key, revision) => this.#write(async () => (await now()).delete(key, revision)),
           keys: async (pattern) => (await now()).keys(pattern),

@@ -33,6 +33,7 @@ function hindered({ state }: ClusterBench): { readonly state: SharedState; write
           get: (key) => bucket.get(key),
           look: (key) => bucket.look(key),
           create: (key, value) => reached().then(() => bucket.create(key, value)),
+          restore: (key, value) => bucket.restore(key, value),
           update: (key, value, revision) => reached().then(() => bucket.update(key, value, revision)),
           delete: (key, revision) => reached().then(() => bucket.delete(key, revision)),
           keys: (pattern) => bucket.keys(pattern),

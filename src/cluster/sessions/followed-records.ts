@@ -2,6 +2,7 @@ import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
+import { MissingRecords } from './missing-records.ts';
 import { Progress, type Wait } from './progress.ts';
 import { WritesBehind, type Written } from './writes-behind.ts';
 
@@ -18,14 +19,17 @@ export interface FollowedRecordsDeps {
   readonly maxValueBytes: number;
   /** What waits to be written while the store is away. */
   readonly maxWaiting?: number;
-  /** What was written, here or at another node. */
-  readonly heard: (key: string, value: Buffer) => void;
-  /** It was heard of, and was deleted. */
+  /**
+   * What was written, here or at another node. `again`: it was heard of before an outage, and for the first time since; it may
+   * have been lost, and written again by a node that knew less.
+   */
+  readonly heard: (key: string, value: Buffer, again: boolean) => void;
+  /** It was deleted. */
   readonly gone: (key: string) => void;
-  /** Everything that is there was told; `again`: after an outage. */
-  readonly told?: (again: boolean) => void;
-  /** The store has lost something, or everything: what is known here and not told is to be written again. */
-  readonly lost: () => void;
+  /** Everything that is there was told, for the first time or again. */
+  readonly told?: () => void;
+  /** The store has lost it: what is to be written again; null: nothing is known of it here. */
+  readonly recall: (key: string) => Buffer | null;
   /**
    * What this node has to say and what is there, put together. With it, what is heard of a record that is being written
    * waits until that is done, and what another node's word has made of it is heard then.
@@ -33,25 +37,24 @@ export interface FollowedRecordsDeps {
   readonly merged?: (key: string, value: Buffer, there: Buffer) => Buffer;
 }
 
-/** Small records that every node follows, so that looking one up costs nothing. Written behind. */
+/**
+ * Small records that every node follows, so that looking one up costs nothing. Written behind. What was deleted is gone for
+ * good: no key is used again. What the store has lost is written again, once, by whichever node is first.
+ */
 export class FollowedRecords {
   readonly #deps: FollowedRecordsDeps;
   readonly #bucket: LazyBucket;
   readonly #writes: WritesBehind;
   /** Heard of since everything was told last. */
   #told = new Set<string>();
-  /** Heard of before that, and not since. */
+  /** Heard of before that, and not since; until it is heard of again, or is gone. */
   readonly #untold = new Set<string>();
   /** Heard of while something of this node's own was being written. */
   readonly #late = new Map<string, StateRecord>();
   readonly #progress = new Progress();
   #watch: { close(): void } | null = null;
   #stopWatch: (() => void) | null = null;
-  #stopLook: (() => void) | null = null;
-  /** How often it was begun to tell everything. */
-  #telling = 0;
-  /** The making of the bucket that everything was told of; null before. */
-  #incarnation: string | null = null;
+  #missing: MissingRecords | null = null;
   #closed = false;
 
   constructor(deps: FollowedRecordsDeps) {
@@ -87,7 +90,7 @@ export class FollowedRecords {
     return this.#progress.heardUpTo(revision);
   }
 
-  /** What waits to be written; null: to be deleted; undefined: nothing. */
+  /** What waits to be written, or is being; null: to be deleted; undefined: nothing. */
   waiting(key: string): Buffer | null | undefined {
     return this.#writes.waiting(key);
   }
@@ -97,78 +100,66 @@ export class FollowedRecords {
     return this.#bucket.get(key);
   }
 
-  /** Heard of since everything was told last. */
-  isTold(key: string): boolean {
-    return this.#told.has(key);
-  }
-
   async close(): Promise<void> {
-    await this.#writes.close();
+    await Promise.all([this.#writes.close(), this.#missing?.close()]);
     this.#closed = true;
+    // Everything may have been told anew meanwhile.
+    this.#missing?.stop();
     this.#watch?.close();
     this.#stopWatch?.();
-    this.#stopLook?.();
   }
 
   #heard(record: StateRecord): void {
     const { key, value } = record;
     this.#told.add(key);
-    this.#untold.delete(key);
+    const again = this.#untold.delete(key);
     if (this.#deps.merged !== undefined && this.#writes.has(key)) this.#late.set(key, record);
-    else this.#deps.heard(key, value);
+    else this.#deps.heard(key, value, again);
   }
 
+  /** Of most that was deleted at some time nothing was ever heard here. */
   #gone(key: string): void {
+    if (this.#told.has(key) || this.#untold.has(key)) this.#forget(key);
+  }
+
+  #forget(key: string): void {
     this.#late.delete(key);
-    const untold = this.#untold.delete(key);
-    if (this.#told.delete(key) || untold) this.#deps.gone(key);
+    this.#told.delete(key);
+    this.#untold.delete(key);
+    this.#deps.gone(key);
   }
 
   #wrote(key: string, { revision, value, merged }: Written): void {
     const late = this.#late.get(key);
     this.#late.delete(key);
     this.#progress.wrote(key, revision);
-    if (value === null) return;
-    if (late !== undefined && late.revision > revision) this.#deps.heard(key, late.value);
-    else if (merged) this.#deps.heard(key, value);
+    if (value === null) {
+      if (merged) this.#forget(key);
+    } else if (late !== undefined && late.revision > revision) this.#deps.heard(key, late.value, false);
+    else if (merged) this.#deps.heard(key, value, false);
   }
 
   /** Everything was told, for the first time or again: what was not was deleted, or lost. */
-  #toldAll(incarnation: string): void {
-    const again = this.#incarnation !== null;
-    const lost = again && this.#incarnation !== incarnation;
-    this.#incarnation = incarnation;
-    this.#deps.told?.(again);
-    if (lost) this.#lost();
-    else void this.#lookForUntold();
+  #toldAll(): void {
+    this.#deps.told?.();
+    const { clock, logger, bucket: name } = this.#deps;
+    const deps = {
+      bucket: this.#bucket,
+      name,
+      clock,
+      logger,
+      isMissing: (key: string) => this.#untold.has(key) && !this.#writes.has(key),
+      heard: (record: StateRecord) => this.#heard(record),
+      gone: (key: string) => this.#gone(key),
+      recall: (key: string) => this.#recall(key),
+    };
+    this.#missing = new MissingRecords(deps, this.#untold);
   }
 
-  /**
-   * A store that has just begun again was seen to have told everything before it had. Whoever takes a record for gone ends
-   * what it stands for, at all nodes: so it is looked for before, and what nobody has deleted is not gone.
-   */
-  async #lookForUntold(): Promise<void> {
-    const telling = this.#telling;
-    for (const key of [...this.#untold]) {
-      const there = await this.#bucket.look(key).catch(() => undefined);
-      if (telling !== this.#telling || this.#closed) return;
-      if (there === undefined) {
-        this.#stopLook = this.#deps.clock.after(AGAIN_MS, () => void this.#lookForUntold());
-        return;
-      }
-      if (!this.#untold.has(key)) continue;
-      if (there === 'deleted') this.#gone(key);
-      else if (there !== null) this.#heard(there);
-    }
-    if (this.#untold.size === 0) return;
-    const { logger, bucket } = this.#deps;
-    logger.warn('records_missing', { bucket, records: this.#untold.size, effect: 'they are written again' });
-    this.#lost();
-  }
-
-  #lost(): void {
-    this.#deps.lost();
-    this.#untold.clear();
+  #recall(key: string): Buffer | null {
+    const value = this.#deps.recall(key);
+    if (value === null) this.#untold.delete(key);
+    return value;
   }
 
   async #follow(): Promise<void> {
@@ -184,15 +175,14 @@ export class FollowedRecords {
           this.#progress.heard(revision);
         },
         onBegin: () => {
-          this.#telling++;
-          this.#stopLook?.();
+          this.#missing?.stop();
           for (const key of this.#told) this.#untold.add(key);
           this.#told = new Set();
           // Revisions of another making tell nothing.
           this.#late.clear();
           this.#progress.beginAnew();
         },
-        onReady: (incarnation) => this.#toldAll(incarnation),
+        onReady: () => this.#toldAll(),
       });
       if (this.#closed) watch.close();
       else this.#watch = watch;

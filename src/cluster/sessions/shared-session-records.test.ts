@@ -153,7 +153,7 @@ test('of one session one thing is written after the other: a late write brings n
     bucket: async (name, options) => {
       const bucket = await bench.state.bucket(name, options);
       const slow: typeof bucket = Object.create(bucket);
-      slow.create = (key, value) => hold.then(() => bucket.create(key, value));
+      slow.restore = (key, value) => hold.then(() => bucket.restore(key, value));
       slow.delete = (key, revision) => bucket.delete(key, revision);
       slow.get = (key) => bucket.get(key);
       slow.watch = (pattern, watcher) => bucket.watch(pattern, watcher);
@@ -204,7 +204,7 @@ test('a store that takes nothing is not asked for every session all the time', a
     bucket: async (name, options) => {
       const bucket = await bench.state.bucket(name, options);
       const full: typeof bucket = Object.create(bucket);
-      full.create = async () => {
+      full.restore = async () => {
         asked++;
         throw new Error('full');
       };

@@ -26,7 +26,7 @@ const SESSIONS = 'trunkline_sessions';
 const KEPT_MS = 8 * 24 * 3_600_000;
 /** What clients say of themselves, 64 KiB at most, is in them as text: a line feed or a quotation mark takes two bytes. */
 const MAX_RECORD_BYTES = 256 * 1024;
-/** None of the sessions of a large cluster is to be left out when the store has lost them all. */
+/** While the store is away, each session that is used is to be written once a minute. */
 const MAX_WAITING = 100_000;
 
 export interface SharedSessionRecordsDeps {
@@ -73,13 +73,14 @@ export class SharedSessionRecords implements SessionRecords {
       maxWaiting: MAX_WAITING,
       heard: (id, value) => this.#heard(id, value),
       gone: (id) => {
-        if (this.#known.delete(id)) deps.gone(id);
+        this.#known.delete(id);
+        deps.gone(id);
       },
       told: () => {
         this.#told = true;
         this.#settlesAt = clock.now() + SETTLES_MS;
       },
-      lost: () => this.#lost(),
+      recall: (id) => this.#recall(id),
     });
     const { bus, others } = deps;
     this.#everywhere = new KnownEverywhere({ bus, clock, name: 'sessions', records: this.#records, others });
@@ -131,7 +132,9 @@ export class SharedSessionRecords implements SessionRecords {
     return this.#everywhere.put(record.id);
   }
 
+  /** It is ended here from now on, however long it takes until that is written. */
   delete(id: string): void {
+    this.#known.delete(id);
     this.#records.put(id, null);
   }
 
@@ -161,20 +164,16 @@ export class SharedSessionRecords implements SessionRecords {
 
   #heard(id: string, value: Buffer): void {
     const read = recordIn(value);
-    if (read?.id !== id) return;
+    // It is ended here, of which the others are about to hear.
+    if (read?.id !== id || this.#records.waiting(id) === null) return;
     const facts = this.#kinds.factsOf(read);
     this.#known.set(id, facts);
     this.#deps.changed(recordOf(id, facts));
   }
 
-  #lost(): void {
-    let sessions = 0;
-    for (const [id, facts] of this.#known) {
-      if (this.#records.isTold(id)) continue;
-      sessions++;
-      if (this.#records.waiting(id) === undefined) this.#records.put(id, bytesOf(recordOf(id, facts)));
-    }
-    this.#deps.logger.warn('sessions_written_anew', { sessions });
+  #recall(id: string): Buffer | null {
+    const facts = this.#known.get(id);
+    return facts === undefined ? null : bytesOf(recordOf(id, facts));
   }
 }
 

@@ -1,36 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { agent, client } from '../../../test/support/gateway-bench.ts';
+import { ADA, ANSWER, newTask } from '../../../test/support/new-task.ts';
 import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
 import { Sealer } from '../../gateway/sealer.ts';
-import { type NewTask, NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
+import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
-
-const ADA = client('stateful', { principal: agent('ada', 's') });
-const ANSWER = { kind: 'result', era: 'stateful', body: Buffer.from('{"content":[],"secret":"s3cr3t"}') } as const;
-
-function task(taskId: string, more: Partial<NewTask> = {}): NewTask {
-  const { revision, capabilities, fingerprint, info, handle } = ADA;
-  return {
-    server: 's',
-    taskId,
-    principal: ADA.principal.id,
-    sessionId: ADA.sessionId,
-    client: { revision, capabilities, fingerprint, info, handle },
-    era: 'stateful',
-    wraps: false,
-    status: 'working',
-    description: Buffer.from(`{"taskId":"${taskId}","status":"working"}`),
-    ttlMs: 60_000,
-    pollIntervalMs: null,
-    answer: null,
-    ...more,
-  };
-}
 
 class Nodes {
   readonly clock = new FakeClock();
@@ -54,7 +32,7 @@ class Nodes {
 test('S2.29 a task that one node began is known to all, and to those that join later', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const record = a.add(task('t1'));
+  const record = a.add(newTask('t1'));
   await settled();
   assert.deepEqual(b.find('s', 't1', ADA), record);
   // What is heard at any node is known at all of them, and wakes who waits there; nobody else is told twice.
@@ -82,7 +60,7 @@ test('S2.29 a task that one node began is known to all, and to those that join l
 test('a task that has ended has ended, whatever another node still believes', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const record = a.add(task('t1'));
+  const record = a.add(newTask('t1'));
   await settled();
   a.update(record, { status: 'cancelled' });
   b.update(record, { pollIntervalMs: 5 });
@@ -94,7 +72,7 @@ test('a task that has ended has ended, whatever another node still believes', as
 test('a node that has not heard how a task ended does not make it unended, whatever it has to say of it', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const record = a.add(task('t1'));
+  const record = a.add(newTask('t1'));
   await settled();
   // Both at once: what a has to say arrives first, and b has not heard of it.
   a.update(record, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
@@ -115,9 +93,9 @@ test('a node that has not heard how a task ended does not make it unended, whate
 test('answers of callers are not readable in the store; a very long one stays at its node', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const short = a.add(task('short', { status: 'completed', answer: ANSWER }));
+  const short = a.add(newTask('short', { status: 'completed', answer: ANSWER }));
   const body = Buffer.from(`{"content":[],"text":"${'x'.repeat(300_000)}"}`);
-  const long = a.add(task('long', { status: 'completed', answer: { ...ANSWER, body } }));
+  const long = a.add(newTask('long', { status: 'completed', answer: { ...ANSWER, body } }));
   await settled();
   const bucket = await nodes.state.bucket('trunkline_tasks', { ttlMs: 0 });
   assert.equal((await bucket.keys()).length, 2);
@@ -132,7 +110,7 @@ test('answers of callers are not readable in the store; a very long one stays at
 test('a task of a session that is a pipe of its node is no other node’s affair', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const record = a.add(task('t1', { passing: true }));
+  const record = a.add(newTask('t1', { passing: true }));
   await settled();
   assert.equal(b.get(record.key), null);
   await nodes.dispose();
@@ -146,7 +124,7 @@ test('who looks for a task moments before it was told of finds it; for one that 
     (found) => found !== null,
   );
   await nodes.clock.advance(30);
-  const record = a.add(task('t1'));
+  const record = a.add(newTask('t1'));
   await nodes.clock.advance(50);
   assert.equal((await looking)?.key, record.key);
   let over = false;
@@ -174,7 +152,7 @@ test('a task that another node forgets is not kept by the one that began it eith
     delete: (key) => void kept.delete(key),
   };
   const [a, b] = [nodes.node(own), nodes.node()];
-  const record = a.add(task('t1'));
+  const record = a.add(newTask('t1'));
   await settled();
   assert.deepEqual([...kept], [record.key]);
   b.delete(record);
@@ -187,9 +165,9 @@ test('a task that another node forgets is not kept by the one that began it eith
 test('a task of which its server says more than the store takes is its node’s affair, and holds up no other', async () => {
   const nodes = new Nodes();
   const [a, b] = [nodes.node(), nodes.node()];
-  const long = a.add(task('long', { description: Buffer.from(`{"statusMessage":"${'x'.repeat(600_000)}"}`) }));
+  const long = a.add(newTask('long', { description: Buffer.from(`{"statusMessage":"${'x'.repeat(600_000)}"}`) }));
   await settled();
-  const short = a.add(task('short'));
+  const short = a.add(newTask('short'));
   await settled();
   assert.equal(b.get(long.key), null);
   assert.equal(b.get(short.key)?.taskId, 'short');

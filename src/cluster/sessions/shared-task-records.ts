@@ -1,9 +1,9 @@
 import { deserialize, serialize } from 'node:v8';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
+import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import { isTerminal } from '../../model/task-status.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { FollowedRecords } from './followed-records.ts';
 
@@ -47,15 +47,16 @@ export class SharedTaskRecords implements TaskRecords {
       bucket: TASKS,
       keptMs: KEPT_MS,
       maxValueBytes: MAX_RECORD_BYTES,
-      heard: (key, value) => this.#heard(key, value),
+      heard: (key, value, again) => this.#heard(key, value, again),
       merged: (key, value, there) => this.#merged(key, value, there),
       gone: (key) => {
         // Whichever node forgets it, the one that began it is not to keep it.
         deps.own.delete(key);
         this.#follower?.gone(key);
       },
-      lost: () => {
-        for (const record of this.#follower?.all() ?? []) this.#tell(record);
+      recall: (key) => {
+        const record = this.#follower?.get(key) ?? null;
+        return record === null ? null : this.#bytesOf(record);
       },
     });
   }
@@ -83,14 +84,19 @@ export class SharedTaskRecords implements TaskRecords {
   }
 
   #tell(record: TaskRecord): void {
+    const value = this.#bytesOf(record);
+    if (value !== null) this.#records.put(record.key, value);
+  }
+
+  /** As the others are told of it; null: it is this node's affair. */
+  #bytesOf(record: TaskRecord): Buffer | null {
     // Its session is a pipe or a stream of this process.
-    if (record.passing === true) return;
-    const { answer } = record;
-    const short = answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
-    const value = this.#sealed(short);
+    if (record.passing === true) return null;
+    const value = this.#sealed(shortened(record));
+    if (value.length <= MAX_RECORD_BYTES) return value;
     // What its server says of it may be of any length. The store would never take it, and the others would wait for that.
-    if (value.length <= MAX_RECORD_BYTES) this.#records.put(record.key, value);
-    else this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
+    this.#deps.logger.warn('task_not_shared', { server: record.server, bytes: value.length });
+    return null;
   }
 
   #sealed(record: TaskRecord): Buffer {
@@ -98,22 +104,21 @@ export class SharedTaskRecords implements TaskRecords {
     return Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text));
   }
 
-  #heard(key: string, value: Buffer): void {
+  #heard(key: string, value: Buffer, again: boolean): void {
     const record = this.#read(key, value);
-    if (record?.key === key) this.#follower?.heard(record);
+    if (record?.key !== key) return;
+    this.#follower?.heard(record);
+    const known = again ? (this.#follower?.get(key) ?? null) : null;
+    if (known !== null && joinedTask(record, shortened(known)) !== record) this.#tell(known);
   }
 
-  /** Another node may have heard of its end, or its answer, and this one not: nothing takes the place of those. */
+  /** Another node may have heard of its end, or its answer, and this one not. */
   #merged(key: string, value: Buffer, there: Buffer): Buffer {
     const [ours, theirs] = [this.#read(key, value), this.#read(key, there)];
     if (ours === null || theirs === null) return value;
-    const ended = isTerminal(theirs.status) && !isTerminal(ours.status);
-    const answered = theirs.answer !== null && ours.answer === null;
-    const left = theirs.sessionId === null && ours.sessionId !== null;
-    if (!ended && !answered && !left) return value;
-    const { status, description } = ended ? theirs : ours;
-    const sessionId = left ? null : ours.sessionId;
-    const whole = this.#sealed({ ...ours, status, description, sessionId, answer: ours.answer ?? theirs.answer });
+    const joined = joinedTask(ours, theirs);
+    if (joined === ours) return value;
+    const whole = this.#sealed(joined);
     return whole.length <= MAX_RECORD_BYTES ? whole : there;
   }
 
@@ -129,4 +134,9 @@ export class SharedTaskRecords implements TaskRecords {
       return null;
     }
   }
+}
+
+function shortened(record: TaskRecord): TaskRecord {
+  const { answer } = record;
+  return answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
 }

@@ -1,8 +1,8 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import { pause } from '../../model/pause.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
+import { lastMoment } from './last-moment.ts';
 
 const AGAIN_MS = 1_000;
 /** While this node ends. */
@@ -11,8 +11,6 @@ const LAST_AGAIN_MS = 100;
 const MAX_WRITES = 64;
 /** Two who write one record at once go on trying. */
 const ATTEMPTS = 8;
-/** What is not written yet has three seconds to be when this node ends: the store may just be coming back. */
-const LAST_MS: readonly number[] = [25, 50, 100, 200, 400, 800, 1_500];
 
 export interface WritesBehindDeps {
   readonly bucket: LazyBucket;
@@ -35,7 +33,7 @@ export interface Written {
   readonly revision: number;
   /** As it is in the store by now. */
   readonly value: Buffer | null;
-  /** Something else than was to be written: another node's word is in it. */
+  /** Something else than was to be written: another node's word is in it, or another node has deleted it. */
   readonly merged: boolean;
 }
 
@@ -47,7 +45,7 @@ export class WritesBehind {
   readonly #deps: WritesBehindDeps;
   /** To be written; null: to be deleted. The newest of each wins. */
   readonly #waiting = new Map<string, Buffer | null>();
-  readonly #writing = new Set<string>();
+  readonly #writing = new Map<string, Buffer | null>();
   #stopRetry: (() => void) | null = null;
   #againMs = AGAIN_MS;
   #closed = false;
@@ -63,9 +61,10 @@ export class WritesBehind {
     this.#write();
   }
 
-  /** What waits to be written; null: to be deleted; undefined: nothing. */
+  /** What waits to be written, or is being; null: to be deleted; undefined: nothing. */
   waiting(key: string): Buffer | null | undefined {
-    return this.#waiting.get(key);
+    const waiting = this.#waiting.get(key);
+    return waiting === undefined ? this.#writing.get(key) : waiting;
   }
 
   /** Whether something of this record waits or is being written, so that what is heard of it may be older. */
@@ -77,10 +76,7 @@ export class WritesBehind {
     this.#againMs = LAST_AGAIN_MS;
     this.#stopRetry?.();
     this.#retry();
-    for (const waitMs of LAST_MS) {
-      if (this.#waiting.size === 0 && this.#writing.size === 0) break;
-      await pause(this.#deps.clock, waitMs);
-    }
+    await lastMoment(this.#deps.clock, () => this.#waiting.size === 0 && this.#writing.size === 0);
     this.#closed = true;
     this.#stopRetry?.();
   }
@@ -90,7 +86,7 @@ export class WritesBehind {
       if (this.#writing.size >= MAX_WRITES || this.#closed || this.#stopRetry !== null) return;
       if (this.#writing.has(key)) continue;
       this.#waiting.delete(key);
-      this.#writing.add(key);
+      this.#writing.set(key, value);
       void this.#writeOne(key, value).then(
         (written) => this.#wrote(key, written),
         (error) => this.#failed(key, value, error),
@@ -98,17 +94,18 @@ export class WritesBehind {
     }
   }
 
+  /** What was deleted never comes back: no key is used for two things. */
   async #writeOne(key: string, value: Buffer | null): Promise<Written> {
-    const { bucket, merged, name, known } = this.#deps;
+    const { bucket, merged = (_key, ours) => ours, name, known } = this.#deps;
     if (value === null) {
       await bucket.delete(key);
       return { revision: 0, value, merged: false };
     }
-    if (merged === undefined) return { revision: await bucket.put(key, value), value, merged: false };
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      const there = attempt > 0 || known(key) ? await bucket.get(key) : null;
+      const there = attempt > 0 || known(key) ? await bucket.look(key) : null;
+      if (there === 'deleted') return { revision: 0, value: null, merged: true };
       const whole = there === null ? value : merged(key, value, there.value);
-      const write = there === null ? bucket.create(key, whole) : bucket.update(key, whole, there.revision);
+      const write = there === null ? bucket.restore(key, whole) : bucket.update(key, whole, there.revision);
       const revision = await write;
       if (revision !== null) return { revision, value: whole, merged: whole !== value };
     }

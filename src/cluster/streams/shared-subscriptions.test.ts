@@ -42,6 +42,7 @@ class SlowHearing implements SharedState {
       get: (key) => bucket.get(key),
       look: (key) => bucket.look(key),
       create: (key, value) => bucket.create(key, value),
+      restore: (key, value) => bucket.restore(key, value),
       update: (key, value, revision) => bucket.update(key, value, revision),
       delete: (key, revision) => {
         this.removals++;

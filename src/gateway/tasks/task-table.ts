@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { joinedTask } from '../../model/joined-task.ts';
 import { pause } from '../../model/pause.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
@@ -59,7 +60,7 @@ export class TaskTable {
       else deps.records.delete(record.key);
     }
     deps.records.follow?.({
-      all: () => this.#tasks.values(),
+      get: (key) => this.get(key),
       heard: (record) => this.#heard(record),
       gone: (key) => this.#remove(key),
     });
@@ -164,9 +165,7 @@ export class TaskTable {
       this.#bound(record.principal);
       return;
     }
-    const ended = isTerminal(before.status) && !isTerminal(record.status);
-    const { status, description } = ended ? before : record;
-    const now = { ...record, status, description, answer: before.answer ?? record.answer };
+    const now = joinedTask(record, before);
     this.#count(before, -1);
     this.#tasks.set(record.key, now);
     this.#count(now, 1);

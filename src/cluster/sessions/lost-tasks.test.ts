@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { LossyStore, type StoreView } from '../../../test/support/lossy-store.ts';
+import { ANSWER, newTask } from '../../../test/support/new-task.ts';
+import { Sealer } from '../../gateway/sealer.ts';
+import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { SharedTaskRecords } from './shared-task-records.ts';
+
+const TASKS = 'trunkline_tasks';
+
+/** Two nodes that know the tasks t1 to t3, in a store that loses what it has. */
+async function twoNodes() {
+  const clock = new FakeClock();
+  const store = new LossyStore(clock);
+  const all: SharedTaskRecords[] = [];
+  const node = (view: StoreView): TaskTable => {
+    const sealing = new Sealer(Buffer.alloc(32, 7));
+    const records = new SharedTaskRecords({ state: view, clock, logger: Logger.silent(), sealing, own: NO_RECORDS });
+    all.push(records);
+    return new TaskTable({ clock, random: systemRandom, records });
+  };
+  const views = { a: store.view(), b: store.view() };
+  const [a, b] = [node(views.a), node(views.b)];
+  const tasks = ['t1', 't2', 't3'].map((id) => a.add(newTask(id)));
+  await settled();
+  const late = async (): Promise<TaskTable> => {
+    const table = node(store.view());
+    await settled();
+    return table;
+  };
+  const dispose = async (): Promise<void> => {
+    for (const records of all) await records.close();
+  };
+  return { clock, store, views, a, b, tasks, late, dispose };
+}
+
+/** It writes again what the store has lost of the first task, and what it writes comes when `land` lets it. */
+async function writingAgain(nodes: Awaited<ReturnType<typeof twoNodes>>) {
+  const { store, views, tasks } = nodes;
+  await store.lose(TASKS, tasks[0]!.key);
+  const writing = Promise.withResolvers<void>();
+  views.a.writes = writing.promise;
+  await views.a.tellAgain();
+  await settled();
+  return async (): Promise<void> => {
+    writing.resolve();
+    await settled();
+  };
+}
+
+test('fault:F28 of the tasks only what the store has lost is written again', async () => {
+  const nodes = await twoNodes();
+  const { clock, store, views, tasks, late, dispose } = nodes;
+  const bucket = await store.present.bucket(TASKS, { ttlMs: 0 });
+  const revisions = async () => Promise.all(tasks.map(async ({ key }) => (await bucket.get(key))?.revision));
+  const before = await revisions();
+  await store.lose(TASKS, tasks[0]!.key);
+  for (const view of [views.a, views.b]) await view.tellAgain();
+  await clock.advance(1_500);
+  const after = await revisions();
+  assert.deepEqual(after.slice(1), before.slice(1));
+  assert.equal((await late()).get(tasks[0]!.key)?.taskId, 't1');
+  await dispose();
+});
+
+test('fault:F28 what another node says of a task that was lost is not written over by what is known of it here', async () => {
+  const nodes = await twoNodes();
+  const { a, b, tasks, late, dispose } = nodes;
+  const land = await writingAgain(nodes);
+  b.update(tasks[0]!, { status: 'input_required' });
+  await settled();
+  await land();
+  for (const node of [a, b, await late()]) assert.equal(node.get(tasks[0]!.key)?.status, 'input_required');
+  await dispose();
+});
+
+test('fault:F28 a task that was lost, and is forgotten elsewhere while it is written again, does not come back', async () => {
+  const nodes = await twoNodes();
+  const { a, b, tasks, late, dispose } = nodes;
+  const land = await writingAgain(nodes);
+  b.delete(tasks[0]!);
+  await settled();
+  await land();
+  for (const node of [a, b, await late()]) assert.equal(node.get(tasks[0]!.key), null);
+  await dispose();
+});
+
+test('a task that is forgotten elsewhere does not come back by what is just being written of it', async () => {
+  const { views, a, b, tasks, late, dispose } = await twoNodes();
+  const writing = Promise.withResolvers<void>();
+  views.a.writes = writing.promise;
+  a.update(tasks[0]!, { status: 'input_required' });
+  await settled();
+  b.delete(tasks[0]!);
+  await settled();
+  writing.resolve();
+  await settled();
+  for (const node of [a, b, await late()]) assert.equal(node.get(tasks[0]!.key), null);
+  await dispose();
+});
+
+test('fault:F28 where a node that knew less has written a lost task again, who knew more says so, once', async () => {
+  const { clock, store, views, a, b, tasks, late, dispose } = await twoNodes();
+  const { key } = tasks[0]!;
+  views.b.hears = false;
+  a.update(tasks[0]!, { status: 'completed', description: Buffer.from('{"status":"completed"}'), answer: ANSWER });
+  a.sessionEnded(tasks[0]!.sessionId!);
+  await settled();
+  await store.loseAll();
+  await views.b.tellAgain();
+  await settled();
+  const bucket = await store.present.bucket(TASKS, { ttlMs: 0 });
+  assert.equal((await bucket.get(key))?.revision !== undefined, true);
+  await views.a.tellAgain();
+  await clock.advance(1_500);
+  await views.b.tellAgain();
+  for (const node of [a, b, await late()]) {
+    const { status, answer, sessionId, description } = node.get(key)!;
+    assert.deepEqual(
+      [status, answer, sessionId, description.toString()],
+      ['completed', ANSWER, null, '{"status":"completed"}'],
+    );
+  }
+  const { revision } = (await bucket.get(key))!;
+  for (const view of [views.a, views.b]) await view.tellAgain();
+  await clock.advance(5_000);
+  assert.equal((await bucket.get(key))?.revision, revision);
+  await dispose();
+});

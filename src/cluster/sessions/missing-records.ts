@@ -1,0 +1,118 @@
+import type { StateRecord } from '../../bus/shared-state.ts';
+import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { LazyBucket } from '../lazy-bucket.ts';
+import { lastMoment } from './last-moment.ts';
+
+const AGAIN_MS = 1_000;
+/** While this node ends. */
+const LAST_AGAIN_MS = 100;
+const MAX_AT_ONCE = 32;
+
+export interface MissingRecordsDeps {
+  readonly bucket: Pick<LazyBucket, 'look' | 'restore'>;
+  /** Of the bucket. */
+  readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Whether nothing was heard of it meanwhile, and nothing of it is about to be written. */
+  readonly isMissing: (key: string) => boolean;
+  readonly heard: (record: StateRecord) => void;
+  readonly gone: (key: string) => void;
+  /** What is known of it here; null: nothing. */
+  readonly recall: (key: string) => Buffer | null;
+}
+
+/**
+ * Records that were there before an outage, and of which the store has not told since. A store that has just begun again was
+ * seen to have told everything before it had. Whoever takes a record for gone ends what it stands for, at all nodes: so each
+ * is asked for, and what nobody has deleted is not gone. What was lost is written again.
+ */
+export class MissingRecords {
+  readonly #deps: MissingRecordsDeps;
+  /** Still to be asked for. */
+  readonly #left: Set<string>;
+  #restored = 0;
+  #stopAgain: (() => void) | null = null;
+  #againMs = AGAIN_MS;
+  #over = false;
+
+  constructor(deps: MissingRecordsDeps, keys: Iterable<string>) {
+    this.#deps = deps;
+    this.#left = new Set(keys);
+    void this.#seek();
+  }
+
+  /** Everything is told anew. */
+  stop(): void {
+    this.#over = true;
+    this.#stopAgain?.();
+  }
+
+  /** What is not written again yet has a moment to be: perhaps no other node knows of it. */
+  async close(): Promise<void> {
+    this.#againMs = LAST_AGAIN_MS;
+    if (this.#stopAgain !== null) this.#again();
+    await lastMoment(this.#deps.clock, () => this.#over);
+    this.stop();
+  }
+
+  async #seek(): Promise<void> {
+    const { clock, logger, name: bucket } = this.#deps;
+    const keys = this.#left.values();
+    const seeking = Array.from({ length: MAX_AT_ONCE }, () => this.#seekSome(keys));
+    const all = (await Promise.all(seeking)).every((answered) => answered);
+    const records = this.#restored;
+    this.#restored = 0;
+    if (records > 0) logger.warn('records_missing', { bucket, records, effect: 'they were written again' });
+    if (all) this.#over = true;
+    else if (!this.#over) this.#stopAgain = clock.after(this.#againMs, () => this.#again());
+  }
+
+  #again(): void {
+    this.#stopAgain?.();
+    this.#stopAgain = null;
+    void this.#seek();
+  }
+
+  /** One after the other; false: the store did not answer. */
+  async #seekSome(keys: Iterable<string>): Promise<boolean> {
+    const { logger, name: bucket } = this.#deps;
+    for (const key of keys) {
+      if (this.#over) break;
+      this.#left.delete(key);
+      try {
+        await this.#settle(key);
+      } catch (error) {
+        logger.debug('record_not_settled', { bucket, error: String(error) });
+        // The store would never take it.
+        if (error instanceof GatewayError && error.code === 'TOO_LARGE') continue;
+        // After all others, so that it does not keep them waiting.
+        this.#left.add(key);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether it is there, only a write can tell that is made over nothing; mostly it was lost, and that is all. */
+  async #settle(key: string): Promise<void> {
+    const { bucket, recall, heard, gone } = this.#deps;
+    const value = this.#concerns(key) ? recall(key) : null;
+    if (value === null) return;
+    if ((await bucket.restore(key, value)) !== null) {
+      this.#restored++;
+      return;
+    }
+    const there = await bucket.look(key);
+    if (!this.#concerns(key)) return;
+    if (there === null) throw new Error(`${key} is not found, and cannot be written`);
+    if (there === 'deleted') gone(key);
+    else heard(there);
+  }
+
+  #concerns(key: string): boolean {
+    return !this.#over && this.#deps.isMissing(key);
+  }
+}

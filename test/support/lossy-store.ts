@@ -1,0 +1,118 @@
+import { MemorySharedState } from '../../src/bus/memory/memory-shared-state.ts';
+import type { Bucket, BucketOptions, SharedState, StateWatcher } from '../../src/bus/shared-state.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
+import type { FakeClock } from './fake-clock.ts';
+
+/** A store that loses what it has without a word. */
+export class LossyStore {
+  readonly #clock: FakeClock;
+  readonly #views: StoreView[] = [];
+  present: SharedState;
+
+  constructor(clock: FakeClock) {
+    this.#clock = clock;
+    this.present = new MemorySharedState(clock);
+  }
+
+  /** As one node sees it. */
+  view(): StoreView {
+    const view = new StoreView(this);
+    this.#views.push(view);
+    return view;
+  }
+
+  /** The record, and that it was deleted. */
+  async lose(name: string, key: string): Promise<void> {
+    const bucket = await this.present.bucket(name, { ttlMs: 0 });
+    for (const view of this.#views) view.hears = false;
+    let mark = 0;
+    const gone = (of: string, revision: number): void => void (of === key && (mark = revision));
+    const watch = await bucket.watch('>', { put() {}, gone });
+    await bucket.delete(key);
+    watch.close();
+    await bucket.delete(key, mark);
+    for (const view of this.#views) view.hears = true;
+  }
+
+  /** Everything; its buckets are later makings of their names. */
+  async loseAll(): Promise<void> {
+    const anew = new MemorySharedState(this.#clock);
+    await anew.bucket('other', { ttlMs: 0 });
+    this.present = anew;
+  }
+}
+
+export class StoreView implements SharedState {
+  readonly #store: LossyStore;
+  readonly #begun: (() => Promise<void>)[] = [];
+  /** False: it is told nothing of what changes. */
+  hears = true;
+  /** Every operation is refused. */
+  away = false;
+  /** What is written waits for it; where it fails, it is not written. */
+  writes: Promise<unknown> = Promise.resolve();
+  /** What is looked for waits for it. */
+  looks: Promise<unknown> = Promise.resolve();
+  looked = 0;
+
+  constructor(store: LossyStore) {
+    this.#store = store;
+  }
+
+  async bucket(name: string, options: BucketOptions): Promise<Bucket> {
+    this.#reach();
+    const present = (): Promise<Bucket> => {
+      this.#reach();
+      return this.#store.present.bucket(name, options);
+    };
+    const written = async (): Promise<Bucket> => {
+      this.#reach();
+      await this.writes;
+      return present();
+    };
+    return {
+      name,
+      incarnation: (await present()).incarnation,
+      get: async (key) => (await present()).get(key),
+      look: async (key) => {
+        this.looked++;
+        const bucket = await present();
+        await this.looks;
+        return bucket.look(key);
+      },
+      create: async (key, value) => (await written()).create(key, value),
+      restore: async (key, value) => (await written()).restore(key, value),
+      update: async (key, value, revision) => (await written()).update(key, value, revision),
+      delete: async (key, revision) => (await written()).delete(key, revision),
+      keys: async (pattern) => (await present()).keys(pattern),
+      watch: async (pattern, watcher) => {
+        let running = { close() {} };
+        const begin = async (): Promise<void> => {
+          running.close();
+          running = await (await present()).watch(pattern, this.#heard(watcher));
+        };
+        this.#begun.push(begin);
+        await begin();
+        return { close: () => running.close() };
+      },
+    };
+  }
+
+  /** Its watches begin anew, as after an outage. */
+  async tellAgain(): Promise<void> {
+    for (const begin of this.#begun) await begin();
+  }
+
+  #heard(watcher: StateWatcher): StateWatcher {
+    return {
+      put: (record) => void (this.hears && watcher.put(record)),
+      gone: (key, revision) => void (this.hears && watcher.gone(key, revision)),
+      onBegin: () => watcher.onBegin?.(),
+      onReady: (incarnation) => watcher.onReady?.(incarnation),
+    };
+  }
+
+  #reach(): void {
+    if (this.away) throw new GatewayError('NOT_SENT', 'the store is away');
+  }
+}
