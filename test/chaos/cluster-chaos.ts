@@ -121,7 +121,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
         nemesis.struck,
         Object.values(world.ledgers()).flat(),
         performance.timeOrigin,
-        nodes.flatMap(({ log }) => standstills(log, performance.timeOrigin)),
+        new Map(nodes.map(({ name, log }) => [name, standstills(log, performance.timeOrigin)])),
       ),
       history: everything(),
     };
