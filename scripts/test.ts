@@ -8,6 +8,7 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { FileWatch } from './file-watch.ts';
 import { run } from './run.ts';
 
 const MOST_AGAIN = 6;
@@ -25,6 +26,9 @@ if (files.length === 0) {
   process.chdir(root);
   const notes = mkdtempSync(join(tmpdir(), 'trunkline-test-'));
   const failed = join(notes, 'failed');
+  const began = join(notes, 'began');
+  process.env['TRUNKLINE_TEST_NOTES'] = began;
+  const watch = new FileWatch({ notes: began, say: (text) => console.error(text) });
   // Two files at a time: the machines this runs on have two cores, and many tests start processes of their own.
   process.exitCode = await tests(2, files, failed);
   if (process.exitCode !== 0 && process.env['TRUNKLINE_TEST_AGAIN'] === '1') {
@@ -35,6 +39,8 @@ if (files.length === 0) {
       if (process.exitCode === 0) console.log(`\nFLAKY, to be mended: ${again.join(' ')}`);
     }
   }
+  watch.close();
+  if (watch.failed) process.exitCode = 1;
   rmSync(notes, { recursive: true });
 }
 

@@ -2,7 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { clusterChaos, wrongs } from '../../test/chaos/cluster-chaos.ts';
-import { figure, type Outcome, type Proof, percentile, type Run } from './proof.ts';
+import type { ClusterFigures } from '../../test/chaos/cluster-figures.ts';
+import { bothDeaths, judgeDeaths, NO_DEATHS, remarkable } from './deaths.ts';
+import { figure, type Kept, type Outcome, type Proof, type Run } from './proof.ts';
 
 const CLIENTS = 64;
 const FULL_PARTS = 6;
@@ -12,19 +14,13 @@ const MINUTES = Number(process.env['TRUNKLINE_CHAOS_MINUTES'] ?? FULL_MINUTES / 
 /** Mean time that a client takes between two calls: some fifty calls a second in all, a quarter of what two cores do. */
 const PAUSE_MS = 1_000;
 const ENDED = 'calls ended ';
-/** G5: who called a node that died is told by then. */
-const TOLD_WITHIN_MS = 2_000;
 
 /** Sums, and the times that G5 is about, over parts of the run that are done. */
-interface Tally {
+export interface Tally {
   parts: number;
   minutes: number;
   counts: Record<string, number>;
-  inFlight: number[];
-  next: number[];
-  reborn: number[];
-  spawn: number[];
-  stood: number;
+  deaths: ClusterFigures;
   convergedMs: number;
   duplicates: number;
   leaked: number;
@@ -37,11 +33,7 @@ const NOTHING: Tally = {
   parts: 0,
   minutes: 0,
   counts: {},
-  inFlight: [],
-  next: [],
-  reborn: [],
-  spawn: [],
-  stood: 0,
+  deaths: NO_DEATHS,
   convergedMs: 0,
   duplicates: 0,
   leaked: 0,
@@ -51,7 +43,7 @@ const NOTHING: Tally = {
 };
 
 async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
-  const tally = structuredClone(kept.get<Tally>('cluster') ?? NOTHING);
+  const tally = tallyOf(kept);
   const parts = short ? 1 : FULL_PARTS;
   while (tally.parts < parts) {
     const partSeed = seed + tally.parts;
@@ -65,6 +57,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
     tally.parts++;
     kept.set('cluster', tally);
   }
+  const deaths = judgeDeaths(tally.deaths);
   const calls = Object.entries(tally.counts).reduce((sum, [name, n]) => sum + (name.startsWith(ENDED) ? n : 0), 0);
   return {
     figures: [
@@ -76,17 +69,20 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
       figure('of those, executions beyond one', tally.duplicates, '', 0),
       figure('calls that failed though they needed nothing but their node', tally.failedWithoutNeed, '', 0),
       figure('processes left over', tally.leaked, '', 0),
-      figure('deaths left out because the machine let a node stand still for a second then', tally.stood, ''),
-      figure('a node is dead: its calls in flight answered, of them', tally.inFlight.length, ''),
-      figure('… the last after', Math.max(0, ...tally.inFlight), 'ms', TOLD_WITHIN_MS),
-      figure('… next result of a session that needs no new process, p99', percentile(tally.next, 99), 'ms', 3_000),
-      figure('… sessions that needed one', tally.reborn.length, ''),
-      figure('… it began after, p99', percentile(tally.reborn, 99), 'ms', 3_000),
-      figure('… and its start and the call took, p99', percentile(tally.spawn, 99), 'ms'),
+      ...deaths.figures,
       figure('all nodes show what was acknowledged, after', tally.convergedMs, 'ms', 3_000),
     ],
-    broken: tally.broken.slice(0, 20),
+    broken: [...deaths.broken, ...tally.broken].slice(0, 20),
   };
+}
+
+/** What an interrupted run has got to. Deaths were judged by other rules before: such a run cannot be gone on with. */
+export function tallyOf(kept: Pick<Kept, 'get'>): Tally {
+  const tally = kept.get<Tally>('cluster') ?? structuredClone(NOTHING);
+  if (tally.deaths === undefined) {
+    throw new Error('the run that was interrupted is of an older version of this proof: begin anew, without --resume');
+  }
+  return tally;
 }
 
 async function part(seed: number, minutes: number, tally: Tally, say: Run['say']): Promise<void> {
@@ -108,7 +104,7 @@ async function part(seed: number, minutes: number, tally: Tally, say: Run['say']
     keep,
   });
   const wrong = wrongs(result);
-  if (wrong.length > 0 || Math.max(0, ...result.figures.inFlight) > TOLD_WITHIN_MS) keep(result.history);
+  if (wrong.length > 0 || remarkable(result.figures)) keep(result.history);
   const { counts } = tally;
   const add = (kind: string, found: Record<string, number>): void => {
     for (const [name, count] of Object.entries(found)) counts[kind + name] = (counts[kind + name] ?? 0) + count;
@@ -117,11 +113,7 @@ async function part(seed: number, minutes: number, tally: Tally, say: Run['say']
   add(ENDED, result.endings);
   add('changes of servers ', result.writes);
   tally.minutes += minutes;
-  tally.inFlight.push(...result.figures.inFlight);
-  tally.next.push(...result.figures.next);
-  tally.reborn.push(...result.figures.reborn);
-  tally.spawn.push(...result.figures.spawn);
-  tally.stood += result.figures.stood;
+  tally.deaths = bothDeaths(tally.deaths, result.figures);
   tally.convergedMs = Math.max(tally.convergedMs, result.convergedMs);
   tally.violations += result.violations.length;
   tally.duplicates += result.violations.filter(({ rule }) => rule === 'c').length;

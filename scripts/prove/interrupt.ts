@@ -1,5 +1,5 @@
 import { constants } from 'node:os';
-import { childrenOf } from '../../test/support/processes.ts';
+import { childrenOf, killAll } from '../../test/support/processes.ts';
 
 /**
  * Whoever interrupts a proof, to go on with `--resume`, leaves no gateway, server or database of it behind: they would
@@ -8,22 +8,8 @@ import { childrenOf } from '../../test/support/processes.ts';
 export function endOnInterrupt(): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.once(signal, () => {
-      for (const [pid] of begotten()) {
-        try {
-          process.kill(pid, 'SIGKILL');
-        } catch {
-          // It has ended meanwhile.
-        }
-      }
+      killAll(childrenOf(process.pid).map(([pid]) => pid));
       process.exit(128 + constants.signals[signal]);
     });
-  }
-}
-
-function begotten(): ReturnType<typeof childrenOf> {
-  try {
-    return childrenOf(process.pid);
-  } catch {
-    return [];
   }
 }

@@ -1,3 +1,4 @@
+import { ATTACKS } from './attacks.ts';
 import { CHAOS } from './chaos.ts';
 import { CLUSTER_CHAOS } from './cluster-chaos.ts';
 import { FAULT_ROWS } from './fault-rows.ts';
@@ -23,6 +24,7 @@ import type { Proof } from './proof.ts';
 
 export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
+  ATTACKS,
   CHAOS,
   CLUSTER_CHAOS,
   G3,

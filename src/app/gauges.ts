@@ -37,7 +37,10 @@ export function registerGauges(
     ['server', 'phase', 'quantile'],
   );
   const memory = metrics.gauge('process_resident_memory_bytes', 'Resident memory of the gateway.');
-  const taken = metrics.gauge('trunkline_memory_used_ratio', 'Part of the memory limit, of heap or container, in use.');
+  const taken = metrics.gauge(
+    'trunkline_memory_used_ratio',
+    'Part of the memory that may be taken, of heap or container, in use; above 1 in the reserve of the heap.',
+  );
   const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
     'quantile',
   ]);

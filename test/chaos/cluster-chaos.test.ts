@@ -18,13 +18,15 @@ test('goal:G2 goal:G4 check:H7 a minute of seeded misfortune over three nodes, N
   const result = await clusterChaos({
     seed,
     durationMs: 60_000,
-    clients: 12,
-    pauseMs: 300,
+    clients: 64,
+    // So that all of them make as many calls as a dozen busy ones would: some twenty a second.
+    pauseMs: 2_400,
     everyMs: 1_000,
     stopMs: 8_000,
-    // Here nobody judges how fast the machine is; `npm run prove` does.
-    lateMs: 20_000,
-    reapedMs: 20_000,
+    // A second is what the rules allow, and `npm run prove` holds it to that, alone on its machine. Here two test files run at
+    // once, on whatever there is: a call may be as late as such a machine is, not as late as one that nobody ends.
+    lateMs: 5_000,
+    reapedMs: 5_000,
     keep,
   });
   const { endings, misfortunes, writes, history } = result;

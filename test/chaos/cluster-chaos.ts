@@ -9,7 +9,6 @@ import { forgottenSessions } from './forgotten-sessions.ts';
 import { Nemesis } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
 import { Seeded } from './seeded.ts';
-import { standstills } from './standstills.ts';
 
 export interface ClusterChaosOptions {
   readonly seed: number;
@@ -83,6 +82,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     plan,
     struck: nemesis.struck,
     absences: nodes.flatMap(({ absences }) => absences),
+    standstills: Object.fromEntries(nodes.map((node) => [node.name, node.standstills(performance.timeOrigin)])),
     attempts: history.attempts,
     writes: writer.writes,
     ledgers: world.ledgers(),
@@ -121,7 +121,7 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
         nemesis.struck,
         Object.values(world.ledgers()).flat(),
         performance.timeOrigin,
-        nodes.flatMap(({ log }) => standstills(log, performance.timeOrigin)),
+        new Map(nodes.map((node) => [node.name, node.standstills(performance.timeOrigin)])),
       ),
       history: everything(),
     };

@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Attempt, Ending } from '../faults/ledger/history.ts';
 import type { LedgerEntry } from '../faults/ledger/ledger-entry.ts';
-import { type ClusterFigures, clusterFigures } from './cluster-figures.ts';
+import { type ClusterFigures, clusterFigures, judgedMs, type Timed } from './cluster-figures.ts';
 import type { Struck } from './nemesis.ts';
+import type { Span } from './standstills.ts';
 
 const AT_THE_DEAD = '{"code":"UNKNOWN","outcome":"UNKNOWN","node":"n1"}';
 const death: Struck = { kind: 'kill', node: 'n1', from: 10_000, to: 14_000 };
@@ -21,12 +22,20 @@ function attempt(
 }
 
 /** Processes of these calls began then; the clock of the attempts began at 1 000 000. */
-function figures(attempts: Attempt[], struck: Struck[], births: Record<string, number> = {}): ClusterFigures {
+function figures(
+  attempts: Attempt[],
+  struck: Struck[],
+  births: Record<string, number> = {},
+  stood: Record<string, Span[]> = {},
+): ClusterFigures {
   const ledger = Object.entries(births).map(
     ([call, at]): LedgerEntry => ({ event: 'executed', call, tool: 'unsafe', pid: 1, bornAt: 1_000_000 + at }),
   );
-  return clusterFigures(attempts, struck, ledger, 1_000_000);
+  return clusterFigures(attempts, struck, ledger, 1_000_000, new Map(Object.entries(stood)));
 }
+
+const raw = (times: readonly Timed[]): number[] => times.map(({ ms }) => ms);
+const judged = (times: readonly Timed[]): number[] => times.map(judgedMs);
 
 test('calls in flight at the death of a node are timed from it, those of the dead node’s own clients are not', () => {
   const attempts = [
@@ -35,7 +44,7 @@ test('calls in flight at the death of a node are timed from it, those of the dea
     attempt('own', 'n1', 9_900, 10_001, 'UNKNOWN', AT_THE_DEAD),
     attempt('own', 'n2', 9_000, 9_500, 'UNKNOWN', AT_THE_DEAD),
   ];
-  assert.deepEqual(figures(attempts, [death]).inFlight, [1_600]);
+  assert.deepEqual(raw(figures(attempts, [death]).inFlight), [1_600]);
 });
 
 test('what failed at another node, or at none, was not with the dead one; what nobody noticed runs into its deadline there', () => {
@@ -45,7 +54,7 @@ test('what failed at another node, or at none, was not with the dead one; what n
     attempt('single', 'n2', 9_901, 12_500, 'UNKNOWN', told('UNKNOWN', 'n3')),
     attempt('single', 'n2', 9_902, 16_500, 'UNKNOWN', told('TIMEOUT', 'n1')),
   ];
-  assert.deepEqual(figures(attempts, [death]).inFlight, [6_500]);
+  assert.deepEqual(raw(figures(attempts, [death]).inFlight), [6_500]);
 });
 
 test('the next result of a session is timed from when its client first asked after the death, up to the birth of a process it needs', () => {
@@ -58,7 +67,7 @@ test('the next result of a session is timed from when its client first asked aft
     attempt('modern', 'n3', 13_500, 13_530, 'RESULT'),
   ];
   const { next, reborn, spawn } = figures(attempts, [death], { '10700': 12_800, '10100': 3_000 });
-  assert.deepEqual([next, reborn, spawn], [[40, 30], [2_300], [200]]);
+  assert.deepEqual([raw(next), raw(reborn), spawn], [[40, 30], [2_300], [200]]);
 });
 
 test('who was not served counts for as long as it tried, if that was too long', () => {
@@ -69,16 +78,48 @@ test('who was not served counts for as long as it tried, if that was too long', 
     attempt('single', 'n3', 10_700, 15_700, 'NOT_SENT'),
   ];
   const { next, reborn } = figures(attempts, [death], { '30000': 29_900 });
-  assert.deepEqual([next, reborn], [[5_200], []]);
+  assert.deepEqual([raw(next), raw(reborn)], [[5_200], []]);
 });
 
 test('a death during something else says nothing of deaths', () => {
   const attempts = [attempt('own', 'n2', 9_900, 11_600, 'UNKNOWN', AT_THE_DEAD)];
   const outage: Struck = { kind: 'nats_kill', node: null, from: 12_000, to: 15_000 };
+  assert.equal(figures(attempts, [death, outage]).deaths, 0);
   assert.deepEqual(figures(attempts, [death, outage]).inFlight, []);
-  assert.deepEqual(figures(attempts, [death, { ...outage, from: 13_500 }]).inFlight, [1_600]);
+  assert.deepEqual(raw(figures(attempts, [death, { ...outage, from: 13_500 }]).inFlight), [1_600]);
   assert.deepEqual(figures(attempts, [{ ...death, kind: 'stop' }]).inFlight, []);
-  const still = (from: number, to: number) => clusterFigures(attempts, [death], [], 1_000_000, [{ from, to }]);
-  assert.deepEqual([still(10_100, 11_700).inFlight, still(10_100, 11_700).stood], [[], 1]);
-  assert.deepEqual([still(13_500, 15_000).inFlight, still(13_500, 15_000).stood], [[1_600], 0]);
+});
+
+test('a death beside which a node stood still counts; only where that node answered, without the time for which it did', () => {
+  const attempts = [
+    attempt('own', 'n2', 9_900, 13_100, 'UNKNOWN', AT_THE_DEAD),
+    attempt('own', 'n3', 9_900, 12_900, 'UNKNOWN', AT_THE_DEAD),
+    attempt('single', 'n2', 10_500, 12_540, 'RESULT'),
+  ];
+  // It began before the death, and went on for 2.5 s after it.
+  const still = { n2: [{ from: 9_500, to: 12_500 }] };
+  const { deaths, stood, inFlight, next } = figures(attempts, [death], {}, still);
+  assert.deepEqual([deaths, stood], [1, 1]);
+  assert.deepEqual(
+    [raw(inFlight), judged(inFlight)],
+    [
+      [3_100, 2_900],
+      [600, 2_900],
+    ],
+  );
+  assert.deepEqual([raw(next), judged(next)], [[2_040], [40]]);
+});
+
+test('a node that stood still and answered nothing then excuses nobody', () => {
+  const attempts = [attempt('own', 'n2', 9_900, 13_000, 'UNKNOWN', AT_THE_DEAD)];
+  const still = { n1: [{ from: 10_000, to: 13_000 }], n3: [{ from: 10_000, to: 13_000 }] };
+  const { stood, inFlight } = figures(attempts, [death], {}, { ...still, n2: [{ from: 13_100, to: 14_500 }] });
+  assert.deepEqual([stood, judged(inFlight)], [0, [3_000]]);
+});
+
+test('a process that had to be born is timed without the standing still up to its birth', () => {
+  const attempts = [attempt('own', 'n3', 10_200, 14_500, 'RESULT')];
+  const still = { n3: [{ from: 10_500, to: 12_000 }] };
+  const { reborn, spawn } = figures(attempts, [death], { '10200': 14_000 }, still);
+  assert.deepEqual([raw(reborn), judged(reborn), spawn], [[3_800], [2_300], [500]]);
 });

@@ -1,7 +1,9 @@
 import { rmSync } from 'node:fs';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type NodeOptions, NodeProcess, until } from '../support/cluster-processes.ts';
 import type { TcpGate } from '../support/tcp-gate.ts';
+import { type Span, standstills } from './standstills.ts';
 
 const RETRIES_MS = 30_000;
 const RETRY_MS = 250;
@@ -36,6 +38,8 @@ export class ClusterNode {
   #process: NodeProcess | null = null;
   #folder: string | null = null;
   #log = '';
+  /** Of the whole of its log, not only of the last of it. */
+  readonly #stood: string[] = [];
 
   constructor(deps: ClusterNodeDeps) {
     this.#deps = deps;
@@ -51,6 +55,11 @@ export class ClusterNode {
   /** What its last processes logged. */
   get log(): string {
     return `${this.#log}${this.#process?.stderr ?? ''}`;
+  }
+
+  /** When the machine let it stand still; `origin` is that of the history's clock, by the wall clock. */
+  standstills(origin: number): Span[] {
+    return standstills(this.#stood.join('\n'), origin);
   }
 
   /** Whether it was away at some time in between. */
@@ -83,6 +92,9 @@ export class ClusterNode {
     const started = await NodeProcess.start(name, servers, settings, { ...options, ...folder, nats });
     this.#folder = started.gateway.folder;
     this.#process = started;
+    createInterface({ input: started.gateway.process.stderr! }).on('line', (line) => {
+      if (line.includes('_stood_still"')) this.#stood.push(line);
+    });
     void started.exited.then(() => this.#ended(started));
   }
 

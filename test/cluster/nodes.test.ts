@@ -79,6 +79,10 @@ test('fault:F31 an owner that is stopped and goes on: another one took over, and
     await until(() => owner.ready(), 'the paused node to be back');
     assert.deepEqual((await who(client)).pid, after.pid);
     assert.match(owner.stderr, /"event":"node_fenced","paused":true/);
+    await until(
+      () => /"event":"loop_watch_stood_still"/.test(owner.stderr),
+      'the thread to say that it stood still too',
+    );
   }));
 
 test('fault:F28 goal:G14 nats is killed and comes back: what needs no lease goes on, what needs one is NOT_SENT, and its process is used again', () =>

@@ -1,46 +1,62 @@
 /**
- * Loaded before each test file by `npm test`: a file whose tests are done, or that goes on for far too long, ends all
- * the same, says what held it, and fails. The test runner itself waits for such a file for ever: one child process that
- * a failed test left open is enough.
+ * Loaded before each test file by `npm test`: a file whose tests are done and that goes on for far too long ends all the
+ * same, with all processes that it began, says what held it, and fails. The test runner itself waits for such a file for
+ * ever: one child process that a failed test left open is enough. Of files that cannot end themselves, and of what is left
+ * when one has ended, `scripts/file-watch.ts` sees by the note that each file leaves here.
  */
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after } from 'node:test';
+import { isMainThread } from 'node:worker_threads';
+import type { FileNote } from '../../scripts/file-watch.ts';
+import { childrenOf, commandOf, idOf, killAll } from './processes.ts';
 
-/** For what closes by itself once the last test is done. */
-const GRACE_MS = 15_000;
-/** A whole file; single tests are bounded by the runner, their hooks are not. */
-const FILE_MS = 900_000;
+/**
+ * For what the file itself does after its tests, and what then closes by itself. Its own hooks come after ours: a gateway
+ * that is stopped there waits up to 30 s for its calls, and some more for its servers.
+ */
+const GRACE_MS = Number(process.env['TRUNKLINE_TEST_GRACE_MS'] ?? 60_000);
 
-setTimeout(() => endAll(`this file is not done after ${FILE_MS / 60_000} minutes`), FILE_MS).unref();
-after(() => {
-  setTimeout(() => endAll(`the tests are done for ${GRACE_MS / 1000} s, and the file goes on`), GRACE_MS).unref();
-});
+// Threads that a test starts load this as well, and so does the runner.
+if (isMainThread && process.env['NODE_TEST_CONTEXT'] !== undefined) {
+  leaveNote(process.env['TRUNKLINE_TEST_NOTES']);
+  after(() => {
+    setTimeout(() => endAll(`the tests are done for ${GRACE_MS / 1000} s, and the file goes on`), GRACE_MS).unref();
+  });
+}
 
 function endAll(why: string): never {
-  const children = childProcesses();
+  const begotten = childrenOf(process.pid).map(([pid]) => pid);
   const resources = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
   console.error(
     [
       `LEFT OPEN  ${process.argv[1]}: ${why}`,
       `  held by: ${resources.map(([name, all]) => `${all!.length} ${name}`).join(', ')}`,
-      ...children.map(({ pid, command }) => `  child process ${pid}: ${command}`),
+      ...begotten.map((pid) => `  process ${pid}: ${commandOf(pid)}`),
       '  fix: close it where the test ends, also where the test fails (finally, or after)',
     ].join('\n'),
   );
-  for (const { pid } of children) process.kill(pid, 'SIGKILL');
+  killAll(begotten);
   process.exit(1);
 }
 
-function childProcesses(): { readonly pid: number; readonly command: string }[] {
+function leaveNote(folder: string | undefined): void {
+  const id = idOf(process.pid);
+  if (folder === undefined || id === null) return;
+  const note: FileNote = {
+    file: process.argv[1] ?? '',
+    id,
+    at: performance.timeOrigin,
+    outputs: [1, 2].flatMap((fd) => linkOf(`/proc/self/fd/${fd}`) ?? []),
+  };
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, `${process.pid}.json`), JSON.stringify(note));
+}
+
+function linkOf(path: string): string | null {
   try {
-    return readdirSync('/proc/self/task')
-      .flatMap((task) => readFileSync(`/proc/self/task/${task}/children`, 'utf8').split(' '))
-      .filter(Boolean)
-      .map((pid) => ({
-        pid: Number(pid),
-        command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '),
-      }));
+    return readlinkSync(path);
   } catch {
-    return []; // No /proc, or a child that ended meanwhile.
+    return null; // No /proc.
   }
 }

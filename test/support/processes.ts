@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Put into a child's environment under this name, a mark is inherited by all its descendants. */
@@ -42,10 +42,16 @@ export async function survivors(mark: string, waitMs: number): Promise<number[]>
 /** A process as it can be told from a later one with the same number: its number and the time it was started. */
 export type ProcessId = readonly [pid: number, startedAt: string];
 
-/** All processes that this one has begotten, also by others. Linux only. */
+/** Null where it is gone, or nobody can tell. Linux only. */
+export function idOf(pid: number): ProcessId | null {
+  const fields = statOf(pid);
+  return fields === null ? null : [pid, fields[19]!];
+}
+
+/** All processes that this one has begotten, also by others. Linux only; elsewhere none. */
 export function childrenOf(ancestor: number): ProcessId[] {
   const byParent = new Map<number, ProcessId[]>();
-  for (const entry of readdirSync('/proc')) {
+  for (const entry of existsSync('/proc') ? readdirSync('/proc') : []) {
     const fields = /^\d+$/.test(entry) ? statOf(Number(entry)) : null;
     if (fields === null) continue;
     const parent = Number(fields[1]);
@@ -73,6 +79,26 @@ export function livingAmong(processes: readonly ProcessId[]): number[] {
 function lives(pid: number): boolean {
   const state = statOf(pid)?.[0];
   return state !== undefined && state !== 'Z';
+}
+
+/** Kills them; one that has ended meanwhile is none. */
+export function killAll(pids: Iterable<number>): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
+/** How it was called, for people to read. */
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+  } catch {
+    return '(gone)';
+  }
 }
 
 /** What the kernel says of it, from its state on; null where it is gone. */

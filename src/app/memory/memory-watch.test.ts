@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { memoryLevel } from '../../model/memory-level.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { groupShareReader, offeredBytes, oldLimitBytes } from './memory-limit.ts';
 import { MemoryWatch } from './memory-watch.ts';
@@ -108,4 +109,7 @@ test('fault:F40 what the heap offers leaves 8 MiB to finish what is in hand, and
   assert.equal(offeredBytes(4096 * mib), 4088 * mib);
   assert.equal(offeredBytes(64 * mib), 56 * mib);
   assert.equal(offeredBytes(10 * mib), 5 * mib);
+  // Docs, decision 026: the 20 MiB that the gateway itself needs are too much of a heap of 32 MiB, not of one of 34.
+  assert.equal(memoryLevel((20 * mib) / offeredBytes(32 * mib)), 'short');
+  assert.equal(memoryLevel((20 * mib) / offeredBytes(34 * mib)), 'ample');
 });

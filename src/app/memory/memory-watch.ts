@@ -54,7 +54,7 @@ export class MemoryWatch {
     return this.#level;
   }
 
-  /** The part that is taken, 0 to 1. */
+  /** The part that is taken: 0 to 1, and more in the reserve of the heap. */
   get share(): number {
     return this.#share;
   }

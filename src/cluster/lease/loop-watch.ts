@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../model/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { LOOP_WATCHER } from './loop-watcher.ts';
 
 /** Each costs a wake-up of the process, however little there is to do. */
 const BEAT_MS = 250;
@@ -9,7 +10,7 @@ const BLOCKED_MS = 1_000;
 
 /**
  * Whether this process stood still: its event loop was blocked, or the whole of it was stopped. The first is seen, while
- * it lasts, by a thread of its own, which says so on standard error because nobody else can; the second only afterwards.
+ * it lasts, by a thread of its own (`LOOP_WATCHER`); the second only afterwards, here as well as by that thread.
  */
 export class LoopWatch {
   readonly #clock: Clock;
@@ -31,7 +32,7 @@ export class LoopWatch {
     this.#beat();
     if (!thread) return;
     const workerData = { beats: this.#beats, beatMs: BEAT_MS, blockedMs: BLOCKED_MS };
-    const worker = new Worker(WATCHER, { eval: true, workerData, stdout: false, stderr: false });
+    const worker = new Worker(LOOP_WATCHER, { eval: true, workerData, stdout: false, stderr: false });
     worker.unref();
     worker.on('error', (error) => this.#logger.warn('loop_watch_failed', { error: String(error) }));
     this.#worker = worker;
@@ -63,22 +64,3 @@ export class LoopWatch {
     this.#logger.error('process_stood_still', { ms: Math.round(still) });
   }
 }
-
-/** Plain JavaScript, because it runs from its text: sources and the built package alike need no file for it. */
-const WATCHER = `
-const { workerData } = require('node:worker_threads');
-const { writeSync } = require('node:fs');
-const { beats, beatMs, blockedMs } = workerData;
-let seen = Atomics.load(beats, 0);
-let since = performance.now();
-let told = false;
-setInterval(() => {
-  const beat = Atomics.load(beats, 0);
-  const now = performance.now();
-  if (beat !== seen) { seen = beat; since = now; told = false; return; }
-  if (told || now - since < blockedMs) return;
-  told = true;
-  const entry = { time: new Date().toISOString(), level: 'error', event: 'event_loop_blocked', ms: Math.round(now - since) };
-  try { writeSync(2, JSON.stringify(entry) + '\\n'); } catch {}
-}, beatMs);
-`;
