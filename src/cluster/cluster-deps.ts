@@ -15,6 +15,8 @@ export interface LocalUpstreams extends Upstreams {
   apply(servers: ReadonlyMap<string, Server>): Promise<void>;
   /** It could not be started, or not again, and is not up at the moment; or not for this client, a moment ago. */
   failing(server: string, client?: ClientProfile | null): boolean;
+  /** Calls that its servers have in hand. */
+  readonly inFlight: number;
   /** No process more of it may be started, by the limits of this node, unless another one ends. */
   full(server: string): boolean;
   /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */

@@ -99,6 +99,7 @@ export class Cluster {
       offer: () => this.#offer.version,
       load: () => this.#served.load,
       full: () => this.#servers.full,
+      busy: () => this.#servers.busy,
     });
     this.#claims = new Claims({
       store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),

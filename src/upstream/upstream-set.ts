@@ -154,6 +154,12 @@ export class UpstreamSet implements Upstreams {
     return this.#upstreams.get(server)?.failing(client) === true;
   }
 
+  get inFlight(): number {
+    let calls = 0;
+    for (const upstream of this.#upstreams.values()) calls += upstream.inFlight;
+    return calls;
+  }
+
   full(server: string): boolean {
     return this.#upstreams.get(server)?.full === true;
   }

@@ -84,6 +84,12 @@ export class Upstream {
     return supervisor.failing || (client !== null && runs.failsFor(client));
   }
 
+  get inFlight(): number {
+    let calls = 0;
+    for (const connection of this.#parts.connections.pool.connections()) calls += connection.inFlight;
+    return calls;
+  }
+
   /** No process more of it can be started, unless another one ends. */
   get full(): boolean {
     return this.#parts.connections.pool.full;

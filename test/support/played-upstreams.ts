@@ -50,6 +50,7 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly states = new Map<string, ServerStatus>();
   readonly catalogs = new Map<string, ServerCatalog>();
   keeps = false;
+  inFlight = 0;
   /** What was dropped is there until then. */
   ending: Promise<void> = Promise.resolve();
   handle: ((call: Call) => void) | null = null;
@@ -95,10 +96,15 @@ export class PlayedUpstreams implements LocalUpstreams {
       return Promise.resolve(failure(new GatewayError('NOT_SENT', `there is no server ${server}`, { server })));
     }
     return new Promise((resolve) => {
-      const call: Call = { server, request: message, exchange, end: resolve };
+      this.inFlight++;
+      const end = (outcome: Outcome): void => {
+        this.inFlight--;
+        resolve(outcome);
+      };
+      const call: Call = { server, request: message, exchange, end };
       this.calls.push(call);
       if (this.handle !== null) this.handle(call);
-      else if (!this.keeps) resolve(answer(result('1', `{"node":"${this.node}"}`, message.era)));
+      else if (!this.keeps) end(answer(result('1', `{"node":"${this.node}"}`, message.era)));
     });
   }
 

@@ -19,6 +19,8 @@ export interface OwnNodeDeps {
   readonly load: () => number;
   /** Servers of which it may start no process more. */
   readonly full: () => readonly string[];
+  /** Calls that its servers have in hand. */
+  readonly busy: () => number;
 }
 
 /** This node in its cluster: in which state it is, by its lease and by what it was asked to do, and what others see of it. */
@@ -55,7 +57,7 @@ export class OwnNode {
   }
 
   get view(): NodeView {
-    const { node, peer, version, offer, load, full } = this.#deps;
+    const { node, peer, version, offer, load, full, busy } = this.#deps;
     const crowded = full();
     return {
       id: node,
@@ -66,6 +68,7 @@ export class OwnNode {
       epoch: this.epoch,
       offer: offer(),
       load: load(),
+      busy: busy(),
       ...(crowded.length === 0 ? {} : { full: crowded }),
       startedAt: this.#startedAt,
     };

@@ -35,8 +35,10 @@ export interface NodeView {
   readonly epoch: string;
   /** Changes whenever what it offers does. */
   readonly offer: number;
-  /** Calls it serves at the moment. */
+  /** Calls it serves for other nodes at the moment. */
   readonly load: number;
+  /** Calls that its servers have in hand, whoever's they are; nodes of earlier versions do not say. */
+  readonly busy?: number;
   /** Servers of which it may start no process more; not there where it may of all. */
   readonly full?: readonly string[];
   /** Wall clock of its start. */

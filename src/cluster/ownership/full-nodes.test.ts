@@ -99,12 +99,20 @@ test('check:H4 of the homes that could serve a new session, the one that has les
     const [b, c] = [await nodes.join('b', [MEMORY]), await nodes.join('c', [MEMORY])];
     const a = await nodes.join('a', [], { random });
     for (const { local } of [b, c]) local.keeps = true;
-    const first = callOf(a, 'memory', 'one');
-    await nodes.pass(1_000);
-    const [busy, other] = b.local.calls.length === 1 ? [b, c] : [c, b];
-    const second = callOf(a, 'memory', 'two');
-    await nodes.pass(100);
-    assert.deepEqual([busy.local.calls.length, other.local.calls.length], [1, 1]);
-    for (const { local } of [b, c]) local.calls[0]!.end(answer(result('1', `{"node":"${local.node}"}`, 'stateful')));
-    await nodes.until(Promise.all([first, second]));
+    // One is busy with a client of its own.
+    for (const [busy, other] of [
+      [b, c],
+      [c, b],
+    ] as const) {
+      const own = callOf(busy, 'memory', `own ${busy.id}`);
+      await nodes.pass(1_000);
+      const [before, called] = [other.local.calls.length, callOf(a, 'memory', `beside ${busy.id}`)];
+      await nodes.pass(100);
+      assert.equal(other.local.calls.length, before + 1);
+      for (const { local } of [busy, other]) {
+        local.calls.at(-1)!.end(answer(result('1', `{"node":"${local.node}"}`, 'stateful')));
+      }
+      await nodes.until(Promise.all([own, called]));
+      await nodes.pass(1_000);
+    }
   }));

@@ -73,6 +73,11 @@ export class OwnServers {
       .map(({ name }) => name);
   }
 
+  /** Calls that they have in hand. */
+  get busy(): number {
+    return this.#desired.size === 0 ? 0 : this.#deps.local().inFlight;
+  }
+
   /** It was dropped, and its processes have not ended: nothing of it begins here, nor elsewhere. */
   leaving(server: string): boolean {
     return this.#leaving.has(server);

@@ -44,5 +44,9 @@ export function spread(server: string, homes: readonly ForeignHome[], unit: () =
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;
-  return other.node.load < one.node.load ? other : one;
+  return busyness(other) < busyness(one) ? other : one;
+}
+
+function busyness({ node }: ForeignHome): number {
+  return node.busy ?? node.load;
 }
