@@ -21,6 +21,8 @@ export interface ClusterUpstreamsDeps extends ClusterCallsDeps {
   readonly catalogs: ForeignCatalogs;
   readonly lists: ListsElsewhere;
   readonly messages: SideMessages;
+  /** Reads what these nodes offer now. Never rejects. */
+  readonly hear: (peers: readonly string[]) => Promise<void>;
 }
 
 /**
@@ -127,15 +129,19 @@ export class ClusterUpstreams implements Upstreams {
     return [...all.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** Wherever it runs: one gateway, one restart. Those that can are restarted, also where another one fails. */
+  /**
+   * Wherever it runs: one gateway, one restart. Those that can are restarted, also where another one fails. Then its status
+   * here is what they say of it after that.
+   */
   async restart(server: string): Promise<void> {
-    const { local, messages } = this.#deps;
+    const { local, messages, hear } = this.#deps;
     const place = this.#place(server);
     if (place === undefined) return local.restart(server);
     if (place.lost !== null) {
       throw new GatewayError('NOT_SENT', `${server}: ${whyLost(place.lost, this.calls.reached)}`, { server });
     }
-    const restarts: Restart[] = runningElsewhere(place).map(({ node }) => ({
+    const others = runningElsewhere(place);
+    const restarts: Restart[] = others.map(({ node }) => ({
       at: `node ${node.id}`,
       done: messages.restart(node.peer, server),
     }));
@@ -143,7 +149,8 @@ export class ClusterUpstreams implements Upstreams {
     if (this.#listedHere(place) || restarts.length === 0) {
       restarts.push({ at: 'this node', done: local.restart(server) });
     }
-    return allRestarted(server, restarts);
+    await allRestarted(server, restarts);
+    await hear(others.map(({ node }) => node.peer));
   }
 
   releaseSession(sessionId: string): void {

@@ -77,7 +77,7 @@ export class Cluster {
 
   /** `local` is not asked before `apply`. */
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
-    const { bus, clock, random, logger, node, key, previousKeys = [] } = deps;
+    const { bus, clock, logger, node, key, previousKeys = [] } = deps;
     this.#deps = deps;
     this.#loop = new LoopWatch(clock, logger);
     const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
@@ -232,9 +232,7 @@ export class Cluster {
       listed: (server) => deps.events.listedElsewhere?.(server),
     });
     this.#router = new ClusterUpstreams({
-      bus,
-      clock,
-      random,
+      ...deps,
       get local() {
         return local();
       },
@@ -243,6 +241,7 @@ export class Cluster {
       catalogs: this.#catalogs,
       lists: this.#lists,
       messages: this.#messages,
+      hear: (peers) => this.#offers.readNow(peers),
       directory: () => this.#known.directory,
       draining: () => this.#self.draining,
       claimed: (claim) => this.#servers.claimed(claim),

@@ -25,8 +25,6 @@ export interface ServersDeps {
 }
 
 const REGISTER_MS = 60_000;
-/** Of a restart at another node the status comes with that node's next word. */
-const TOLD_MS = 2_000;
 
 /** The servers of an embedded gateway, and what a program does with them while it runs; in a cluster those of all nodes. */
 export class Servers {
@@ -183,12 +181,9 @@ export class Servers {
   }
 
   async restart(name: string): Promise<GatewayServerStatus> {
-    const { upstreams, everywhere } = this.#deps.app.rooms;
+    const { everywhere } = this.#deps.app.rooms;
     if (this.client(name) === null) throw new GatewayError('INVALID_PARAMS', `there is no server ${name}`);
-    const before = restartsOf(everywhere.status(name));
     await everywhere.restart(name);
-    const told = (): boolean => upstreams.status(name) !== null || restartsOf(everywhere.status(name)) !== before;
-    await this.#until(told, TOLD_MS);
     await this.#settled(() => [name], REGISTER_MS);
     const status = this.status(name);
     if (status === null) throw takenAway(name);
@@ -257,9 +252,4 @@ function copyOf(status: ServerStatus): GatewayServerStatus {
 
 function takenAway(name: string): GatewayError {
   return new GatewayError('CANCELLED', `${name} was unregistered while it started`);
-}
-
-/** How often it has been restarted, as one or process by process; null where nobody says so. */
-function restartsOf(status: ServerStatus | null): number | null {
-  return status?.replicas.reduce((sum, { restarts }) => sum + restarts, status.restarts) ?? null;
 }

@@ -38,6 +38,25 @@ test('a singleton is restarted where it runs, whoever is asked', () =>
     assert.deepEqual(restartedAt(a, b, c), ['one at a', 'one at a', 'one at a']);
   }));
 
+test('whoever has restarted a server at another node knows its status after that, and not the one of a moment before', () =>
+  onNodes(async (nodes) => {
+    const [a, b] = [await nodes.join('a', []), await nodes.join('b', [web])];
+    let restarts = 0;
+    const says = (): void => {
+      b.local.states.set('web', { name: 'web', state: 'connected', restarts } as ServerStatus);
+    };
+    says();
+    b.local.restart = async () => {
+      restarts++;
+      says();
+    };
+    for (const expected of [1, 2, 3]) {
+      // Heard of at another time: nothing but the answer tells.
+      await nodes.until(a.cluster.upstreams.restart('web'));
+      assert.equal(a.cluster.upstreams.status('web')?.restarts, expected);
+    }
+  }));
+
 test('where one node cannot restart it the others do, and the operator hears which one did not', () =>
   onNodes(async (nodes) => {
     const a = await nodes.join('a', [web]);
