@@ -58,6 +58,21 @@ test('fault:F40 garbage is collected before it is held against anybody, every 10
   assert.equal(at.collected, 3);
 });
 
+test('fault:F40 the log says how short memory is, beside how grave that is', () => {
+  let log = '';
+  const logger = new Logger({ level: 'info', write: (line) => (log += line) });
+  const watch = new MemoryWatch({
+    logger,
+    shrink: () => {},
+    heapShare: () => 0.91,
+    groupShare: null,
+    collect: () => {},
+  });
+  watch.sample();
+  watch.close();
+  assert.match(log, /"level":"warn","event":"memory_short","memory":"scarce","heap":"91 %","group":"0 %"/);
+});
+
 test('fault:F40 what is asked for in between is looked at anew', (t) => {
   const { at, watch, level } = watched(t);
   assert.equal(level({ heap: 0.5 }), 'ample');

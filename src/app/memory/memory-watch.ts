@@ -89,7 +89,7 @@ export class MemoryWatch {
     const level = memoryLevel(this.#share);
     if (level === this.#level) return;
     this.#level = level;
-    const fields = { level, heap: percent(heap), group: percent(this.#group) };
+    const fields = { memory: level, heap: percent(heap), group: percent(this.#group) };
     if (level === 'ample') this.#options.logger.info('memory_ample', fields);
     else this.#options.logger.warn('memory_short', fields);
   }
