@@ -5,11 +5,13 @@ import type { ConfigResult } from '../config/load-config.ts';
 import { Downstream } from '../downstream/downstream.ts';
 import { KeyAuthenticator } from '../downstream/identity/auth.ts';
 import { Gateway } from '../gateway/gateway.ts';
+import { Sealer } from '../gateway/sealer.ts';
 import { isListening } from '../http/listener/is-listening.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
+import { sealingOf } from '../model/sealing-of.ts';
 import { PinBook, type TrustMarks } from '../registry/pin-book.ts';
 import { Registry } from '../registry/registry.ts';
 import { RunTimeServers } from '../registry/run-time-servers.ts';
@@ -42,7 +44,6 @@ import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operator } from './operator.ts';
 import { OwnCalls } from './own-calls.ts';
-import { sealingOf } from './sealing-of.ts';
 import { transports } from './transports.ts';
 import { openTruth } from './truth/open-truth.ts';
 import { ToldTruth } from './truth/told-truth.ts';
@@ -138,8 +139,8 @@ export async function buildRooms(
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const installation = installationKey(stateFile, random);
   // What one node of a cluster sealed, another one may have to open.
-  const key = connection?.key ?? installation;
-  const sealing = sealingOf(key, connection?.previousKeys);
+  const keys = connection === null ? [installation] : [connection.key, ...(connection.previousKeys ?? [])];
+  const sealing = sealingOf(keys, (key) => new Sealer(key));
   const pins = await PinBook.open({
     records: new TruthPins(truth),
     shared: opened.shared,
@@ -161,7 +162,7 @@ export async function buildRooms(
     metrics,
     pins,
     info,
-    key,
+    keys,
     firstListWaitMs: () => registry.state.firstListWaitMs,
     random,
     taskRecords: sharedTasks ?? ownTasks,
@@ -241,7 +242,7 @@ export async function buildRooms(
   });
   const everywhere = cluster?.upstreams ?? upstreams;
   const downstream: Downstream = new Downstream({
-    key,
+    keys,
     clock,
     random,
     logger,

@@ -2,13 +2,25 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CursorCodec } from './cursor.ts';
 
-const codec = new CursorCodec(Buffer.alloc(32, 1));
+const codec = new CursorCodec([Buffer.alloc(32, 1)]);
 
 test('S2.19 check:D3 a cursor says which page of which list of which version, the same each time', () => {
   const content = { version: 'abc_-123', kind: 'prompts' as const, page: 7 };
   const cursor = codec.write(content);
   assert.deepEqual(codec.read(cursor), content);
   assert.equal(codec.write(content), cursor);
+});
+
+test('while a key is changed, a cursor that was written with either of them is read with both, and not with a third', () => {
+  const [old, anew, third] = [1, 2, 3].map((byte) => Buffer.alloc(32, byte)) as [Buffer, Buffer, Buffer];
+  const content = { version: 'v', kind: 'tools' as const, page: 1 };
+  for (const key of [old, anew]) {
+    const cursor = new CursorCodec([key]).write(content);
+    assert.deepEqual(new CursorCodec([old, anew]).read(cursor), content);
+    assert.deepEqual(new CursorCodec([anew, old]).read(cursor), content);
+    assert.equal(new CursorCodec([third]).read(cursor), null);
+  }
+  assert.equal(new CursorCodec([anew, old]).write(content), new CursorCodec([anew]).write(content));
 });
 
 test('S2.19 a cursor that was altered, made up or is another installation’s is none', () => {
@@ -21,5 +33,5 @@ test('S2.19 a cursor that was altered, made up or is another installation’s is
   assert.equal(codec.read('page-2'), null);
   assert.equal(codec.read(`${cursor}=`), null);
   assert.equal(codec.read('A'.repeat(10_000)), null);
-  assert.equal(new CursorCodec(Buffer.alloc(32, 2)).read(cursor), null);
+  assert.equal(new CursorCodec([Buffer.alloc(32, 2)]).read(cursor), null);
 });

@@ -16,20 +16,20 @@ const MAX_LENGTH = 256;
 export type CursorWriter = Pick<CursorCodec, 'write'>;
 
 /**
- * Writes and reads list cursors. They are authenticated with the installation's key, so a made-up or altered one is
- * told from a real one, and the same page has the same cursor each time (caching §Cache Key). They hold no secret:
- * whose list they are of is in the version, and is checked against the caller on use.
+ * Writes and reads list cursors. They are authenticated with the first of the installation's keys, so a made-up or altered
+ * one is told from a real one, and the same page has the same cursor each time (caching §Cache Key); one of any of the keys
+ * is read. They hold no secret: whose list they are of is in the version, and is checked against the caller on use.
  */
 export class CursorCodec {
-  readonly #key: Buffer;
+  readonly #keys: readonly Buffer[];
 
-  constructor(key: Buffer) {
-    this.#key = key;
+  constructor(keys: readonly Buffer[]) {
+    this.#keys = keys;
   }
 
   write({ version, kind, page }: CursorContent): string {
     const content = Buffer.from(`${version}.${LIST_KINDS.indexOf(kind)}.${page}`);
-    return Buffer.concat([this.#mac(content), content]).toString('base64url');
+    return Buffer.concat([mac(this.#keys[0]!, content), content]).toString('base64url');
   }
 
   /** null for whatever this installation did not write. */
@@ -38,12 +38,13 @@ export class CursorCodec {
     const bytes = Buffer.from(cursor, 'base64url');
     if (bytes.length <= MAC_BYTES || bytes.toString('base64url') !== cursor) return null;
     const content = bytes.subarray(MAC_BYTES);
-    if (!timingSafeEqual(bytes.subarray(0, MAC_BYTES), this.#mac(content))) return null;
+    const written = bytes.subarray(0, MAC_BYTES);
+    if (!this.#keys.some((key) => timingSafeEqual(written, mac(key, content)))) return null;
     const [version, kind, page] = content.toString().split('.');
     return { version: version!, kind: LIST_KINDS[Number(kind)]!, page: Number(page) };
   }
+}
 
-  #mac(content: Buffer): Buffer {
-    return createHmac('sha256', this.#key).update('cursor\0').update(content).digest().subarray(0, MAC_BYTES);
-  }
+function mac(key: Buffer, content: Buffer): Buffer {
+  return createHmac('sha256', key).update('cursor\0').update(content).digest().subarray(0, MAC_BYTES);
 }

@@ -9,7 +9,7 @@ import { type Catalog, listDiffers } from './catalog.ts';
 import { CursorCodec } from './cursor.ts';
 import { mergeCatalog } from './merge-catalog.ts';
 
-const cursors = new CursorCodec(Buffer.alloc(32, 7));
+const cursors = new CursorCodec([Buffer.alloc(32, 7)]);
 const ALL: ToolFilter = { include: null, exclude: new Set() };
 const NOW = 1_000_000;
 

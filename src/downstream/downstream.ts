@@ -12,6 +12,7 @@ import { failure, type Outcome } from '../model/outcome.ts';
 import type { Authenticator, ClientStreams, EventLog, SessionRecords } from '../model/ports.ts';
 import { mayUse, type Principal } from '../model/principal.ts';
 import type { Random } from '../model/random.ts';
+import { sealingOf } from '../model/sealing-of.ts';
 import type { StreamCopies } from '../model/stream-copies.ts';
 import type { PostAnswer, StreamPost } from '../model/stream-post.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -48,8 +49,11 @@ export interface DownstreamDeps {
   /** How long an answer may take before it becomes a stream; tests shorten it. */
   readonly patienceMs?: number;
   readonly statelessPatienceMs?: number;
-  /** 32 random bytes of this installation; seals what leads clients back to their calls. Without it, not over restarts. */
-  readonly key?: Buffer;
+  /**
+   * Of 32 random bytes each; the first seals what leads clients back to their calls, any of them opens it. Without them,
+   * not over restarts.
+   */
+  readonly keys?: readonly Buffer[];
   /** How long a stateless client may take to come back with answers. Default 10 min. */
   readonly parkedMs?: number;
   /** Whether memory is too short for another session. */
@@ -110,11 +114,11 @@ export class Downstream implements ClientStreams {
     });
     this.#intake = new SessionIntake(core, this.sessions, deps.relay);
     const others = deps.others === undefined ? {} : { others: deps.others };
-    const key = deps.key ?? Buffer.from(random.hex(32), 'hex');
+    const keys = deps.keys ?? [Buffer.from(random.hex(32), 'hex')];
     this.#lot = new ParkingLot({
       clock,
       random,
-      sealer: new StateSealer({ key, clock, random }),
+      sealing: sealingOf(keys, (key) => new StateSealer({ key, clock, random })),
       ...(deps.parkedMs === undefined ? {} : { ttlMs: deps.parkedMs }),
       ...others,
     });

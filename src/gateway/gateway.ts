@@ -10,6 +10,7 @@ import type { ClientStreams, ConnectionChange, StateLoss, UpstreamEvents, Upstre
 import type { Principal } from '../model/principal.ts';
 import { systemRandom } from '../model/random.ts';
 import { eraOf } from '../model/revision.ts';
+import { sealingOf } from '../model/sealing-of.ts';
 import type { ListKind, ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { LISTEN } from '../protocol/methods.ts';
@@ -66,12 +67,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** Joins the rooms on both sides, which need the gateway to be built. Once, before the first exchange. */
   attach(upstreams: Upstreams, streams: ClientStreams): void {
-    const { clock, key } = this.#deps;
+    const { clock, keys } = this.#deps;
     this.#streams = streams;
-    const bound = new BoundUpstreams(
-      upstreams,
-      new InputStates(new StateSealer({ key, clock, random: systemRandom }), clock),
-    );
+    const sealing = sealingOf(keys, (key) => new StateSealer({ key, clock, random: systemRandom }));
+    const bound = new BoundUpstreams(upstreams, new InputStates(sealing, clock));
     this.#parts = assemble(this.#deps, this.#serverInfo, bound, streams);
   }
 

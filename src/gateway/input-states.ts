@@ -3,13 +3,13 @@ import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
 import type { Principal } from '../model/principal.ts';
+import type { Sealing } from '../model/sealing.ts';
 import { bodyField } from '../protocol/body.ts';
 import { stringValue, text } from '../protocol/fields.ts';
 import { spliceMessage } from '../protocol/splice.ts';
 import { inputOf, mayRequireInput } from '../protocol/stateless/input-required.ts';
 import { resultType } from '../protocol/stateless/result-type.ts';
 import { requestDigest } from './request-digest.ts';
-import type { StateSealer } from './state-sealer.ts';
 
 /** Stands in front of every state that was sealed here. */
 const MARK = 'trunkline-input.';
@@ -22,11 +22,11 @@ const TTL_MS = 60 * 60_000;
  * is passed on again: whether a state is good for more than once is its server's to say.
  */
 export class InputStates {
-  readonly #sealer: StateSealer;
+  readonly #sealing: Sealing;
   readonly #clock: Pick<Clock, 'wall'>;
 
-  constructor(sealer: StateSealer, clock: Pick<Clock, 'wall'>) {
-    this.#sealer = sealer;
+  constructor(sealing: Sealing, clock: Pick<Clock, 'wall'>) {
+    this.#sealing = sealing;
     this.#clock = clock;
   }
 
@@ -36,7 +36,7 @@ export class InputStates {
     if (state === null) return request;
     const sealed = stringValue(request.bytes, state);
     const mine = sealed?.startsWith(MARK) === true ? sealed.slice(MARK.length) : null;
-    const opened = mine === null ? null : this.#sealer.open(contextOf(server, principal), mine);
+    const opened = mine === null ? null : this.#sealing.open(contextOf(server, principal), mine);
     const [expiresAt, digest, lexeme] = opened?.split('\0') ?? [];
     if (lexeme === undefined || digest !== requestDigest(request)) {
       return new GatewayError('INVALID_PARAMS', 'params.requestState is not one that was given out for this request');
@@ -56,7 +56,7 @@ export class InputStates {
     const expiresAt = this.#clock.wall() + TTL_MS;
     // As the server wrote it, quotes and escapes included; JSON text holds no zero byte.
     const plain = [expiresAt, requestDigest(request), text(message.bytes, state)].join('\0');
-    const sealed = MARK + this.#sealer.seal(contextOf(server, principal), plain);
+    const sealed = MARK + this.#sealing.seal(contextOf(server, principal), plain);
     return answer(spliceMessage(message, [{ ...state, insert: `"${sealed}"` }]));
   }
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import type { Pins } from '../model/drift.ts';
 import type { ClientStreams, TaskRecords, Upstreams } from '../model/ports.ts';
 import { type Random, systemRandom } from '../model/random.ts';
+import { sealingOf } from '../model/sealing-of.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Aggregate } from './aggregate.ts';
@@ -37,8 +38,11 @@ export interface GatewayDeps {
   readonly metrics?: Metrics;
   /** Who the aggregate says it is. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
-  /** 32 random bytes of this installation; seals cursors and task ids. Kept over restarts, those stay valid. */
-  readonly key: Buffer;
+  /**
+   * Of 32 random bytes each; the first seals cursors, task ids and states, what any of them sealed is ours. Kept over
+   * restarts, those stay valid.
+   */
+  readonly keys: readonly Buffer[];
   /** How long a list waits for servers that were never listed before; asked at each list, so that a reload counts. */
   readonly firstListWaitMs: () => number;
   /** What was approved of servers. Without it nothing is pinned. */
@@ -79,15 +83,15 @@ export interface Parts {
 }
 
 export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams, streams: ClientStreams): Parts {
-  const { clock, key, firstListWaitMs } = deps;
+  const { clock, keys, firstListWaitMs } = deps;
   const drift = driftOf(deps, bound, (server, lists) => {
     catalogs.invalidate();
     announcer.redefined(server, lists);
   });
   const upstreams = drift === null ? bound : new GuardedUpstreams(bound, drift.guards);
-  const cursors = new CursorCodec(key);
-  const sealer = new Sealer(key);
-  const ids = new TaskIds(sealer);
+  const cursors = new CursorCodec(keys);
+  const sealing = sealingOf(keys, (key) => new Sealer(key));
+  const ids = new TaskIds(sealing);
   const catalogs = new Catalogs({ upstreams, clock, cursors, serverInfo });
   const logLevels = new LogLevels(upstreams, catalogs);
   const sessions = new SeenSessions(catalogs);
@@ -113,7 +117,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
     feeds,
     clock,
     ids,
-    sealer,
+    sealing,
     random: deps.random ?? systemRandom,
     records: deps.taskRecords ?? NO_RECORDS,
     maxTimeoutMs: deps.maxTimeoutMs ?? (() => MAX_TIMEOUT_MS),

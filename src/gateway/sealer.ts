@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync } from 'node:crypto';
+import type { Sealing } from '../model/sealing.ts';
 
 const NONCE = 12;
 const TAG = 16;
@@ -8,7 +9,7 @@ const TAG = 16;
  * sealed for one purpose or principal opens for no other. The nonce is derived from the content: the same text in
  * the same context has the same seal, so that an id handed out twice stays one id; nothing else leaks by that.
  */
-export class Sealer {
+export class Sealer implements Sealing {
   readonly #encryption: Buffer;
   readonly #nonces: Buffer;
 

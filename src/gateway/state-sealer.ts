@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
 import type { Clock } from '../model/clock.ts';
 import type { Random } from '../model/random.ts';
+import type { Sealing } from '../model/sealing.ts';
 
 const NONCE = 12;
 const TAG = 16;
@@ -21,7 +22,7 @@ export interface StateSealerDeps {
  * is derived from the installation's and its number, which stands in front of the seal, and opens for as long again as
  * it sealed. So a restart loses none, and every sealed state ends by itself.
  */
-export class StateSealer {
+export class StateSealer implements Sealing {
   readonly #deps: StateSealerDeps;
   readonly #keys = new Map<number, Buffer>();
 

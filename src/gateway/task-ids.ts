@@ -1,11 +1,11 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Principal } from '../model/principal.ts';
+import type { Sealing } from '../model/sealing.ts';
 import { bodyField } from '../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import { refuseAccess } from './policy/access.ts';
-import type { Sealer } from './sealer.ts';
 
 const RELATED = ['_meta', 'io.modelcontextprotocol/related-task', 'taskId'] as const;
 
@@ -22,18 +22,18 @@ export interface TaskRoute {
  * the task. Nobody else's, and nothing altered, opens.
  */
 export class TaskIds {
-  readonly #sealer: Sealer;
+  readonly #sealing: Sealing;
 
-  constructor(sealer: Sealer) {
-    this.#sealer = sealer;
+  constructor(sealing: Sealing) {
+    this.#sealing = sealing;
   }
 
   exposed(principal: Principal, route: TaskRoute): string {
-    return this.#sealer.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
+    return this.#sealing.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
   }
 
   route(principal: Principal, sealed: string): TaskRoute | GatewayError {
-    const text = this.#sealer.open(contextOf(principal), sealed);
+    const text = this.#sealing.open(contextOf(principal), sealed);
     const at = text === null ? -1 : text.indexOf('\0');
     if (text === null || at < 0)
       return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');

@@ -3,4 +3,9 @@ export interface Sealing {
   seal(context: string, text: string): string;
   /** null for whatever was not sealed so. */
   open(context: string, sealed: string): string | null;
+  /**
+   * Whether another key than the one in force has sealed it: that one will go, so that it is to be sealed anew. Only where
+   * there are several keys.
+   */
+  outdated?(context: string, sealed: string): boolean;
 }

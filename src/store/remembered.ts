@@ -15,10 +15,12 @@ class RememberedTable<V> {
     this.#bucket = bucket;
     this.#sealing = sealing;
     for (const [key, value] of state.all(bucket)) {
-      const text = sealing === null ? value : sealing.open(`${bucket} ${key}`, value.toString());
-      const stored = text === null ? null : storedObject(Buffer.from(text));
+      const context = `${bucket} ${key}`;
+      const text = sealing === null ? value : sealing.open(context, value.toString());
+      const stored = text === null ? null : (storedObject(Buffer.from(text)) as V | null);
       if (stored === null) state.delete(bucket, key);
-      else this.#values.set(key, stored as V);
+      else if (sealing?.outdated?.(context, value.toString()) === true) this.put(key, stored);
+      else this.#values.set(key, stored);
     }
   }
 

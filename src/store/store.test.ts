@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { sealingOf } from '../app/sealing-of.ts';
+import { Sealer } from '../gateway/sealer.ts';
+import { sealingOf } from '../model/sealing-of.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import { Logger } from '../telemetry/logger.ts';
 import { DataFolder } from './data-folder.ts';
@@ -64,7 +65,8 @@ test('more writes than one batch all reach the disk, the newest of a record wins
   assert.equal(all.get('k0')?.toString(), 'new');
 });
 
-const sealing = sealingOf(Buffer.alloc(32, 7));
+const [OLD, NEW] = [Buffer.alloc(32, 7), Buffer.alloc(32, 8)];
+const sealing = new Sealer(OLD);
 
 test('era verdicts and upstream sessions are remembered over a restart; session ids are not readable on disk', () => {
   const first = open('remembered.db').state;
@@ -80,16 +82,29 @@ test('era verdicts and upstream sessions are remembered over a restart; session 
   first.close();
   assert.ok(!readFileSync(join(folder, 'remembered.db')).includes('not-to-be-read'));
   const second = open('remembered.db').state;
-  // Another key opens nothing, and is no reason to fail.
-  const other = sealingOf(Buffer.alloc(32, 8));
-  const changed = sealingOf(Buffer.alloc(32, 8), [Buffer.alloc(32, 7)]);
-  assert.equal(changed.open('c', sealing.seal('c', 'text')), 'text');
-  assert.equal(other.open('c', sealing.seal('c', 'text')), null);
   assert.deepEqual(new SqliteEraVerdicts(second).get('digest'), { era: 'stateless', revision: '2026-07-28' });
   const sessions = new SqliteUpstreamSessions(second, sealing);
   assert.deepEqual(sessions.get('memory', 'session 1'), record);
   sessions.delete('memory', 'session 1');
   assert.equal(sessions.get('memory', 'session 1'), null);
+});
+
+test('a session of an HTTP server outlives the key that it was sealed with, once it was read with both of them', () => {
+  const record = { identity: 'd', mcpSessionId: 'one', hello: '{}', revision: '2025-11-25', fingerprint: 'f' };
+  const read = (keys: readonly Buffer[]) => {
+    const { state } = open('changed.db');
+    const sessions = new SqliteUpstreamSessions(
+      state,
+      sealingOf(keys, (key) => new Sealer(key)),
+    );
+    const found = sessions.get('memory', 'session 1');
+    if (found === null && keys[0] === OLD) sessions.put('memory', 'session 1', record);
+    state.close();
+    return found;
+  };
+  assert.equal(read([OLD]), null);
+  for (const keys of [[OLD, NEW], [NEW, OLD], [NEW]]) assert.deepEqual(read(keys), record);
+  assert.equal(read([Buffer.alloc(32, 9)]), null, 'another key opens nothing, and is no reason to fail');
 });
 
 test('a known catalogue comes back byte for byte, and older formats are forgotten', () => {

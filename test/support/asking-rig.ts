@@ -49,7 +49,7 @@ export class AskingRig {
   static async start(): Promise<AskingRig> {
     const made = new AskingRig();
     const agents = { ann: null, bob: null };
-    made.rig = await DownstreamRig.start({ clock: made.clock, key: KEY, agents, unknownCallers: 'allow' });
+    made.rig = await DownstreamRig.start({ clock: made.clock, keys: [KEY], agents, unknownCallers: 'allow' });
     return made;
   }
 

@@ -23,7 +23,7 @@ export interface RigOptions {
   readonly patienceMs?: number;
   readonly clock?: Clock;
   /** Of the installation, to be shared by a gateway and its successor. */
-  readonly key?: Buffer;
+  readonly keys?: readonly Buffer[];
   readonly core?: FakeCore;
   /** A fixed port, for a successor in the same place. */
   readonly port?: number;
@@ -65,7 +65,7 @@ export class DownstreamRig {
       records: new SqliteSessionRecords(this.store),
       events: this.#events,
       state: () => this.desired,
-      ...(options.key === undefined ? {} : { key: options.key }),
+      ...(options.keys === undefined ? {} : { keys: options.keys }),
       ...(options.patienceMs === undefined
         ? {}
         : { patienceMs: options.patienceMs, statelessPatienceMs: options.patienceMs }),

@@ -203,7 +203,7 @@ export class GatewayBench {
       logger: Logger.silent(),
       ...(metrics === undefined ? {} : { metrics }),
       info: { name: 'trunkline', title: 'Trunkline', version: '0' },
-      key: Buffer.alloc(32, 3),
+      keys: [Buffer.alloc(32, 3)],
       firstListWaitMs: () => 2_000,
       ...more,
     });

@@ -19,7 +19,7 @@ test('a state that was given out before a restart makes no call, used or not', a
   const asking = await AskingRig.start();
   asking.rig.core.on('tools/call', () => answer(errorAnswer('0', -32042, 'needs you', PAGES, 'stateful')));
   const asked = askedIn(await asking.post());
-  const successor = await DownstreamRig.start({ clock: asking.clock, key: KEY, unknownCallers: 'allow' });
+  const successor = await DownstreamRig.start({ clock: asking.clock, keys: [KEY], unknownCallers: 'allow' });
   try {
     const { body, headers } = stateless('tools/call', { name: 't', ...retry(asked) }, { capabilities: DECLARED });
     for (let i = 0; i < 2; i++) assert.equal((await successor.post(body, headers)).json.error?.code, -32602);
@@ -33,8 +33,8 @@ test('a state that was given out before a restart makes no call, used or not', a
 /** A lot, and what clients of it were answered last. */
 function lotted() {
   const clock = new FakeClock();
-  const sealer = new StateSealer({ key: KEY, clock, random: systemRandom });
-  const lot = new ParkingLot({ clock, random: systemRandom, sealer });
+  const sealing = new StateSealer({ key: KEY, clock, random: systemRandom });
+  const lot = new ParkingLot({ clock, random: systemRandom, sealing });
   let last: Outcome | null = null;
   const reply: Reply = {
     canAsk: true,

@@ -113,7 +113,7 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     const asked = askedIn(await asking.post());
     const successor = await DownstreamRig.start({
       clock: asking.clock,
-      key: KEY,
+      keys: [KEY],
       agents: { ann: null },
       unknownCallers: 'allow',
     });
@@ -132,11 +132,25 @@ describe('check:B8 what leads a stateless client back to its parked call, and wh
     assert.equal((await asking.post({ params: retry(asked) })).json.result.resultType, 'complete');
   });
 
+  test('while the secret is changed, a state that was sealed by the old key leads back at a node with the new one', async () => {
+    asking.serves(() => [form()]);
+    const asked = askedIn(await asking.post());
+    const { body, headers } = stateless('tools/call', { name: 't', ...retry(asked) }, { capabilities: DECLARED });
+    const next = Buffer.alloc(32, 8);
+    const codes: unknown[] = [];
+    for (const keys of [[next, KEY], [next]]) {
+      const node = await DownstreamRig.start({ clock: asking.clock, keys, unknownCallers: 'allow' });
+      codes.push((await node.post(body, headers)).json.error.code);
+      await node.close();
+    }
+    assert.deepEqual(codes, [53002, -32602]);
+  });
+
   test('what may wait is bounded for one principal, and beyond it the server is refused its question', async () => {
     const lot = new ParkingLot({
       clock: asking.clock,
       random: systemRandom,
-      sealer: new StateSealer({ key: KEY, clock: asking.clock, random: systemRandom }),
+      sealing: new StateSealer({ key: KEY, clock: asking.clock, random: systemRandom }),
     });
     const principal = { id: 'agent:x', name: 'x', servers: null };
     const list = new ExchangeList();

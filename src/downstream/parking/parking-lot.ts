@@ -1,6 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { requestDigest } from '../../gateway/request-digest.ts';
-import type { StateSealer } from '../../gateway/state-sealer.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Endpoint, Exchange } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
@@ -8,6 +7,7 @@ import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import type { Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
 import { entries, field, type Range, stringValue } from '../../protocol/fields.ts';
 import { inputOf, inputRequired, takesInput, withInput } from '../../protocol/stateless/input-required.ts';
 import { sameRights } from '../identity/rights.ts';
@@ -31,7 +31,7 @@ const HANDLE_BYTES = 16;
 export interface ParkingLotDeps {
   readonly clock: Clock;
   readonly random: Random;
-  readonly sealer: StateSealer;
+  readonly sealing: Sealing;
   /** How long a client may take to come back with answers. */
   readonly ttlMs?: number;
   /** Questions that come within so long of each other are one round. */
@@ -174,7 +174,7 @@ export class ParkingLot {
     if (responses !== null && request.bytes[responses.start] !== 0x7b) {
       return refused('INVALID_PARAMS', 'params.inputResponses must be an object');
     }
-    const opened = this.#deps.sealer.open(contextOf(principal, endpoint), text.slice(MARK.length));
+    const opened = this.#deps.sealing.open(contextOf(principal, endpoint), text.slice(MARK.length));
     const [incarnation, handle, expiresAt, digest] = opened?.split('\0') ?? [];
     const again = digest?.startsWith('again ') === true;
     const meant = again ? `again ${requestDigest(request)}` : requestDigest(request);
@@ -251,7 +251,7 @@ export class ParkingLot {
   #sealed(principal: Principal, endpoint: Endpoint, handle: string, digest: string): string {
     const expiresAt = this.#deps.clock.wall() + this.#ttlMs;
     const text = [this.#incarnation, handle, expiresAt, digest].join('\0');
-    return MARK + this.#deps.sealer.seal(contextOf(principal, endpoint), text);
+    return MARK + this.#deps.sealing.seal(contextOf(principal, endpoint), text);
   }
 }
 

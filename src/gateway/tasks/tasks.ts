@@ -7,6 +7,7 @@ import { failure, type Outcome } from '../../model/outcome.ts';
 import type { ClientStreams, TaskRecord, TaskRecords, Upstreams } from '../../model/ports.ts';
 import { mayUse, type Principal } from '../../model/principal.ts';
 import type { Random } from '../../model/random.ts';
+import type { Sealing } from '../../model/sealing.ts';
 import { isOwnProcess } from '../../model/server.ts';
 import type { Capability } from '../../model/server-catalog.ts';
 import { isTerminal } from '../../model/task-status.ts';
@@ -15,7 +16,6 @@ import { declaresTasksExtension, missesTasks, taskSupport } from '../../protocol
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
 import type { Feeds } from '../feeds.ts';
 import { type NamedParam, namedParam } from '../params.ts';
-import type { Sealer } from '../sealer.ts';
 import { asksForTask, type TaskIds } from '../task-ids.ts';
 import { offersTasks } from './offers-tasks.ts';
 import { OnBehalf } from './on-behalf.ts';
@@ -42,7 +42,7 @@ export interface TasksDeps {
   readonly random: Random;
   readonly records: TaskRecords;
   readonly ids: TaskIds;
-  readonly sealer: Sealer;
+  readonly sealing: Sealing;
   /** The upper bound of any call. */
   readonly maxTimeoutMs: () => number;
   /** The endpoint that the session was opened on; null for a session that has not spoken yet. */
@@ -129,7 +129,7 @@ export class Tasks {
     if (known !== null && !offersTasks(known)) return upstreams.call(endpoint.server, request, exchange);
     const stateful = request.era === 'stateful';
     if (stateful && request.method === 'tasks/list') {
-      return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealer));
+      return Promise.resolve(listTasks(exchange, endpoint, this.#names, this.#deps.sealing));
     }
     const taskId = namedParam(request, 'taskId');
     if (taskId instanceof GatewayError) return Promise.resolve(failure(taskId));

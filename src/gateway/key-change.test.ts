@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
+import { tool } from '../../test/support/server-catalogs.ts';
+import { answer } from '../model/outcome.ts';
+import { result } from '../protocol/compose.ts';
+
+const OLD = Buffer.alloc(32, 1);
+const NEW = Buffer.alloc(32, 2);
+const STATELESS = { era: 'stateless' } as const;
+const OFFERS = {
+  many: { tools: Array.from({ length: 300 }, (_, i) => tool(`t${i}`)) },
+  jobs: { tools: [tool('run')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } },
+  young: { era: 'stateless', tools: [tool('ask')], capabilities: { tools: {} } } as const,
+};
+
+/** Nodes in the middle of a round: one seals with the old key, one with the new one, and both believe both. */
+const bothWays = [
+  [
+    [OLD, NEW],
+    [NEW, OLD],
+  ],
+  [
+    [NEW, OLD],
+    [OLD, NEW],
+  ],
+] as const;
+
+function benches([one, other]: (typeof bothWays)[number]): [GatewayBench, GatewayBench] {
+  const made = (keys: readonly Buffer[]) => new GatewayBench(OFFERS, {}, undefined, { keys });
+  return [made(one), made(other)];
+}
+
+for (const keys of bothWays) {
+  const name =
+    keys[0][0] === OLD ? 'by the old key opens at a node with the new' : 'by the new key opens at a node with the old';
+
+  test(`S2.19 the cursor of a list that was written ${name} one in front`, async () => {
+    const [a, b] = benches(keys);
+    const { nextCursor } = ended(await a.run('tools/list', null)) as { nextCursor: string };
+    const page = ended(await b.run('tools/list', JSON.stringify({ cursor: nextCursor }))) as { tools: unknown[] };
+    assert.equal(page.tools?.length, 52);
+  });
+
+  test(`proto:S3 a requestState that was sealed ${name} one in front`, async () => {
+    const [a, b] = benches(keys);
+    const asks = '{"resultType":"input_required","inputRequests":{},"requestState":"of the server"}';
+    for (const { upstreams } of [a, b]) upstreams.respond = () => answer(result('1', asks, 'stateless'));
+    const call = async (bench: GatewayBench, params: object) => {
+      const exchange = bench.exchange('tools/call', JSON.stringify({ name: 'young__ask', ...params }), STATELESS);
+      return ended(await bench.gateway.run(Object.assign(exchange, { sealsInput: true }), MCP));
+    };
+    const { requestState } = (await call(a, {})) as { requestState: string };
+    assert.notEqual(requestState, 'of the server');
+    await call(b, { inputResponses: {}, requestState });
+    assert.match(b.upstreams.calls[0]?.request.body.toString() ?? '', /"requestState":"of the server"/);
+  });
+}
