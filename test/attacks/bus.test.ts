@@ -10,6 +10,11 @@ import { RunningGateway } from '../support/running-gateway.ts';
 const TALKER = resolve(import.meta.dirname, '../fixtures/stdio/talker.mjs');
 const KEY = 'key-of-agent-ann-0123456789';
 const PASSWORD = 'the password of nodes';
+/** What programs that call tools need, as docs/cluster.md says it. */
+const PROGRAM_PERMISSIONS = `{
+  publish: ["mcp.*.execute", "mcp.*.list-tools"]
+  subscribe: ["_INBOX.program.>", "mcp.servers.created", "mcp.servers.deleted"]
+}`;
 /** What a node needs, as docs/cluster.md says it. */
 const NODE_SUBJECTS = '["trunkline.>", "mcp.>", "_INBOX.>", "$JS.API.>", "$JS.FC.>", "$KV.>"]';
 const CALL = '{"session_id":"s1","tool":"count","args":{}}';
@@ -28,7 +33,7 @@ describe('attacks: bus', () => {
     nats = await NatsServer.start({
       config: `authorization { users = [
         { user: node, password: "${PASSWORD}", permissions: { publish: ${NODE_SUBJECTS}, subscribe: ${NODE_SUBJECTS} } }
-        { user: program, password: program, permissions: { publish: ["mcp.>", "_INBOX.>"], subscribe: ["mcp.servers.*", "_INBOX.>"] } }
+        { user: program, password: program, permissions: ${PROGRAM_PERMISSIONS} }
       ] }`,
     });
     gateway = await RunningGateway.start({
@@ -40,7 +45,7 @@ describe('attacks: bus', () => {
       env: { TRUNKLINE_CLUSTER_SECRET: randomBytes(32).toString('hex') },
     });
     await gateway.ready();
-    program = await connect({ servers: nats.url, user: 'program', pass: 'program' });
+    program = await connect({ servers: nats.url, user: 'program', pass: 'program', inboxPrefix: '_INBOX.program' });
     thief = await connect({ servers: nats.url, user: 'node', pass: PASSWORD });
   });
 
@@ -109,13 +114,11 @@ describe('attacks: bus', () => {
 
   test('check:L3 B04 forged events create and delete nothing', async () => {
     const before = executed();
-    program.publish('mcp.servers.deleted', '{"name":"talker"}');
-    program.publish(
+    thief.publish(
       'mcp.servers.created',
       JSON.stringify({ name: 'evil', transport: 'stdio', command: 'touch', args: ['evil'] }),
     );
     thief.publish('mcp.servers.deleted', '{"name":"talker"}');
-    await program.flush();
     await thief.flush();
     await alive(before);
     const { servers } = await gateway.control<{ servers: { name: string }[] }>('/api/v1/servers');
@@ -167,11 +170,42 @@ describe('attacks: bus', () => {
       'mcp.talker',
       'mcp.TALKER.execute',
     ]) {
-      await assert.rejects(program.request(subject, CALL, WAIT), /no responders/, subject);
+      await assert.rejects(thief.request(subject, CALL, WAIT), /no responders/, subject);
     }
     for (const subject of ['mcp.*.execute', 'mcp.>'])
       await assert.rejects(async () => thief.request(subject, CALL, { timeout: 500 }));
     await alive(before);
+  });
+
+  test('check:L3 B10 a program neither overhears the calls of others, with their keys, nor answers or says anything in their place', async () => {
+    const before = executed();
+    const heard: string[] = [];
+    const refused: string[] = [];
+    const own = '_INBOX.program.>';
+    for (const subject of ['mcp.talker.execute', 'mcp.*.list-tools', 'mcp.servers.*', 'mcp.>', '_INBOX.>', '>']) {
+      program.subscribe(subject, {
+        callback: (error, message) => void (error === null ? heard.push(message.subject) : refused.push(subject)),
+      });
+    }
+    program.subscribe(own, { callback: (error) => void (error === null || refused.push(own)) });
+    await until(() => refused.length === 6);
+    const lines = headers();
+    lines.set('Trunkline-Key', KEY);
+    const answer = await thief.request('mcp.talker.execute', CALL, { ...WAIT, headers: lines });
+    assert.equal(answer.json<Record<string, unknown>>()['outcome'], 'RESULT');
+    // Into the reply of somebody else, and in the name of the gateway.
+    const taken: string[] = [];
+    for (const subject of ['_INBOX.other.1', 'mcp.servers.created', 'mcp.servers.deleted']) {
+      thief.subscribe(subject, { callback: (_error, message) => void taken.push(message.subject) });
+      await thief.flush();
+      program.publish(subject, '{"name":"talker"}');
+    }
+    await program.flush();
+    await thief.flush();
+    assert.deepEqual(taken, []);
+    assert.deepEqual(heard, []);
+    assert.ok(!refused.includes(own));
+    await alive(before + 1);
   });
 
   test('check:L3 B09 a burst is answered to the last, and what asks for no answer runs nothing', async () => {

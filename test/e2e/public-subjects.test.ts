@@ -53,6 +53,8 @@ describe('public subjects', () => {
       mcpServers: {
         talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger', TOKEN: '${LEDGER_CANARY}' } },
         'dotted.name': { command: process.execPath, args: [TALKER] },
+        // Named as the events are.
+        servers: { command: process.execPath, args: [TALKER] },
         ...servers,
       },
       agents: { ann: { key: KEY }, bob: { key: NARROW_KEY, servers: ['dotted.name'] } },
@@ -187,6 +189,23 @@ describe('public subjects', () => {
     assert.equal(subjectExecute('a b*>é='), 'mcp.a=20b=2A=3E=C3=A9=3D.execute');
     const { json } = await send('mcp.dotted=2Ename.execute', '{"tool":"count","args":{}}');
     assert.equal(json['outcome'], 'RESULT');
+  });
+
+  test('S0.1 check:L3 a server that is named as the events are is asked where nobody who hears those hears it', async () => {
+    assert.equal(subjectExecute('servers'), 'mcp.=73ervers.execute');
+    assert.equal(subjectListTools('servers'), 'mcp.=73ervers.list-tools');
+    const overheard: string[] = [];
+    const listening = client.subscribe('mcp.servers.*', {
+      callback: (_error, { subject }) => void overheard.push(subject),
+    });
+    const { json } = await send(subjectExecute('servers'), '{"tool":"count","args":{}}', KEY);
+    assert.equal(json['outcome'], 'RESULT');
+    const { json: list } = await send(subjectListTools('servers'), '', KEY);
+    assert.equal((list['tools'] as object[]).length, 4);
+    listening.unsubscribe();
+    assert.deepEqual(overheard, []);
+    // Nobody answers where the events are.
+    await assert.rejects(client.request('mcp.servers.execute', '{"tool":"count"}', WAIT), /no responders/);
   });
 
   test('check:H1 the caller is the agent whose key it shows; a wrong key is nobody', async () => {

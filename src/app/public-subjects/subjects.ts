@@ -7,10 +7,15 @@ export const SUBJECT_DELETED = 'mcp.servers.deleted';
 
 /** Where tools of a server are called (S0.1). Bytes of the name outside `[A-Za-z0-9_-]` stand as `=XX`. */
 export function subjectExecute(name: string): string {
-  return `mcp.${subjectWord(name)}.execute`;
+  return `mcp.${wordOf(name)}.execute`;
 }
 
 /** Where the tools of a server are listed (S0.2). */
 export function subjectListTools(name: string): string {
-  return `mcp.${subjectWord(name)}.list-tools`;
+  return `mcp.${wordOf(name)}.list-tools`;
+}
+
+/** Whoever hears of servers by `mcp.servers.*` would get what a server of that name is asked, with the caller's key. */
+function wordOf(name: string): string {
+  return name === 'servers' ? '=73ervers' : subjectWord(name);
 }
