@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
+import { agent, client, ended, GatewayBench, MCP } from '../../test/support/gateway-bench.ts';
 import { tool } from '../../test/support/server-catalogs.ts';
 import { answer } from '../model/outcome.ts';
+import type { TaskRecord } from '../model/ports.ts';
 import { result } from '../protocol/compose.ts';
 
 const OLD = Buffer.alloc(32, 1);
@@ -56,3 +57,37 @@ for (const keys of bothWays) {
     assert.match(b.upstreams.calls[0]?.request.body.toString() ?? '', /"requestState":"of the server"/);
   });
 }
+
+test('S2.29 a task keeps the id that its client knows, however often the key changes while it is kept', async () => {
+  const kept = new Map<string, TaskRecord>();
+  const records = {
+    load: () => kept.values(),
+    put: (record: TaskRecord) => void kept.set(record.key, record),
+    delete: (key: string) => void kept.delete(key),
+  };
+  const bench = (...keys: Buffer[]) => {
+    const made = new GatewayBench(OFFERS, {}, undefined, { keys, taskRecords: records });
+    made.upstreams.respond = ({ request }) => {
+      const task = '"taskId":"t-1","status":"working","ttl":60000';
+      return answer(result('1', request.method === 'tools/call' ? `{"task":{${task}}}` : `{${task}}`, 'stateful'));
+    };
+    return made;
+  };
+  const begun = ended(await bench(OLD).run('tools/call', '{"name":"jobs__run","task":{}}')) as {
+    task: { taskId: string };
+  };
+  const { taskId } = begun.task;
+  for (const keys of [[OLD, NEW], [NEW, OLD], [NEW], [Buffer.alloc(32, 3)]]) {
+    const later = bench(...keys);
+    const got = ended(await later.run('tasks/get', JSON.stringify({ taskId }))) as { taskId: string };
+    assert.equal(got.taskId, taskId);
+    const { tasks } = ended(await later.run('tasks/list', null)) as { tasks: { taskId: string }[] };
+    assert.deepEqual(
+      tasks.map((task) => task.taskId),
+      [taskId],
+    );
+    const stranger = { client: client('stateful', { principal: agent('bob', 'jobs') }) };
+    const refused = await later.run('tasks/get', JSON.stringify({ taskId }), stranger);
+    assert.ok(refused.kind === 'failure' && refused.error.code === 'INVALID_PARAMS');
+  }
+});

@@ -17,11 +17,19 @@ export interface TaskRoute {
   readonly taskId: string;
 }
 
+/** The tasks that are known, and what their ids were when they began. */
+export interface KnownTaskIds {
+  sealedId(principal: string, route: TaskRoute): string | null;
+  routeOf(principal: string, sealedId: string): TaskRoute | null;
+}
+
 /**
  * Task ids of the aggregate carry their route: server and the server's own id, sealed for the principal who started
- * the task. Nobody else's, and nothing altered, opens.
+ * the task. Nobody else's, and nothing altered, opens. A task that is known keeps the id that it began with, so that
+ * clients can compare ids and come back with them whichever key is in force by then.
  */
 export class TaskIds {
+  known: KnownTaskIds | null = null;
   readonly #sealing: Sealing;
 
   constructor(sealing: Sealing) {
@@ -29,16 +37,14 @@ export class TaskIds {
   }
 
   exposed(principal: Principal, route: TaskRoute): string {
-    return this.#sealing.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
+    const known = this.known?.sealedId(principal.id, route) ?? null;
+    return known ?? this.#sealing.seal(contextOf(principal), `${route.server}\0${route.taskId}`);
   }
 
   route(principal: Principal, sealed: string): TaskRoute | GatewayError {
-    const text = this.#sealing.open(contextOf(principal), sealed);
-    const at = text === null ? -1 : text.indexOf('\0');
-    if (text === null || at < 0)
-      return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');
-    const server = text.slice(0, at);
-    return refuseAccess(principal, server) ?? { server, taskId: text.slice(at + 1) };
+    const route = this.#opened(principal, sealed) ?? this.known?.routeOf(principal.id, sealed) ?? null;
+    if (route === null) return new GatewayError('INVALID_PARAMS', 'params.taskId is not a task of this caller');
+    return refuseAccess(principal, route.server) ?? route;
   }
 
   /** The server's message with its own task ids in the sealed form. */
@@ -52,6 +58,12 @@ export class TaskIds {
       const route = this.route(principal, sealed);
       return route instanceof GatewayError || route.server !== server ? sealed : route.taskId;
     });
+  }
+
+  #opened(principal: Principal, sealed: string): TaskRoute | null {
+    const text = this.#sealing.open(contextOf(principal), sealed);
+    const at = text === null ? -1 : text.indexOf('\0');
+    return text === null || at < 0 ? null : { server: text.slice(0, at), taskId: text.slice(at + 1) };
   }
 
   #rewrite(message: Message, replace: (taskId: string) => string): Message {

@@ -240,6 +240,11 @@ export interface TaskRecord {
   readonly server: string;
   /** The server's own id; one of ours where there is no task of the server's. */
   readonly taskId: string;
+  /**
+   * Its id on the aggregate, as it was sealed when the task began: whatever key is in force by then, clients hear of no
+   * other. Records of earlier versions have none.
+   */
+  readonly sealedId?: string;
   /** `Principal.id` of whoever started it; nobody else knows it. */
   readonly principal: string;
   /** The session whose connection it runs over; null for a client without one, or when that session is over. */

@@ -7,18 +7,22 @@ import { Sealer } from '../../gateway/sealer.ts';
 import { NO_RECORDS, TaskTable } from '../../gateway/tasks/task-table.ts';
 import type { TaskRecords } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
+import { sealingOf } from '../../model/sealing-of.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import { SharedTaskRecords } from './shared-task-records.ts';
+
+const OLD = Buffer.alloc(32, 7);
+const NEW = Buffer.alloc(32, 8);
 
 class Nodes {
   readonly clock = new FakeClock();
   state = new MemorySharedState(this.clock);
   readonly #records: SharedTaskRecords[] = [];
 
-  node(own: TaskRecords = NO_RECORDS): TaskTable {
+  node(own: TaskRecords = NO_RECORDS, keys = [OLD]): TaskTable {
     const { clock } = this;
     const state = { bucket: (name: string, options: { ttlMs: number }) => this.state.bucket(name, options) };
-    const sealing = new Sealer(Buffer.alloc(32, 7));
+    const sealing = sealingOf(keys, (key) => new Sealer(key));
     const records = new SharedTaskRecords({ state, clock, logger: Logger.silent(), sealing, own });
     this.#records.push(records);
     return new TaskTable({ clock, random: systemRandom, records });
@@ -171,5 +175,23 @@ test('a task of which its server says more than the store takes is its node’s 
   await settled();
   assert.equal(b.get(long.key), null);
   assert.equal(b.get(short.key)?.taskId, 'short');
+  await nodes.dispose();
+});
+
+test('while the secret changes tasks are known to nodes of all steps, and to those that have the new one alone', async () => {
+  const nodes = new Nodes();
+  const record = nodes.node().add(newTask('t1'));
+  await settled();
+  const second = nodes.node(NO_RECORDS, [NEW, OLD]);
+  for (let i = 0; i < 20; i++) {
+    await nodes.clock.advance(1_000);
+    await settled();
+  }
+  const third = nodes.node(NO_RECORDS, [NEW]);
+  await settled();
+  assert.deepEqual([second.get(record.key), third.get(record.key)], [record, record]);
+  third.update(record, { status: 'completed', answer: ANSWER });
+  await settled();
+  assert.equal(second.get(record.key)?.status, 'completed');
   await nodes.dispose();
 });

@@ -1,10 +1,12 @@
 import { deserialize, serialize } from 'node:v8';
-import type { SharedState } from '../../bus/shared-state.ts';
+import type { SharedState, StateRecord } from '../../bus/shared-state.ts';
 import type { Clock } from '../../model/clock.ts';
 import { joinedTask } from '../../model/joined-task.ts';
 import type { TaskFollower, TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Sealing } from '../../model/sealing.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { SealingAnew } from '../sealing-anew.ts';
 import { FollowedRecords } from './followed-records.ts';
 
 const TASKS = 'trunkline_tasks';
@@ -35,11 +37,12 @@ type Written = { readonly format: number; readonly record: TaskRecord };
 export class SharedTaskRecords implements TaskRecords {
   readonly #deps: SharedTaskRecordsDeps;
   readonly #records: FollowedRecords;
+  readonly #sealingAnew: SealingAnew | null;
   #follower: TaskFollower | null = null;
 
   constructor(deps: SharedTaskRecordsDeps) {
     this.#deps = deps;
-    const { state, clock, logger } = deps;
+    const { state, clock, logger, sealing } = deps;
     this.#records = new FollowedRecords({
       state,
       clock,
@@ -59,6 +62,13 @@ export class SharedTaskRecords implements TaskRecords {
         return record === null ? null : this.#bytesOf(record);
       },
     });
+    const bucket = new LazyBucket(state, TASKS, { ttlMs: KEPT_MS, maxValueBytes: MAX_RECORD_BYTES });
+    const anew = ({ key, value }: StateRecord): Buffer | null => {
+      const record = sealing.outdated?.(contextOf(key), value.toString()) === true ? this.#read(key, value) : null;
+      return record === null ? null : this.#sealed(record);
+    };
+    const changing = sealing.outdated !== undefined;
+    this.#sealingAnew = changing ? new SealingAnew({ bucket, name: TASKS, clock, logger, anew }) : null;
   }
 
   load(): Iterable<TaskRecord> {
@@ -80,6 +90,7 @@ export class SharedTaskRecords implements TaskRecords {
   }
 
   close(): Promise<void> {
+    this.#sealingAnew?.close();
     return this.#records.close();
   }
 
@@ -101,7 +112,7 @@ export class SharedTaskRecords implements TaskRecords {
 
   #sealed(record: TaskRecord): Buffer {
     const text = serialize({ format: FORMAT, record } satisfies Written).toString('base64');
-    return Buffer.from(this.#deps.sealing.seal(`task ${record.key}`, text));
+    return Buffer.from(this.#deps.sealing.seal(contextOf(record.key), text));
   }
 
   #heard(key: string, value: Buffer, again: boolean): void {
@@ -123,7 +134,7 @@ export class SharedTaskRecords implements TaskRecords {
   }
 
   #read(key: string, value: Buffer): TaskRecord | null {
-    const text = this.#deps.sealing.open(`task ${key}`, value.toString());
+    const text = this.#deps.sealing.open(contextOf(key), value.toString());
     if (text === null) return null;
     try {
       const { format, record } = deserialize(Buffer.from(text, 'base64')) as Written;
@@ -139,4 +150,8 @@ export class SharedTaskRecords implements TaskRecords {
 function shortened(record: TaskRecord): TaskRecord {
   const { answer } = record;
   return answer === null || answer.body.length <= MAX_ANSWER_BYTES ? record : { ...record, answer: null };
+}
+
+function contextOf(key: string): string {
+  return `task ${key}`;
 }

@@ -18,10 +18,12 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { fencingToken } from '../fencing-token.ts';
 import { LazyBucket } from '../lazy-bucket.ts';
 import type { Claims } from '../ownership/claims.ts';
+import { SealingAnew } from '../sealing-anew.ts';
 import { listenAlone } from './own-stream.ts';
 import {
   openRecord,
   readWritten,
+  sealedAnew,
   sealRecord,
   sessionKeyOf,
   type WrittenSession,
@@ -72,6 +74,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   readonly #deps: ClusterUpstreamSessionsDeps;
   readonly #bucket: LazyBucket;
   readonly #used: UsedSessions;
+  readonly #sealingAnew: SealingAnew | null;
   /** Which of them are being opened here, by a record that says so. */
   readonly #turns = new Set<string>();
   /** How members leave whose sessions no other node can use. */
@@ -86,6 +89,12 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const connected = (): boolean => this.#connected;
     this.#used = new UsedSessions({ ...deps, bucket: this.#bucket, connected, peer: deps.bus.peer });
     this.streams = new SessionStreams(deps);
+    const { clock, logger, sealing } = deps;
+    const anew = (found: StateRecord): Buffer | null => sealedAnew(sealing, found);
+    const changing = sealing.outdated !== undefined;
+    this.#sealingAnew = changing
+      ? new SealingAnew({ bucket: this.#bucket, name: SESSIONS, clock, logger, anew })
+      : null;
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn> {
@@ -185,6 +194,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   close(): void {
     this.#closed = true;
     this.#used.close();
+    this.#sealingAnew?.close();
     this.streams.close();
   }
 

@@ -40,12 +40,26 @@ export function readWritten({ value }: StateRecord): WrittenSession | null {
 }
 
 export function sealRecord(sealing: Sealing, key: string, record: UpstreamSessionRecord): string {
-  return sealing.seal(`upstream ${key}`, JSON.stringify(record));
+  return sealing.seal(contextOf(key), JSON.stringify(record));
+}
+
+/** The same session of the same generation, where it was sealed with a key that will go; else null. */
+export function sealedAnew(sealing: Sealing, found: StateRecord): Buffer | null {
+  const written = readWritten(found);
+  if (written === null || sealing.outdated?.(contextOf(found.key), written.sealed) !== true) return null;
+  const record = openRecord(sealing, found.key, written.sealed);
+  if (record === null) return null;
+  const since = written.since ?? found.revision;
+  return writtenText({ ...written, since, sealed: sealRecord(sealing, found.key, record) });
 }
 
 export function openRecord(sealing: Sealing, key: string, sealed: string): UpstreamSessionRecord | null {
-  const text = sealed === '' ? null : sealing.open(`upstream ${key}`, sealed);
+  const text = sealed === '' ? null : sealing.open(contextOf(key), sealed);
   if (text === null) return null;
   const record = JSON.parse(text) as UpstreamSessionRecord;
   return typeof record.mcpSessionId === 'string' && typeof record.hello === 'string' ? record : null;
+}
+
+function contextOf(key: string): string {
+  return `upstream ${key}`;
 }

@@ -9,11 +9,13 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { pause } from '../../model/pause.ts';
 import { systemRandom } from '../../model/random.ts';
+import { sealingOf } from '../../model/sealing-of.ts';
 import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
 
+const KEY = Buffer.alloc(32, 7);
 const PLACE: SessionPlace = { server: 'web', identity: 'i', key: 'k' };
 const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-11-25', fingerprint: '{}' };
 
@@ -52,7 +54,7 @@ class Store implements SharedState {
   }
 }
 
-function node(peer: string, state: SharedState, clock: FakeClock): ClusterUpstreamSessions {
+function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]): ClusterUpstreamSessions {
   const bus = { peer, status: { state: 'connected' }, subscribe: () => ({ close: () => {} }), publish: () => {} };
   return new ClusterUpstreamSessions({
     bus: bus as unknown as Bus,
@@ -60,7 +62,7 @@ function node(peer: string, state: SharedState, clock: FakeClock): ClusterUpstre
     clock,
     random: systemRandom,
     logger: Logger.silent(),
-    sealing: new Sealer(Buffer.alloc(32, 7)),
+    sealing: sealingOf(keys, (key) => new Sealer(key)),
     claims: { lives: async () => true } as unknown as Claims,
     able: () => true,
     there: () => true,
@@ -205,4 +207,27 @@ test('S0.20 whoever has waited for the store in vain opens a session alone, the 
   assert.ok(entered.kind === 'open', 'four seconds later, not half a minute');
   a.close();
   b.close();
+});
+
+test('S0.19 while the secret changes a session is the same one, also when nobody uses it before the old secret is gone', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const [old, anew] = [KEY, Buffer.alloc(32, 8)];
+  const first = node('a', state, clock, [old]);
+  const turn = await first.enter(PLACE, null, () => true);
+  assert.ok(turn.kind === 'turn');
+  const generation = await turn.opened(RECORD);
+  first.close();
+  const both = node('b', state, clock, [anew, old]);
+  for (let i = 0; i < 20; i++) {
+    await clock.advance(1_000);
+    await settled();
+  }
+  const third = node('c', state, clock, [anew]);
+  for (const one of [third, both]) {
+    const entered = await one.enter(PLACE, null, () => true);
+    assert.ok(entered.kind === 'open');
+    assert.deepEqual([entered.record.mcpSessionId, entered.generation], [RECORD.mcpSessionId, generation]);
+    one.close();
+  }
 });

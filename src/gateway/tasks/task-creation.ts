@@ -121,6 +121,7 @@ export class TaskCreation {
     return {
       server,
       taskId: state.taskId,
+      sealedId: this.#deps.names.sealed(principal, { server, taskId: state.taskId }),
       principal: principal.id,
       sessionId,
       ...(passing === true ? { passing } : {}),

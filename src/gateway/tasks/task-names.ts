@@ -5,7 +5,7 @@ import type { Message } from '../../model/message.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { mayUse, type Principal } from '../../model/principal.ts';
 import type { Mappings } from '../relayed-exchange.ts';
-import type { TaskIds } from '../task-ids.ts';
+import type { TaskIds, TaskRoute } from '../task-ids.ts';
 import type { TaskTable } from './task-table.ts';
 
 /**
@@ -23,6 +23,11 @@ export class TaskNames {
 
   exposed(record: Pick<TaskRecord, 'server' | 'taskId'>, principal: Principal, endpoint: Endpoint): string {
     return endpoint.kind === 'aggregate' ? this.#ids.exposed(principal, record) : record.taskId;
+  }
+
+  /** What a task that begins now is called on the aggregate, for as long as it is kept. */
+  sealed(principal: Principal, route: TaskRoute): string {
+    return this.#ids.exposed(principal, route);
   }
 
   /** null where nobody here has ever heard of such a task, and its server may have. */

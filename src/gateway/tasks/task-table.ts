@@ -6,6 +6,7 @@ import { pause } from '../../model/pause.ts';
 import type { TaskRecord, TaskRecords } from '../../model/ports.ts';
 import type { Random } from '../../model/random.ts';
 import { isTerminal, type TaskStatus } from '../../model/task-status.ts';
+import type { KnownTaskIds, TaskRoute } from '../task-ids.ts';
 
 /** Tasks kept of one principal, and of all. Beyond, the oldest that has ended goes; if none has, none may begin. */
 const MAX_OF_PRINCIPAL = 1_000;
@@ -33,7 +34,7 @@ export type TaskNews = Partial<Pick<TaskRecord, 'status' | 'description' | 'ttlM
  * The tasks of all callers, in memory and in the store: whose each is, where it runs and what was last heard of it. An
  * expired task, or another principal's, is one that nobody has heard of.
  */
-export class TaskTable {
+export class TaskTable implements KnownTaskIds {
   readonly #deps: TaskTableDeps;
   /** In the order in which they began. */
   readonly #tasks = new Map<string, TaskRecord>();
@@ -106,6 +107,20 @@ export class TaskTable {
         found = record;
     }
     return found;
+  }
+
+  /** What the principal's task of this id was called when it began; null where that is not known. */
+  sealedId(principal: string, { server, taskId }: TaskRoute): string | null {
+    for (const record of this.#all(server, taskId)) {
+      if (record.principal === principal && record.sealedId !== undefined) return record.sealedId;
+    }
+    return null;
+  }
+
+  /** The same backwards. */
+  routeOf(principal: string, sealedId: string): TaskRoute | null {
+    for (const record of this.of(principal)) if (record.sealedId === sealedId) return record;
+    return null;
   }
 
   /** Whether anybody has such a task. */

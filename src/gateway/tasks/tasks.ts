@@ -76,6 +76,7 @@ export class Tasks {
   constructor(deps: TasksDeps) {
     const { upstreams, feeds, clock, random, ids, records, maxTimeoutMs } = deps;
     const table = new TaskTable({ clock, random, records });
+    ids.known = table;
     const names = new TaskNames(ids, table);
     const calls = new TaskCalls(upstreams);
     const inputs = new TaskInputs(calls, random);

@@ -1,0 +1,73 @@
+import type { StateRecord } from '../bus/shared-state.ts';
+import type { Clock } from '../model/clock.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { LazyBucket } from './lazy-bucket.ts';
+
+/** Nodes that seal with the other secret may still be there, and write. */
+const LOOK_MS = 60_000;
+const AGAIN_MS = 10_000;
+/** At once. */
+const MAX_READS = 32;
+
+export interface SealingAnewDeps {
+  readonly bucket: LazyBucket;
+  readonly name: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** The record as it is to be, where another secret than the one in force has sealed it; null where it may stay. */
+  readonly anew: (record: StateRecord) => Buffer | null;
+}
+
+/**
+ * While the secret of the cluster is being changed: seals with the one in force what the other one has sealed, so that it
+ * can be opened when that is gone, and says when nothing of it is left. Nodes of which each has another one in force undo
+ * each other's work, which all of them can read; the last that is restarted has the last word.
+ */
+export class SealingAnew {
+  readonly #deps: SealingAnewDeps;
+  #told = false;
+  #stop: () => void;
+  #closed = false;
+
+  constructor(deps: SealingAnewDeps) {
+    this.#deps = deps;
+    this.#stop = deps.clock.after(0, () => void this.#look());
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stop();
+  }
+
+  async #look(): Promise<void> {
+    const { bucket, name, clock, logger } = this.#deps;
+    let left = true;
+    try {
+      const found = await this.#sealAll(await bucket.keys('>'));
+      left = found > 0;
+      if (left) logger.info('records_sealed_anew', { bucket: name, records: found });
+      else if (!this.#told && !this.#closed) logger.info('previous_secret_unused', { bucket: name });
+      this.#told = !left;
+    } catch (error) {
+      logger.debug('records_not_sealed_anew', { bucket: name, error: String(error) });
+    }
+    if (!this.#closed) this.#stop = clock.after(left ? AGAIN_MS : LOOK_MS, () => void this.#look());
+  }
+
+  /** How many there were. */
+  async #sealAll(keys: readonly string[]): Promise<number> {
+    let found = 0;
+    const seal = async (key: string): Promise<void> => {
+      const record = await this.#deps.bucket.get(key);
+      const value = record === null ? null : this.#deps.anew(record);
+      if (record === null || value === null) return;
+      found++;
+      // Somebody else may have written it meanwhile: it is looked at again.
+      await this.#deps.bucket.update(key, value, record.revision);
+    };
+    for (let i = 0; i < keys.length && !this.#closed; i += MAX_READS) {
+      await Promise.all(keys.slice(i, i + MAX_READS).map(seal));
+    }
+    return found;
+  }
+}
