@@ -233,7 +233,7 @@ describe('public subjects', () => {
     const late = {
       late: {
         command: process.execPath,
-        args: [TALKER, `--token=${CANARY}`],
+        args: [TALKER, `--token=${CANARY}`, '${LEDGER_CANARY}'],
         env: { TOKEN: CANARY },
       },
       remote: { url: `http://127.0.0.1:9/${CANARY}/mcp?key=${CANARY}`, headers: { authorization: CANARY } },
@@ -253,7 +253,8 @@ describe('public subjects', () => {
     );
     assert.equal(created[0]!['transport'], 'stdio');
     assert.equal(created[0]!['command'], process.execPath);
-    assert.equal(created[1]!['url'], 'http://127.0.0.1:9');
+    assert.deepEqual(created[0]!['args'], [TALKER, '--token=[redacted]', '${LEDGER_CANARY}']);
+    assert.equal(created[1]!['url'], 'http://127.0.0.1:9/[redacted]/mcp');
     const deleted = heard.filter(({ subject }) => subject === SUBJECT_DELETED).map(({ text }) => text);
     assert.deepEqual(deleted, ['{"name":"late"}', '{"name":"remote"}']);
     assert.ok(heard.every(({ text }) => !text.includes(CANARY)));

@@ -16,6 +16,7 @@ export function openPublicSubjects({
   operator,
   authenticator,
   registry,
+  logger,
 }: Rooms): PublicSubjects | null {
   const wire = connection?.wire;
   const { cluster } = registry.state;
@@ -38,7 +39,11 @@ export function openPublicSubjects({
     subjects.sync();
     const others = new Set([...servers.added, ...servers.changed, ...servers.updated]);
     for (const [name, server] of offered) {
-      if (others.has(name)) wire.publish(SUBJECT_CREATED, createdEvent(server));
+      if (others.has(name))
+        wire.publish(
+          SUBJECT_CREATED,
+          createdEvent(server, (text) => logger.redact(text)),
+        );
     }
   });
   return subjects;
