@@ -95,6 +95,14 @@ test('S0.3 a node tells of what is new or changed of its own at once, and of wha
   assert.deepEqual(stage.told, ['created shared']);
 });
 
+test('S0.3 what a node has told of since it came it does not tell of again', async () => {
+  const stage = new Stage(['mine'], ['mine']);
+  stage.own.push('late');
+  stage.serve('mine', 'late');
+  stage.events.changed(new Set(['late']));
+  assert.deepEqual(await stage.second(), ['created late', 'created mine']);
+});
+
 test('S0.3 S0.4 what nobody could hear is told when NATS is back', async () => {
   const stage = new Stage(['mine'], ['mine', 'theirs'], false);
   stage.serve('mine');

@@ -33,6 +33,8 @@ export class ServerAnnouncements {
   readonly #known: Set<string>;
   /** Gone a moment ago. The functions end the waiting. */
   readonly #gone = new Map<string, () => void>();
+  /** Told of since this node has its connection to NATS. */
+  readonly #told = new Set<string>();
   readonly #unsubscribe: () => void;
   #disarm: () => void = () => {};
   #closed = false;
@@ -82,8 +84,10 @@ export class ServerAnnouncements {
       this.#arm(name);
     }
     this.#disarm();
+    this.#told.clear();
     this.#disarm = this.#deps.clock.after(SETTLED_MS, () => {
-      for (const server of this.#deps.own().values()) if (!this.#deps.sameElsewhere(server)) this.#created(server);
+      const { own, sameElsewhere } = this.#deps;
+      for (const [name, server] of own()) if (!this.#told.has(name) && !sameElsewhere(server)) this.#created(server);
     });
   }
 
@@ -99,6 +103,7 @@ export class ServerAnnouncements {
   }
 
   #created(server: Server): void {
+    this.#told.add(server.name);
     this.#deps.wire.publish(SUBJECT_CREATED, createdEvent(server, this.#deps.redact));
   }
 
