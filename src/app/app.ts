@@ -11,8 +11,7 @@ import { TruthFollower } from '../registry/truth-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { type Addresses, Listeners } from './listeners.ts';
 import { controlPlane } from './plane.ts';
-import { openPublicSubjects } from './public-subjects/open-public-subjects.ts';
-import type { PublicSubjects } from './public-subjects/public-subjects.ts';
+import { type OpenSubjects, openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
 import type { Rooms } from './rooms.ts';
 import { followHints } from './truth/truth-hints.ts';
@@ -49,7 +48,7 @@ export class App {
   #pinsBehind = false;
   readonly #startedAt = new Date();
   #listeners: Listeners | null = null;
-  #public: PublicSubjects | null = null;
+  #public: OpenSubjects | null = null;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
   #drained: Promise<void> | null = null;

@@ -355,7 +355,7 @@ export class Cluster {
   }
 
   /** What other nodes have. */
-  get known(): Pick<KnownServers, 'server' | 'against'> {
+  get known(): Pick<KnownServers, 'server' | 'against' | 'homes'> {
     return this.#known;
   }
 

@@ -28,6 +28,8 @@ export interface StdioSpec {
   readonly type: 'stdio';
   readonly command: string;
   readonly args: readonly string[];
+  /** Both once more, where references put something in that may be secret: with those references in its place. */
+  readonly written?: { readonly command: string; readonly args: readonly string[] };
   /** Declared environment, expanded. Any of it may be a secret, so all of it is kept as one. */
   readonly env: Readonly<Record<string, Secret>>;
   /** true: everything of ours; a list: these names beside those that every process needs. */
@@ -91,6 +93,8 @@ export interface TlsSpec {
 export interface HttpSpec {
   readonly type: 'http' | 'sse' | 'json';
   readonly url: string;
+  /** Where references put something in that may be secret: with those references in its place. */
+  readonly writtenUrl?: string;
   /** With type `http`: nobody said which of the two it is, so `sse` may be tried when Streamable HTTP is refused. */
   readonly sseFallback?: boolean;
   /** Declared headers, expanded. */

@@ -22,11 +22,7 @@ describe('public subjects of two nodes', () => {
     nodes = await Promise.all(
       ['one', 'two'].map((name) =>
         RunningGateway.start({
-          config: {
-            mcpServers: { talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger' } } },
-            agents: { ann: { key: 'key-of-agent-ann-0123' } },
-            cluster: { node: name, publicSubjects: true, publicPrincipal: 'ann' },
-          },
+          config: configuration(name),
           args: ['--nats', nats.url],
           env: { TRUNKLINE_CLUSTER_SECRET: SECRET },
         }),
@@ -40,6 +36,14 @@ describe('public subjects of two nodes', () => {
     await Promise.all(nodes.map((node) => node.dispose()));
     await nats[Symbol.asyncDispose]();
   });
+
+  function configuration(node: string, servers: object = {}): object {
+    return {
+      mcpServers: { talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger' } }, ...servers },
+      agents: { ann: { key: 'key-of-agent-ann-0123' } },
+      cluster: { node, publicSubjects: true, publicPrincipal: 'ann' },
+    };
+  }
 
   async function count(session: string): Promise<{ calls: number; pid: string }> {
     const payload = JSON.stringify({ session_id: session, tool: 'count', args: {} });
@@ -83,18 +87,12 @@ describe('public subjects of two nodes', () => {
     const heard: string[] = [];
     client.subscribe('mcp.servers.created', {
       callback: (_error, message) => {
-        heard.push(message.json<{ name: string }>().name);
+        const { name } = message.json<{ name: string }>();
+        if (name === 'late') heard.push(name);
       },
     });
     await client.flush();
-    nodes[0]!.rewrite({
-      mcpServers: {
-        talker: { command: process.execPath, args: [TALKER], env: { LEDGER: 'ledger' } },
-        late: { command: process.execPath, args: [TALKER] },
-      },
-      agents: { ann: { key: 'key-of-agent-ann-0123' } },
-      cluster: { node: 'one', publicSubjects: true, publicPrincipal: 'ann' },
-    });
+    nodes[0]!.rewrite(configuration('one', { late: { command: process.execPath, args: [TALKER] } }));
     await until(() => heard.includes('late'));
     // Only the first node has it: of the calls that the second answers each one crosses, and no other does.
     const before = await passedOn(nodes[1]!);
@@ -112,6 +110,34 @@ describe('public subjects of two nodes', () => {
       bySecond = (await passedOn(nodes[1]!)) - before;
     }
     assert.deepEqual(heard, ['late']);
+  });
+
+  test('S0.4 a server is said to be gone when no node has it any more, and not before', async () => {
+    const heard: string[] = [];
+    const listening = client.subscribe('mcp.servers.*', {
+      callback: (_error, message) => {
+        const { name } = message.json<{ name: string }>();
+        if (name === 'both') heard.push(message.subject.split('.')[2]!);
+      },
+    });
+    await client.flush();
+    const both = { both: { command: process.execPath, args: [TALKER] } };
+    const [one, two] = nodes as [RunningGateway, RunningGateway];
+    one.rewrite(configuration('one', both));
+    two.rewrite(configuration('two', both));
+    await until(() => heard.length === 2);
+    one.rewrite(configuration('one'));
+    await until(() => one.stderr.includes('"removed":["both"]'));
+    // Longer than a node waits before it says so.
+    await new Promise((done) => setTimeout(done, 1_500));
+    assert.deepEqual(heard, ['created', 'created']);
+    const call = '{"session_id":"b","tool":"count","args":{}}';
+    const reply = await client.request('mcp.both.execute', call, WAIT);
+    assert.equal(reply.json<{ outcome: string }>().outcome, 'RESULT');
+    two.rewrite(configuration('two'));
+    await until(() => heard.length === 4);
+    assert.deepEqual(heard.slice(2), ['deleted', 'deleted']);
+    listening.unsubscribe();
   });
 
   test('a node that stops takes no more calls, and none is lost', async () => {

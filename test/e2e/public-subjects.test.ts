@@ -225,7 +225,8 @@ describe('public subjects', () => {
     const heard: { subject: string; text: string }[] = [];
     client.subscribe('mcp.servers.*', {
       callback: (_error, message) => {
-        heard.push({ subject: message.subject, text: message.string() });
+        // Not of those that the node brought along when it started.
+        if (/late|remote/.test(message.string())) heard.push({ subject: message.subject, text: message.string() });
       },
     });
     await client.flush();
@@ -233,7 +234,7 @@ describe('public subjects', () => {
     const late = {
       late: {
         command: process.execPath,
-        args: [TALKER, `--token=${CANARY}`],
+        args: [TALKER, `--token=${CANARY}`, '${LEDGER_CANARY}'],
         env: { TOKEN: CANARY },
       },
       remote: { url: `http://127.0.0.1:9/${CANARY}/mcp?key=${CANARY}`, headers: { authorization: CANARY } },
@@ -253,7 +254,8 @@ describe('public subjects', () => {
     );
     assert.equal(created[0]!['transport'], 'stdio');
     assert.equal(created[0]!['command'], process.execPath);
-    assert.equal(created[1]!['url'], 'http://127.0.0.1:9');
+    assert.deepEqual(created[0]!['args'], [TALKER, '--token=[redacted]', '${LEDGER_CANARY}']);
+    assert.equal(created[1]!['url'], 'http://127.0.0.1:9/[redacted]/mcp');
     const deleted = heard.filter(({ subject }) => subject === SUBJECT_DELETED).map(({ text }) => text);
     assert.deepEqual(deleted, ['{"name":"late"}', '{"name":"remote"}']);
     assert.ok(heard.every(({ text }) => !text.includes(CANARY)));
@@ -268,6 +270,7 @@ describe('public subjects', () => {
     client.subscribe('mcp.servers.*', {
       callback: (_error, message) => {
         const { name } = message.json<{ name: string }>();
+        if (!['one', 'first', 'second'].includes(name)) return;
         heard.push(`${message.subject.split('.').at(-1)} ${name}`);
         if (message.subject === SUBJECT_CREATED) called.push(send(subjectExecute(name), '{"tool":"count"}'));
       },
@@ -303,18 +306,28 @@ describe('public subjects', () => {
     assert.deepEqual(heard, [
       'created first',
       'created second',
-      ...['deleted first', 'deleted second', 'created one'],
+      ...['created one', 'deleted first', 'deleted second'],
       'deleted one',
     ]);
     assert.equal(called.length, 3);
   });
 
-  test('without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {
+  test('S0.3 what a node brings along is told of; without a public principal a caller without a key is REFUSED; without publicSubjects nobody answers', async () => {
     await gateway.dispose();
+    const brought: string[] = [];
+    client.subscribe(SUBJECT_CREATED, {
+      callback: (_error, message) => void brought.push(message.json<{ name: string }>().name),
+    });
+    await client.flush();
     gateway = await node({ publicSubjects: true });
     const refused = await execute('count');
     assert.equal(refused.json['outcome'], 'REFUSED');
     assert.equal((await execute('count', {}, KEY)).json['outcome'], 'RESULT');
+    await until(
+      () => brought.length >= 3,
+      () => brought.join(),
+    );
+    assert.deepEqual(brought.sort(), ['dotted.name', 'servers', 'talker']);
     await gateway.dispose();
     gateway = await node({});
     await assert.rejects(execute('count', {}, KEY), /no responders/);

@@ -1,49 +1,76 @@
 import type { DesiredState } from '../../model/desired-state.ts';
 import type { Server } from '../../model/server.ts';
-import type { RegistryChange } from '../../registry/registry.ts';
 import { Operator } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
 import { PublicSubjects } from './public-subjects.ts';
-import { createdEvent, deletedEvent } from './server-events.ts';
-import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
+import { ServerAnnouncements } from './server-announcements.ts';
+
+/** What this node does for programs on the bus. */
+export interface OpenSubjects {
+  /** Calls that are answered at the moment. */
+  readonly inFlight: number;
+  /** The cluster serves others than before. */
+  sync(): void;
+  /** As `PublicSubjects.close`; of servers nothing is told any more. */
+  close(): Promise<void>;
+}
 
 /** The public subjects of a node whose configuration wants them; null for others. Events go out from now on (S0.3, S0.4). */
 export function openPublicSubjects({
   connection,
+  cluster: node,
   everywhere,
   gateway,
   random,
+  clock,
   operator,
   authenticator,
   registry,
-}: Rooms): PublicSubjects | null {
+  logger,
+}: Rooms): OpenSubjects | null {
   const wire = connection?.wire;
   const { cluster } = registry.state;
-  if (wire === undefined || cluster?.publicSubjects !== true) return null;
+  if (wire === undefined || node === null || cluster?.publicSubjects !== true) return null;
+  const names = (): string[] => everywhere.servers().map(({ name }) => name);
   const subjects = new PublicSubjects({
     wire,
     authenticator,
     publicPrincipal: cluster.publicPrincipal,
-    servers: () => everywhere.servers().map(({ name }) => name),
+    servers: names,
     caller: (principal, conversation) =>
       new Operator(gateway, random, operator.profile.info ?? '{}', principal, `bus ${conversation}`),
   });
-  let offered = offeredIn(registry.state);
-  registry.onChange(({ servers, state }: RegistryChange) => {
-    const before = offered;
-    offered = offeredIn(state);
-    // What is suspended or disabled is there no more for whoever hears of it, nor are its subjects.
-    for (const name of before.keys()) if (!offered.has(name)) wire.publish(SUBJECT_DELETED, deletedEvent(name));
-    // Whoever hears of a server may call it at once.
-    subjects.sync();
-    const others = new Set([...servers.added, ...servers.changed, ...servers.updated]);
-    for (const [name, server] of offered) {
-      if (others.has(name)) wire.publish(SUBJECT_CREATED, createdEvent(server));
-    }
+  const events = new ServerAnnouncements({
+    clock,
+    wire,
+    own: () => offeredIn(registry.state),
+    everywhere: names,
+    sameElsewhere: (server) => node.known.homes(server.name).length > 0 && node.known.against(server).length === 0,
+    redact: (text) => logger.redact(text),
   });
-  return subjects;
+  const sync = (): void => {
+    subjects.sync();
+    events.look();
+  };
+  const unsubscribe = registry.onChange(({ servers }) => {
+    // Whoever hears of a server may call it at once.
+    sync();
+    events.changed(new Set([...servers.added, ...servers.changed, ...servers.updated]));
+  });
+  return {
+    get inFlight() {
+      return subjects.inFlight;
+    },
+    sync,
+    close() {
+      unsubscribe();
+      events.close();
+      return subjects.close();
+    },
+  };
 }
 
+/** What is suspended or disabled is there no more for whoever hears of it, nor are its subjects. */
 function offeredIn({ servers }: DesiredState): ReadonlyMap<string, Server> {
   return new Map([...servers].filter(([, { enabled }]) => enabled));
 }

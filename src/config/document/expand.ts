@@ -26,6 +26,8 @@ const MAX_TOLD = 20;
 const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
 const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
 const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
+/** References to what is no variable, and no secret either. */
+const SURROUNDING = /^(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|\/)$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
 /** Variables whose values are no secrets: everybody's surroundings. */
 const ORDINARY =
@@ -49,9 +51,7 @@ export class Expander {
   expand(node: ScalarNode, user: string, shellNames = false): string | null {
     const { text } = node;
     if (!text.includes('$') && !text.includes('{')) return text;
-    const { client } = this.#options;
-    const pattern =
-      shellNames && client === 'gemini' ? GEMINI_REFERENCE : client === 'opencode' ? OPENCODE_REFERENCE : REFERENCE;
+    const pattern = this.#pattern(shellNames);
     let result = '';
     let from = 0;
     let searched = node.span.start;
@@ -70,6 +70,26 @@ export class Expander {
       else if (++failures === MAX_TOLD) break;
     }
     return failures > 0 ? null : result + text.slice(from);
+  }
+
+  /**
+   * What `expand` makes of a node where it succeeds, but for what may be secret: the references to that stay, without the
+   * defaults that may stand in them.
+   */
+  written(node: ScalarNode): string {
+    return node.text.replaceAll(this.#pattern(false), (whole: string, first?: string, second?: string) => {
+      if (whole === '$${') return '${';
+      const inner = first ?? second ?? '';
+      const open = SURROUNDING.test(inner) || ORDINARY.test(inner.replace(/^env:/, ''));
+      if (!open) return `\${${inner.split(':-')[0]!}}`;
+      return this.#reference(whole, inner, node.span, '') ?? whole;
+    });
+  }
+
+  #pattern(shellNames: boolean): RegExp {
+    const { client } = this.#options;
+    if (shellNames && client === 'gemini') return GEMINI_REFERENCE;
+    return client === 'opencode' ? OPENCODE_REFERENCE : REFERENCE;
   }
 
   /** The variable's value, for keys that hold the name of one. */

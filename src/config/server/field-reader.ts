@@ -71,6 +71,19 @@ export class FieldReader {
     return words.every((word) => word !== null) ? words : null;
   }
 
+  /** As `text`, with references to what may be secret as they are written. */
+  writtenText(key: string): string | null {
+    const node = child(this.node, key);
+    return isString(node) ? this.expander.written(node) : null;
+  }
+
+  /** As `words`, likewise. */
+  writtenWords(key: string): string[] {
+    const node = child(this.node, key);
+    const words = node?.kind === 'array' ? node.items.filter(isWord) : [];
+    return words.map((word) => (isString(word) ? this.expander.written(word) : word.text));
+  }
+
   word(node: ScalarNode, inner: string, shellNames = false): string | null {
     return isString(node) ? this.expander.expand(node, `${this.path}.${inner}`, shellNames) : node.text;
   }

@@ -36,10 +36,10 @@ export function readHttp(
   const headers = readHeaders(fields);
   const tls = readTls(fields, context);
   if (url === null || headers === null || tls === null) return null;
-  return { type, url, ...(sseFallback ? { sseFallback } : {}), headers, tls };
+  return { type, ...url, ...(sseFallback ? { sseFallback } : {}), headers, tls };
 }
 
-function readUrl(fields: FieldReader): string | null {
+function readUrl(fields: FieldReader): Pick<HttpSpec, 'url' | 'writtenUrl'> | null {
   const found = fields.first(...URL_KEYS);
   const text = found === null ? null : fields.text(found.key);
   if (found === null || text === null) return null;
@@ -51,7 +51,8 @@ function readUrl(fields: FieldReader): string | null {
   for (const [name, value] of new URL(checked.url).searchParams) {
     if (namesSecret(name)) for (const form of secretForms(value)) fields.secrets.add(form);
   }
-  return checked.url;
+  const written = fields.writtenText(found.key)!;
+  return { url: checked.url, ...(written === text ? {} : { writtenUrl: written }) };
 }
 
 function readHeaders(fields: FieldReader): Record<string, Secret> | null {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { readEnvFile } from '../document/env-file.ts';
@@ -32,18 +33,23 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   const runAs = readRunAs(fields);
   const cwd = fields.has('cwd') ? fields.text('cwd') : ssh === null ? context.folder : '';
   if (program === null || args === null || env === null || cwd === null || ssh === undefined) return null;
-  const all = [...program.slice(1), ...args];
-  for (const text of [program[0]!, ...all, cwd]) {
+  const all = [...program.words.slice(1), ...args];
+  const [named = ''] = program.words;
+  for (const text of [named, ...all, cwd]) {
     if (!text.includes('\u0000')) continue;
     fields.error('TL1207', null, `${fields.path}: the command or an argument holds a NUL character`);
     return null;
   }
   for (const secret of secretArguments(all)) fields.secrets.add(secret);
+  // Paths on another host are that host's.
+  const command = ssh === null ? placedCommand(named, context) : named;
+  const [first = '', ...rest] = program.written;
+  const written = { command: first === named ? command : first, args: [...rest, ...fields.writtenWords('args')] };
   return {
     type: 'stdio',
-    // Paths on another host are that host's.
-    command: ssh === null ? placedCommand(program[0]!, context) : program[0]!,
+    command,
     args: all,
+    ...(isDeepStrictEqual(written, { command, args: all }) ? {} : { written }),
     env,
     inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv') ?? fields.names('env_vars') ?? false,
     cwd: ssh === null ? placed(cwd, context) : cwd,
@@ -52,13 +58,20 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
   };
 }
 
-/** The command and what of the arguments stands with it. */
-function readProgram(fields: FieldReader): string[] | null {
+interface Program {
+  /** The command and what of the arguments stands with it. */
+  readonly words: readonly string[];
+  /** With references to what may be secret as they are written. */
+  readonly written: readonly string[];
+}
+
+function readProgram(fields: FieldReader): Program | null {
   const found = fields.first('command', 'cmd');
   if (found === null) return null;
   const { key, node } = found;
   const words = node.kind === 'array' ? fields.words(key) : isString(node) ? one(fields.text(key)) : null;
   if (words === null) return null;
+  const written = node.kind === 'array' ? fields.writtenWords(key) : [fields.writtenText(key)!];
   const [command = ''] = words;
   if (command.trim() === '') {
     fields.error('TL1406', node, `${fields.path}.${key} is empty`);
@@ -67,11 +80,11 @@ function readProgram(fields: FieldReader): string[] | null {
   // Some clients hand the whole to a shell. Ours never does; but no program on the PATH has a blank in its name.
   const whole =
     node.kind !== 'array' && !fields.has('args') && /^[\w@.-]+(?:\s+[^\s"'`$&|;<>(){}*?\\]+)+$/.test(command);
-  if (!whole) return words;
+  if (!whole) return { words, written };
   const parts = command.trim().split(/\s+/);
   const message = `${fields.path}.${key} holds arguments: read as ${JSON.stringify(parts[0])} with ${parts.length - 1} of them`;
   fields.problems.warn('TL1309', fields.source, node.span, message);
-  return parts;
+  return { words: parts, written: written[0] === command ? parts : written };
 }
 
 function one(text: string | null): string[] | null {

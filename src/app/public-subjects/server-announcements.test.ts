@@ -1,0 +1,129 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { serverNamed } from '../../../test/support/cluster-bench.ts';
+import { FakeClock } from '../../../test/support/fake-clock.ts';
+import type { WireChange } from '../../bus/wire.ts';
+import { ServerAnnouncements } from './server-announcements.ts';
+
+/** A node that has the `own` servers, in a cluster that serves `everywhere`. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly told: string[] = [];
+  own: string[];
+  everywhere: string[];
+  same: string[] = [];
+  connected = true;
+  readonly events: ServerAnnouncements;
+  #listener: (change: WireChange) => void = () => {};
+
+  constructor(own: string[], everywhere: string[], connected = true) {
+    this.own = own;
+    this.everywhere = everywhere;
+    this.connected = connected;
+    const stage = this;
+    this.events = new ServerAnnouncements({
+      clock: this.clock,
+      wire: {
+        get connected() {
+          return stage.connected;
+        },
+        publish: (subject, payload) => {
+          if (this.connected) this.told.push(`${subject.split('.')[2]} ${JSON.parse(payload.toString()).name}`);
+        },
+        onChange: (listener) => {
+          this.#listener = listener;
+          return () => {};
+        },
+      },
+      own: () => new Map(this.own.map((name) => [name, serverNamed(name)])),
+      everywhere: () => this.everywhere,
+      sameElsewhere: ({ name }) => this.same.includes(name),
+      redact: (text) => text,
+    });
+  }
+
+  /** The cluster serves these now. */
+  serve(...names: string[]): void {
+    this.everywhere = names;
+    this.events.look();
+  }
+
+  reconnect(): void {
+    this.connected = true;
+    this.#listener({ type: 'connected', resync: true });
+  }
+
+  /** What was told until a second from now. */
+  async second(): Promise<string[]> {
+    await this.clock.advance(1_000);
+    return this.told.splice(0);
+  }
+}
+
+test('S0.4 what this node drops and another has is not gone; what nobody has is, once', async () => {
+  const stage = new Stage(['web'], ['web', 'other']);
+  stage.same = ['web'];
+  stage.own = [];
+  stage.serve('web', 'other');
+  assert.deepEqual(await stage.second(), []);
+  // Also what this node never had: whoever had it last may have started anew without it.
+  stage.serve();
+  await stage.clock.advance(999);
+  assert.deepEqual(stage.told, []);
+  stage.events.look();
+  await stage.clock.advance(1);
+  assert.deepEqual(stage.told.splice(0), ['deleted web', 'deleted other']);
+  assert.deepEqual(await stage.second(), []);
+});
+
+test('S0.4 what goes from one node to another at the same time is not gone', async () => {
+  const stage = new Stage([], ['web']);
+  stage.serve();
+  await stage.clock.advance(900);
+  stage.serve('web');
+  assert.deepEqual(await stage.second(), []);
+  stage.serve();
+  assert.deepEqual(await stage.second(), ['deleted web']);
+});
+
+test('S0.3 a node tells of what is new or changed of its own at once, and of what it brings along when it comes', async () => {
+  const stage = new Stage(['mine', 'shared'], ['mine', 'shared', 'theirs']);
+  stage.same = ['shared'];
+  assert.deepEqual(await stage.second(), ['created mine']);
+  assert.deepEqual(await stage.second(), []);
+  stage.events.changed(new Set(['shared', 'theirs']));
+  assert.deepEqual(stage.told, ['created shared']);
+});
+
+test('S0.3 what a node has told of since it came it does not tell of again', async () => {
+  const stage = new Stage(['mine'], ['mine']);
+  stage.own.push('late');
+  stage.serve('mine', 'late');
+  stage.events.changed(new Set(['late']));
+  assert.deepEqual(await stage.second(), ['created late', 'created mine']);
+});
+
+test('S0.3 S0.4 what nobody could hear is told when NATS is back', async () => {
+  const stage = new Stage(['mine'], ['mine', 'theirs'], false);
+  stage.serve('mine');
+  assert.deepEqual(await stage.second(), []);
+  stage.reconnect();
+  assert.deepEqual(await stage.second(), ['deleted theirs', 'created mine']);
+  // It may be known again by then.
+  stage.connected = false;
+  stage.serve();
+  assert.deepEqual(await stage.second(), []);
+  stage.serve('mine');
+  stage.reconnect();
+  assert.deepEqual(await stage.second(), ['created mine']);
+});
+
+test('S0.4 a node that ends tells what is due, and of its own end nothing', async () => {
+  const stage = new Stage(['mine'], ['mine', 'gone']);
+  stage.serve('mine');
+  stage.events.close();
+  assert.deepEqual(stage.told.splice(0), ['deleted gone']);
+  stage.serve();
+  assert.deepEqual(await stage.second(), []);
+  assert.equal(stage.clock.pending, 0);
+});

@@ -1,0 +1,113 @@
+import type { Wire } from '../../bus/wire.ts';
+import type { Clock } from '../../model/clock.ts';
+import type { Server } from '../../model/server.ts';
+import { createdEvent, deletedEvent } from './server-events.ts';
+import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
+
+/**
+ * What one node drops another may just have been given, and nodes hear of each other's servers within a fraction of this.
+ * A node that was away knows the others by then.
+ */
+const SETTLED_MS = 1_000;
+
+export interface ServerAnnouncementsDeps {
+  readonly clock: Clock;
+  readonly wire: Pick<Wire, 'connected' | 'publish' | 'onChange'>;
+  /** Servers of this node's own that may be called. */
+  readonly own: () => ReadonlyMap<string, Server>;
+  /** Names of all that the cluster serves, those included whose nodes may be back. */
+  readonly everywhere: () => Iterable<string>;
+  /** Whether another node that is there has the same server, and none means another by its name. */
+  readonly sameElsewhere: (server: Server) => boolean;
+  /** Masks every known secret. */
+  readonly redact: (text: string) => string;
+}
+
+/**
+ * Tells programs of servers (S0.3, S0.4). `created` comes from a node that has the server, who alone knows what to say of
+ * it; `deleted` from every node, because whoever had it last may be gone: once the cluster serves it no more.
+ */
+export class ServerAnnouncements {
+  readonly #deps: ServerAnnouncementsDeps;
+  /** Served, or gone and not told of yet. */
+  readonly #known: Set<string>;
+  /** Gone a moment ago. The functions end the waiting. */
+  readonly #gone = new Map<string, () => void>();
+  /** Told of since this node has its connection to NATS. */
+  readonly #told = new Set<string>();
+  readonly #unsubscribe: () => void;
+  #disarm: () => void = () => {};
+  #closed = false;
+
+  constructor(deps: ServerAnnouncementsDeps) {
+    this.#deps = deps;
+    this.#known = new Set(deps.everywhere());
+    this.#unsubscribe = deps.wire.onChange(({ type }) => {
+      if (type === 'connected') this.#connected();
+    });
+    if (deps.wire.connected) this.#connected();
+  }
+
+  /** The cluster may serve others than before. */
+  look(): void {
+    if (this.#closed) return;
+    const served = new Set(this.#deps.everywhere());
+    for (const name of this.#known) if (!served.has(name) && !this.#gone.has(name)) this.#arm(name);
+    for (const name of served) {
+      this.#known.add(name);
+      this.#gone.get(name)?.();
+      this.#gone.delete(name);
+    }
+  }
+
+  /** These of this node's servers are new, or others than before. */
+  changed(names: ReadonlySet<string>): void {
+    for (const [name, server] of this.#deps.own()) if (names.has(name)) this.#created(server);
+  }
+
+  /** Nothing is told any more; what is due is told now. */
+  close(): void {
+    this.#closed = true;
+    this.#unsubscribe();
+    this.#disarm();
+    for (const [name, disarm] of this.#gone) {
+      disarm();
+      this.#deleted(name);
+    }
+    this.#gone.clear();
+  }
+
+  /** Nobody heard what was told until now: of what nobody else can have told, programs hear again. */
+  #connected(): void {
+    for (const [name, disarm] of this.#gone) {
+      disarm();
+      this.#arm(name);
+    }
+    this.#disarm();
+    this.#told.clear();
+    this.#disarm = this.#deps.clock.after(SETTLED_MS, () => {
+      const { own, sameElsewhere } = this.#deps;
+      for (const [name, server] of own()) if (!this.#told.has(name) && !sameElsewhere(server)) this.#created(server);
+    });
+  }
+
+  #arm(name: string): void {
+    const over = (): void => {
+      // Kept until somebody can hear it.
+      if (!this.#deps.wire.connected) return;
+      this.#gone.delete(name);
+      this.#known.delete(name);
+      this.#deleted(name);
+    };
+    this.#gone.set(name, this.#deps.clock.after(SETTLED_MS, over));
+  }
+
+  #created(server: Server): void {
+    this.#told.add(server.name);
+    this.#deps.wire.publish(SUBJECT_CREATED, createdEvent(server, this.#deps.redact));
+  }
+
+  #deleted(name: string): void {
+    this.#deps.wire.publish(SUBJECT_DELETED, deletedEvent(name));
+  }
+}
