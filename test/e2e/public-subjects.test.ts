@@ -196,7 +196,8 @@ describe('public subjects', () => {
     assert.equal(subjectListTools('servers'), 'mcp.=73ervers.list-tools');
     const overheard: string[] = [];
     const listening = client.subscribe('mcp.servers.*', {
-      callback: (_error, { subject }) => void overheard.push(subject),
+      // But for the events themselves.
+      callback: (_error, { subject }) => void (subject === SUBJECT_CREATED || overheard.push(subject)),
     });
     const { json } = await send(subjectExecute('servers'), '{"tool":"count","args":{}}', KEY);
     assert.equal(json['outcome'], 'RESULT');
