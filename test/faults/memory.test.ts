@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { FaultBench, until } from './fault-bench.ts';
 import type { LedgerClient } from './ledger/ledger-client.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
@@ -66,9 +67,13 @@ test(`fault:F40 ${LOAD} times what the heap can hold: no new sessions from 80 %,
       const attempt = await modern.call('one__unsafe', { text: 'z'.repeat(300_000) });
       reason = attempt.reason;
       if (attempt.ending === 'REFUSED') {
-        // The gateway itself has found 90 % to be taken, whatever it finds now, and says so of no less.
-        await until('the gateway to say so', () => takenWhenScarce(bench.gateway.stderr).length > 0);
-        assert.ok(Math.min(...takenWhenScarce(bench.gateway.stderr)) >= 90, bench.gateway.stderr.slice(-3_000));
+        // What has left the gateway before its answer may be read after that.
+        await delay(500);
+        const taken = takenWhenScarce(bench.gateway.stderr);
+        // A gateway that gets no processor refuses as well, whatever memory it has: then it is asked again.
+        if (taken.length === 0) return false;
+        // It has found 90 % to be taken itself, whatever it finds now, and says so of no less.
+        assert.ok(Math.min(...taken) >= 90, bench.gateway.stderr.slice(-3_000));
         return true;
       }
       assert.equal(attempt.ending, 'RESULT', attempt.reason);
