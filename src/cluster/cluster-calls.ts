@@ -240,10 +240,11 @@ export class ClusterCalls {
     if (!claims.still(claim) || barred(claim)) return `what it owned of ${server} is to be another node's`;
     // Nobody but its node decides on a singleton, which is no client's.
     if (client === null || processes > 0) return null;
-    const goes = this.#goesInstead(server, outcome, exchange, triedFor);
-    // Where nobody has room at the moment, whoever has it first is to be free to take it.
-    if (goes || isRoomless(outcome)) await claims.giveUp(claim, local.handOver(server, client));
-    return goes ? notStarted(server).message : null;
+    // Another node has room for it or has none, whoever asks.
+    const tried = isRoomless(outcome) ? client : triedFor;
+    if (!this.#goesInstead(server, outcome, exchange, tried)) return null;
+    await claims.giveUp(claim, local.handOver(server, client));
+    return notStarted(server).message;
   }
 
   /** Somebody has tried it since then, and has not begun it: its deadline counts on, and nobody was looked for meanwhile. */
@@ -375,8 +376,6 @@ export class ClusterCalls {
         return this.#tryAgain(name, request, exchange, `node ${home.node.id}: ${tried.reason}`);
       }
       if (tried.outcome.kind === 'answer') catalogs.learn(name, exchange.client, tried.key, tried.own);
-      // It may have had no room for it, and has kept nothing.
-      else if (key !== null && tried.outcome.error.code === 'OVERLOADED') this.#homes.forget(name, key);
       return tried.outcome;
     });
   }

@@ -3,8 +3,8 @@ import type { Clock } from '../model/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LazyBucket } from './lazy-bucket.ts';
 
-/** Nodes that seal with the other secret may still be there, and write. */
-const LOOK_MS = 60_000;
+/** Nodes that seal with the other secret may still be there, and write; the last of them to be restarted looks then. */
+const LOOK_MS = 600_000;
 const AGAIN_MS = 10_000;
 /** At once. */
 const MAX_READS = 32;
@@ -41,33 +41,33 @@ export class SealingAnew {
 
   async #look(): Promise<void> {
     const { bucket, name, clock, logger } = this.#deps;
-    let left = true;
+    let over = false;
     try {
-      const found = await this.#sealAll(await bucket.keys('>'));
-      left = found > 0;
-      if (left) logger.info('records_sealed_anew', { bucket: name, records: found });
-      else if (!this.#told && !this.#closed) logger.info('previous_secret_unused', { bucket: name });
-      this.#told = !left;
+      const { sealed, left } = await this.#sealAll(await bucket.keys('>'));
+      over = left === 0;
+      if (sealed > 0) logger.info('records_sealed_anew', { bucket: name, records: sealed });
+      if (over && (sealed > 0 || !this.#told) && !this.#closed) logger.info('previous_secret_unused', { bucket: name });
+      this.#told ||= over;
     } catch (error) {
       logger.debug('records_not_sealed_anew', { bucket: name, error: String(error) });
     }
-    if (!this.#closed) this.#stop = clock.after(left ? AGAIN_MS : LOOK_MS, () => void this.#look());
+    if (!this.#closed) this.#stop = clock.after(over ? LOOK_MS : AGAIN_MS, () => void this.#look());
   }
 
-  /** How many there were. */
-  async #sealAll(keys: readonly string[]): Promise<number> {
-    let found = 0;
+  /** `left`: somebody else has written them meanwhile; they are to be looked at again. */
+  async #sealAll(keys: readonly string[]): Promise<{ sealed: number; left: number }> {
+    let sealed = 0;
+    let left = 0;
     const seal = async (key: string): Promise<void> => {
       const record = await this.#deps.bucket.get(key);
       const value = record === null ? null : this.#deps.anew(record);
       if (record === null || value === null) return;
-      found++;
-      // Somebody else may have written it meanwhile: it is looked at again.
-      await this.#deps.bucket.update(key, value, record.revision);
+      if ((await this.#deps.bucket.update(key, value, record.revision)) === null) left++;
+      else sealed++;
     };
     for (let i = 0; i < keys.length && !this.#closed; i += MAX_READS) {
       await Promise.all(keys.slice(i, i + MAX_READS).map(seal));
     }
-    return found;
+    return { sealed, left };
   }
 }

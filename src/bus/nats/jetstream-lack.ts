@@ -12,7 +12,11 @@ const NOT_FOR_ACCOUNT =
  */
 export function jetStreamLack(error: unknown): string | null {
   const cause = error instanceof Error ? error.cause : undefined;
-  if (nameOf(error) === 'JetStreamNotEnabled') return nameOf(cause) === 'JetStreamApiError' ? NOT_FOR_ACCOUNT : OFF;
+  if (nameOf(error) === 'JetStreamNotEnabled') {
+    if (nameOf(cause) === 'JetStreamApiError') return NOT_FOR_ACCOUNT;
+    // A stream that has no leader at the moment has nobody who takes what is written to it, either.
+    return cause instanceof Error && cause.message.includes('$JS.API') ? OFF : null;
+  }
   const refused = [error, cause].find((one) => nameOf(one) === 'PermissionViolationError');
   if (refused === undefined) return null;
   const { operation, subject } = refused as { readonly operation: string; readonly subject: string };

@@ -21,7 +21,9 @@ export function stateFailure(error: unknown, doing: 'read' | 'write'): GatewayEr
   if (error instanceof GatewayError) return error;
   const lack = jetStreamLack(error);
   const text = lack ?? (error instanceof Error ? error.message : String(error));
-  const answered = lack !== null || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
+  // What cannot be answered may have been done.
+  const unheard = lack?.includes('may not subscribe') === true;
+  const answered = (lack !== null && !unheard) || apiCode(error) !== 0 || /not enabled|no responders|503/i.test(text);
   const outcome = doing === 'read' || answered ? 'NOT_SENT' : 'UNKNOWN';
   return new GatewayError(outcome, `the shared state could not be ${doing === 'read' ? 'read' : 'written'}: ${text}`, {
     cause: error,

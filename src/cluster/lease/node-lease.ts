@@ -51,7 +51,8 @@ export class NodeLease {
   #returningUntil = Number.NEGATIVE_INFINITY;
   /** Why the last attempt to renew it came to nothing; null where it did not. */
   #failure: string | null = null;
-  #failedSince = Number.POSITIVE_INFINITY;
+  #failedSince: number | null = null;
+  #told = false;
   /** Everything that the lease covers has been looked after since it is ours. */
   #settled = false;
   #stopRenewing: () => void = () => {};
@@ -110,10 +111,11 @@ export class NodeLease {
     try {
       await this.#timely(this.#write());
       if (this.#closed) return;
-      this.#failure = null;
-      this.#failedSince = Number.POSITIVE_INFINITY;
       this.#until = Math.max(this.#until, sentAt + STOP_MS);
       if (!this.#settled || this.#broken) await this.#regain();
+      this.#failure = null;
+      this.#failedSince = null;
+      this.#told = false;
       this.#watch();
     } catch (error) {
       if (this.#closed) return;
@@ -124,15 +126,14 @@ export class NodeLease {
     this.#stopRenewing = clock.after(Math.max(0, RENEW_MS - waited), () => void this.#renew());
   }
 
-  /** Told once of each cause that lasts: a store that is away for a moment is nothing to act on. */
+  /** Told once: a store that is away for a moment is nothing to act on. */
   #failed(reason: string): void {
     const { clock, logger } = this.#deps;
-    const now = clock.now();
-    if (reason !== this.#failure) this.#failedSince = now;
     this.#failure = reason;
+    this.#failedSince ??= clock.now();
     logger.debug('lease_not_renewed', { error: reason });
-    if (now - this.#failedSince < TOLD_MS) return;
-    this.#failedSince = Number.POSITIVE_INFINITY;
+    if (this.#told || clock.now() - this.#failedSince < TOLD_MS) return;
+    this.#told = true;
     logger.warn('node_without_lease', { reason });
   }
 

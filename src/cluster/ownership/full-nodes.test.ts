@@ -80,10 +80,31 @@ test('where no node has room the caller is refused, and the session is bound to 
     assert.equal(await servedBy(nodes, a, 'one'), '{"node":"b"}');
   }));
 
-test('a node that is asked before it has said that it is full keeps nothing of the session', () =>
+test('calls of a session that are refused at once are refused, and nothing is said to be lost; who has room first has it', () =>
+  onNodes(async (nodes) => {
+    const [a, b, c] = [
+      await nodes.join('a', [MEMORY]),
+      await nodes.join('b', [MEMORY]),
+      await nodes.join('c', [MEMORY]),
+    ];
+    for (const node of [a, b, c]) fills(node);
+    await nodes.pass(1_000);
+    for (let round = 0; round < 3; round++) {
+      const calls = [a, b, a, c, b].map((node) => callOf(node, 'memory', 'one'));
+      const words = (await nodes.until(Promise.all(calls))).map(wordOf);
+      assert.deepEqual(new Set(words), new Set(['REFUSED']));
+    }
+    hasRoomAgain(c);
+    await nodes.pass(1_000);
+    for (const node of [b, a, c]) assert.equal(await servedBy(nodes, node, 'one'), '{"node":"c"}');
+    for (const { events } of [a, b, c]) assert.deepEqual(events.heard, []);
+  }));
+
+test('a session that was refused at a node that had not said that it is full is served by whoever has room by then', () =>
   onNodes(async (nodes) => {
     const [a, b] = [await nodes.join('a', [MEMORY]), await nodes.join('b', [MEMORY])];
     fills(a);
+    await nodes.pass(1_000);
     fills(b, false);
     assert.equal(await servedBy(nodes, a, 'one'), 'REFUSED');
     assert.deepEqual([a.local.calls.length, b.local.calls.length], [0, 1]);

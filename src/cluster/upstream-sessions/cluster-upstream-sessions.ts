@@ -45,6 +45,7 @@ const ATTEMPTS = 8;
 const AGAIN_MS = 1_000;
 /** A store that is there and has left a question without an answer may be about to have another leader. */
 const SLOW_MS = 3_000;
+const MAX_TELLS = 30;
 
 export interface ClusterUpstreamSessionsDeps {
   readonly bus: Bus;
@@ -98,28 +99,22 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
   }
 
   async enter(place: SessionPlace, gone: string | null, wanted: () => boolean): Promise<OpenedSession | SessionTurn> {
-    const { clock, bus, claims } = this.#deps;
+    const { clock } = this.#deps;
     const key = sessionKeyOf(place);
     const own = this.#used.get(key);
     if (own?.unsharable === true && own.generation !== gone) return this.#goOn(own);
     let failedAt: number | null = null;
+    let unsure = false;
     for (let lookMs = LOOK_MS; wanted(); ) {
-      let found: StateRecord | null;
       try {
-        found = await this.#get(key);
+        const entered = await this.#tryToEnter(place, key, gone);
         this.#vain = false;
         failedAt = null;
-        const held = found === null ? null : readWritten(found);
-        const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
-        if (opened === 'again') continue;
-        if (opened !== null) return opened;
-        if (held === null || held.by === '' || held.by === bus.peer || !(await claims.lives(held.by))) {
-          const turn = await this.#begin(place, key, held, found, gone);
-          if (turn === null) continue;
-          return turn;
-        }
+        if (entered === 'again') continue;
+        if (entered !== null) return entered;
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
+        unsure = true;
         failedAt ??= clock.now();
         if (!this.#mayAnswer(key, gone, failedAt)) {
           void this.#settle(key);
@@ -129,6 +124,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       await pause(clock, lookMs);
       lookMs = Math.min(2 * lookMs, MAX_LOOK_MS);
     }
+    if (unsure) void this.#settle(key);
     throw new GatewayError('NOT_SENT', 'nobody waits for the session any more', { server: place.server });
   }
 
@@ -200,6 +196,21 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   get #connected(): boolean {
     return this.#deps.bus.status.state === 'connected';
+  }
+
+  /** null: another node is opening it. Rejects with GatewayError where the store does not answer. */
+  async #tryToEnter(
+    place: SessionPlace,
+    key: string,
+    gone: string | null,
+  ): Promise<OpenedSession | SessionTurn | 'again' | null> {
+    const { bus, claims } = this.#deps;
+    const found = await this.#get(key);
+    const held = found === null ? null : readWritten(found);
+    const opened = held === null || found === null ? null : await this.#open(key, held, found, gone);
+    if (opened !== null) return opened;
+    const free = held === null || held.by === '' || held.by === bus.peer || !(await claims.lives(held.by));
+    return free ? ((await this.#begin(place, key, held, found, gone)) ?? 'again') : null;
   }
 
   /** Whether it is worth the wait: nobody here knows the session, and the store may tell in a moment. */
@@ -334,19 +345,19 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       opened: async (record) => {
         const generation = this.#used.ownGeneration();
         this.#used.put(key, record, generation, { published: false, blocks: 1 });
-        this.#tellSoon(key);
+        this.#tellSoon(key, MAX_TELLS);
         return generation;
       },
       failed: async () => {},
     };
   }
 
-  /** Of one that this node opened for itself while the store did not answer. */
-  #tellSoon(key: string): void {
+  /** Of one that this node opened for itself while the store did not answer. What it does not take soon is told of in time. */
+  #tellSoon(key: string, times: number): void {
     this.#deps.clock.after(AGAIN_MS, () => {
       if (this.#closed || !this.#connected || this.#used.get(key)?.published !== false) return;
       this.#used.look();
-      this.#tellSoon(key);
+      if (times > 1) this.#tellSoon(key, times - 1);
     });
   }
 

@@ -23,6 +23,8 @@ const RECORD = { identity: 'i', mcpSessionId: 's', hello: '{}', revision: '2025-
 class Store implements SharedState {
   silent = false;
   mute = false;
+  /** What is created is there, and that is not said. */
+  unheard = false;
   readonly #state: SharedState;
   readonly #clock: Clock;
 
@@ -42,9 +44,15 @@ class Store implements SharedState {
       if (this.silent) throw new GatewayError('UNKNOWN', 'no answer');
       return bucket.update(...written);
     };
+    const unheard = (): boolean => this.unheard;
+    const create: typeof bucket.create = async (...written) => {
+      await bucket.create(...written);
+      throw new GatewayError('UNKNOWN', 'no answer');
+    };
     return new Proxy(bucket, {
       get(_target, name) {
         if (name === 'update') return update;
+        if (name === 'create' && unheard()) return create;
         const value = Reflect.get(bucket, name);
         return typeof value === 'function'
           ? (...asked: unknown[]) => answers().then(() => Reflect.apply(value, bucket, asked))
@@ -230,4 +238,49 @@ test('S0.19 while the secret changes a session is the same one, also when nobody
     assert.deepEqual([entered.record.mcpSessionId, entered.generation], [RECORD.mcpSessionId, generation]);
     one.close();
   }
+});
+
+test('S0.20 a store that can be read and takes no writes holds nobody up for longer, and leaves no turn behind', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new Store(state, clock);
+  const [a, b] = [node('a', state, clock), node('b', store, clock)];
+  const turn = await a.enter(PLACE, null, () => true);
+  assert.ok(turn.kind === 'turn');
+  await turn.opened(RECORD);
+  store.silent = true;
+  const first = b.enter(PLACE, null, () => true);
+  const waitedMs = await passing(clock, first);
+  assert.ok(waitedMs >= 3_000 && waitedMs <= 5_000, String(waitedMs));
+  assert.equal((await first).kind, 'turn');
+  const second = b.enter(PLACE, null, () => true);
+  assert.ok((await passing(clock, second)) <= 100, 'nobody waits again');
+  a.close();
+  b.close();
+});
+
+test('S0.20 whoever gives up while the store does not answer leaves nobody waiting for what it began', async () => {
+  const clock = new FakeClock();
+  const state = new MemorySharedState(clock);
+  const store = new Store(state, clock);
+  const [a, b] = [node('a', store, clock), node('b', state, clock)];
+  // Its write arrives, and it does not hear of that.
+  store.unheard = true;
+  let wanted = true;
+  const entering = a.enter(PLACE, null, () => wanted);
+  entering.catch(() => {});
+  await clock.advance(50);
+  await settled();
+  wanted = false;
+  await passing(
+    clock,
+    entering.catch(() => {}),
+  );
+  await assert.rejects(entering, { code: 'NOT_SENT' });
+  store.unheard = false;
+  const next = b.enter(PLACE, null, () => true);
+  assert.ok((await passing(clock, next)) <= 5_000);
+  assert.equal((await next).kind, 'turn');
+  a.close();
+  b.close();
 });

@@ -58,6 +58,8 @@ export interface ListenerOptions {
 
 const KEEP_ALIVE_MS = 65_000;
 const POLL_MS = 20;
+/** A loop that is busy all the time is not waited for. */
+const QUIET_MS = 100;
 /** What is not a whole request soon, in this part of the time for its head, goes on at `node:http` with its deadlines. */
 const TICKS_OF_HEAD = 40;
 /** Deadlines and limits of `node:http`. The lenient parser is never used. */
@@ -211,7 +213,7 @@ export class Listener {
    */
   async #looked(): Promise<void> {
     await delay(POLL_MS);
-    await atQuietTurn(() => this.#accepted);
+    await atQuietTurn(() => this.#accepted, QUIET_MS);
   }
 
   #connections(): Promise<number> {

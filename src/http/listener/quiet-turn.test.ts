@@ -35,6 +35,9 @@ test('a loop that is never quiet is waited for no longer than some hundred turns
     while (!over) await busy(0.3, 1);
   })();
   await atQuietTurn(() => 0);
+  const since = performance.now();
+  await atQuietTurn(() => 0, 20);
+  assert.ok(performance.now() - since < 100, 'nor for longer than its caller may wait');
   over = true;
   await working;
 });

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemorySharedState } from '../../bus/memory/memory-shared-state.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { LazyBucket } from '../lazy-bucket.ts';
+import { LEASE_MS, NodeLease } from './node-lease.ts';
+
+test('fault:F28 what keeps a node from its lease is told once when it lasts, whichever step it is that fails', async () => {
+  for (const step of ['the lease', 'what it covers'] as const) {
+    const clock = new FakeClock();
+    const state = new MemorySharedState(clock);
+    const lines: string[] = [];
+    let broken = true;
+    let times = 0;
+    const fail = (): Promise<never> => Promise.reject(new Error(`no answer ${++times % 2}`));
+    const store = new LazyBucket(
+      { bucket: (name, options) => (broken && step === 'the lease' ? fail() : state.bucket(name, options)) },
+      'leases',
+      { ttlMs: LEASE_MS },
+    );
+    const lease = new NodeLease({
+      store,
+      clock,
+      logger: new Logger({ level: 'info', write: (line) => lines.push(line) }),
+      peer: 'p',
+      node: 'n',
+      serveOn: () => false,
+      over: () => {},
+      regained: () => (broken && step === 'what it covers' ? fail() : Promise.resolve()),
+    });
+    const pass = async (ms: number): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 100) {
+        await clock.advance(100);
+        await settled();
+      }
+    };
+    const said = (): number => lines.filter((line) => line.includes('"node_without_lease"')).length;
+    lease.start();
+    await pass(4_000);
+    assert.deepEqual([said(), lease.held], [0, false], step);
+    await pass(20_000);
+    assert.equal(said(), 1, step);
+    assert.match(lease.failure ?? '', /no answer/);
+    broken = false;
+    await pass(2_000);
+    assert.deepEqual([lease.held, lease.failure], [true, null], step);
+    await lease.close();
+  }
+});
