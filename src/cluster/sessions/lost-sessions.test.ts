@@ -139,3 +139,19 @@ test('a session that was ended elsewhere is not written any more, whatever this 
   assert.ok(bench.heard.includes('a s1 gone'), 'it hears of that by then');
   await bench.close();
 });
+
+test('fault:F28 what a node that had heard of less has written again of a session does not take the place of what others know', async () => {
+  const { bench, store, views, a, b, kept } = await twoNodes();
+  a.put(record('s1', { initialized: true, logLevel: 'warning', lastSeenAt: 5 }));
+  await settled();
+  await store.loseAll();
+  const bucket = await store.view().bucket(SESSIONS, { ttlMs: 0 });
+  assert.notEqual(await bucket.restore('s1', Buffer.from(JSON.stringify(record('s1')))), null);
+  for (const view of [views.a, views.b]) await view.tellAgain();
+  await bench.pass(1_500);
+  assert.deepEqual(await kept(), ['s1 warning']);
+  for (const node of [a, b]) assert.equal((await node.get('s1'))?.initialized, true);
+  const { heard } = bench;
+  assert.ok(!heard.slice(heard.indexOf('a s1 warning')).some((text) => text.endsWith('s1 null')), heard.join());
+  await bench.close();
+});

@@ -71,7 +71,7 @@ export class SharedSessionRecords implements SessionRecords {
       keptMs: KEPT_MS,
       maxValueBytes: MAX_RECORD_BYTES,
       maxWaiting: MAX_WAITING,
-      heard: (id, value) => this.#heard(id, value),
+      heard: (id, value, again) => this.#heard(id, value, again),
       gone: (id) => {
         this.#known.delete(id);
         deps.gone(id);
@@ -162,11 +162,17 @@ export class SharedSessionRecords implements SessionRecords {
     this.#deps.logger.warn('sessions_not_followed', { bucket: SESSIONS });
   }
 
-  #heard(id: string, value: Buffer): void {
+  #heard(id: string, value: Buffer, again: boolean): void {
     const read = recordIn(value);
     // It is ended here, of which the others are about to hear.
     if (read?.id !== id || this.#records.waiting(id) === null) return;
     const facts = this.#kinds.factsOf(read);
+    const before = again ? this.#known.get(id) : undefined;
+    if (before !== undefined && before.kind !== facts.kind && before.seenAfterMs > facts.seenAfterMs) {
+      // The store has lost it, and a node that had heard of less was the first to write it again.
+      this.put(recordOf(id, before));
+      return;
+    }
     this.#known.set(id, facts);
     this.#deps.changed(recordOf(id, facts));
   }
