@@ -68,19 +68,20 @@ describe('public subjects of two nodes', () => {
       }
     }
     assert.equal(new Set(pids.values()).size, sessions.length);
-    const executed = nodes.map(({ folder }) => {
-      const ledger = join(folder, 'ledger');
-      return existsSync(ledger)
-        ? readFileSync(ledger, 'utf8')
-            .split('\n')
-            .filter((line) => /^count/.test(line)).length
-        : 0;
-    });
-    assert.equal(executed[0]! + executed[1]!, sessions.length * 6, 'each call was executed once');
-    assert.ok(
-      executed.every((calls) => calls > 0),
-      `both nodes run processes: ${executed.join(' and ')}`,
-    );
+    const executed = (): number[] =>
+      nodes.map(({ folder }) => {
+        const ledger = join(folder, 'ledger');
+        return existsSync(ledger)
+          ? readFileSync(ledger, 'utf8')
+              .split('\n')
+              .filter((line) => /^count/.test(line)).length
+          : 0;
+      });
+    const counts = executed();
+    assert.equal(counts[0]! + counts[1]!, sessions.length * 6, 'each call was executed once');
+    // NATS draws who gets a call: six conversations may all have begun at one node.
+    for (let more = 0; more < 40 && executed().includes(0); more++) await count(`more ${more}`);
+    assert.ok(!executed().includes(0), `both nodes run processes: ${executed().join(' and ')}`);
   });
 
   test('S0.3 what is registered on one node is served by both, without an event being believed', async () => {
