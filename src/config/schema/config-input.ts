@@ -265,7 +265,7 @@ interface ConfigCluster {
   readonly nats?: string | readonly string[] | undefined;
   /** What all nodes know and nobody else: at least 32 bytes, best as `${file:…}` or `${…}`. By default `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`. */
   readonly secret?: string | undefined;
-  /** The secret before it, believed as well while nodes change from one to the other. */
+  /** Another secret that is believed while nodes change from one to the other: first the next one, then the one before. */
   readonly previousSecret?: string | undefined;
   /** Name of this node for people; by default that of the machine. */
   readonly node?: string | undefined;

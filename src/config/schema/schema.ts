@@ -178,7 +178,9 @@ const settingsShape = {
         .string()
         .min(1)
         .optional()
-        .describe('The secret before it, believed as well while nodes change from one to the other.'),
+        .describe(
+          'Another secret that is believed while nodes change from one to the other: first the next one, then the one before.',
+        ),
       node: z
         .string()
         .min(1)
