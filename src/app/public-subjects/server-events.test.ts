@@ -130,3 +130,13 @@ test('S0.3 a secret by reference is told nowhere, whatever stands around it', as
     { numRuns: 60 },
   );
 });
+
+test('S0.3 neither a key with slashes in it nor the text of a program is told, and paths are', async () => {
+  assert.deepEqual(await argsOf('wJalrXUtnFEMI/K7MDENG/bPxRhunter'), ['[redacted]']);
+  assert.deepEqual(await argsOf('--k=wJalrXUtnFEMI/K7MDENG/bPxRhunter'), ['--k=[redacted]']);
+  for (const option of ['-c', '-lc', '-e', '--eval']) {
+    assert.deepEqual(await argsOf(option, 'login hunter && run'), [option, '[redacted]']);
+  }
+  const plain = ['-c', 'server.json', '/srv/Data/release2/index.js', './build/main.js', '@scope/server-files'];
+  assert.deepEqual(await argsOf(...plain), plain);
+});

@@ -14,6 +14,11 @@ const HEADER = /^(?:-H|--headers?=)./s;
 const PASSWORD = /^-p(?!\d+(?::\d+)*$)./s;
 const PORTS = /^\d+(?::\d+)*$/;
 const OPTION = /^(--?[\w-]+=)/;
+/** A program in the argument after it may hold anything. */
+const SCRIPT_OPTION = /^(?:-[a-z]*[ce]|--eval|--command|\/c)$/i;
+/** A key in base64, in which there may be slashes. */
+const BASE64 =
+  /(?:^|[\s=:"'])(?=[A-Za-z\d+/]*[a-z])(?=[A-Za-z\d+/]*[A-Z])(?=[A-Za-z\d+/]*\d)[A-Za-z\d+][A-Za-z\d+/]{19,}={0,2}(?:$|[\s"',;])/;
 /** How keys of well-known services begin. */
 const KEY =
   /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
@@ -61,6 +66,7 @@ export function publicText(text: string, redact: (text: string) => string, value
 
 function isSecretByPlace(text: string, before: string): boolean {
   if (text === MASK || text.replaceAll(REFERENCE, '') === '') return false;
+  if (SCRIPT_OPTION.test(before) && /\s/.test(text)) return true;
   if (HEADER_OPTION.test(before) || HEADER.test(text) || PASSWORD.test(text)) return true;
   if (before === '-p' && !text.startsWith('-')) return !PORTS.test(text);
   if (/^(?:-u|--user)$/.test(before)) return text.includes(':');
@@ -71,7 +77,7 @@ function isSecretByPlace(text: string, before: string): boolean {
 /** Whether a text holds a value that is known, or one that only secrets look like. References are none. */
 function tells(text: string, values: readonly string[]): boolean {
   const plain = text.replaceAll(REFERENCE, ' ');
-  if (values.some((value) => holds(plain, value)) || assigns(plain)) return true;
+  if (values.some((value) => holds(plain, value)) || assigns(plain) || BASE64.test(plain)) return true;
   return plain
     .replaceAll(MASK, ' ')
     .split(/[\s,;:="'@/?&(){}[\]|]+/)
