@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock } from '../../../test/support/fake-clock.ts';
 import { agent, client } from '../../../test/support/gateway-bench.ts';
+import { ADA, newTask } from '../../../test/support/new-task.ts';
 import type { TaskRecord } from '../../model/ports.ts';
 import { systemRandom } from '../../model/random.ts';
 import { MAX_TTL_MS, type NewTask, TaskTable } from './task-table.ts';
@@ -31,27 +32,10 @@ function tabled() {
   return { clock, kept, make, table: make() };
 }
 
-const ADA = client('stateful', { principal: agent('ada', 's') });
 const BOB = client('stateful', { principal: agent('bob', 's') });
 
-function task(taskId: string, more: Partial<NewTask> = {}): NewTask {
-  const { revision, capabilities, fingerprint, info, handle } = ADA;
-  return {
-    server: 's',
-    taskId,
-    principal: ADA.principal.id,
-    sessionId: ADA.sessionId,
-    client: { revision, capabilities, fingerprint, info, handle },
-    era: 'stateful',
-    wraps: false,
-    status: 'working',
-    description: Buffer.from('{}'),
-    ttlMs: 60_000,
-    pollIntervalMs: null,
-    answer: null,
-    ...more,
-  };
-}
+const task = (taskId: string, more: Partial<NewTask> = {}): NewTask =>
+  newTask(taskId, { description: Buffer.from('{}'), ...more });
 
 const ended = (size: number) => ({ kind: 'result', era: 'stateful', body: Buffer.alloc(size) }) as const;
 
