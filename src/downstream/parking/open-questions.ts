@@ -2,8 +2,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { undeclared } from '../../protocol/askable.ts';
 import { result } from '../../protocol/compose.ts';
-import { editObject } from '../../protocol/edit-object.ts';
 import { field, type Range } from '../../protocol/fields.ts';
+import { inputRequest } from '../../protocol/stateless/input-required.ts';
 
 interface Question {
   /** The id the server gave its request, as written. */
@@ -28,7 +28,9 @@ export class OpenQuestions {
   ask(request: Message): Promise<Message> {
     const key = `ask${++this.#count}`;
     const { promise, resolve, reject } = Promise.withResolvers<Message>();
-    this.#open.set(key, { serverId: request.id, method: request.method, json: inputRequest(request), resolve, reject });
+    const { id: serverId, method, bytes, bodyStart, bodyEnd } = request;
+    const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
+    this.#open.set(key, { serverId, method, json: inputRequest(method, bytes, params), resolve, reject });
     return promise;
   }
 
@@ -81,18 +83,4 @@ export class OpenQuestions {
 /** What a server is told whose request the client did not declare to take. */
 export function missing(method: string): GatewayError {
   return new GatewayError('MISSING_CAPABILITY', `the client did not declare what ${method} needs`);
-}
-
-/** The server's request as a question of 2026-07-28, which knows no ids of pages. */
-function inputRequest({ method, bytes, bodyStart, bodyEnd }: Message): Buffer {
-  const name = `{"method":${JSON.stringify(method)}`;
-  if (bodyStart < 0) return Buffer.from(`${name}}`);
-  const whole = { start: bodyStart, end: bodyEnd };
-  const params = method === 'elicitation/create' ? withoutId(bytes, whole) : bytes.subarray(bodyStart, bodyEnd);
-  return Buffer.concat([Buffer.from(`${name},"params":`), params, Buffer.from('}')]);
-}
-
-/** The params of an elicitation without what 2026-07-28 does not know. */
-export function withoutId(bytes: Buffer, params: Range): Buffer {
-  return editObject(bytes, params, [['elicitationId', null]]);
 }

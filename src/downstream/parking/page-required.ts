@@ -5,9 +5,8 @@ import { answer, failure, type Outcome } from '../../model/outcome.ts';
 import { notDeclared, undeclared } from '../../protocol/askable.ts';
 import { errorCode } from '../../protocol/body.ts';
 import { elements, fieldAt, type Range } from '../../protocol/fields.ts';
-import { takesInput } from '../../protocol/stateless/input-required.ts';
+import { inputRequest, takesInput } from '../../protocol/stateless/input-required.ts';
 import type { ClientExchange } from '../session/client-exchange.ts';
-import { withoutId } from './open-questions.ts';
 import type { ParkingLot } from './parking-lot.ts';
 
 const METHOD = 'elicitation/create';
@@ -48,8 +47,7 @@ function isPageRequired(message: Message): boolean {
 function questions(bytes: Buffer, pages: readonly Range[]): Buffer {
   const parts: Buffer[] = [];
   pages.forEach((page, i) => {
-    const head = `${i === 0 ? '{' : ','}"ask${i + 1}":{"method":"${METHOD}","params":`;
-    parts.push(Buffer.from(head), withoutId(bytes, page), Buffer.from('}'));
+    parts.push(Buffer.from(`${i === 0 ? '{' : ','}"ask${i + 1}":`), inputRequest(METHOD, bytes, page));
   });
   parts.push(Buffer.from('}'));
   return Buffer.concat(parts);

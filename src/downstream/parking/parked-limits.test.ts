@@ -118,7 +118,7 @@ test('a retry that declares less is not asked what its client declared before', 
   assert.ok(returning?.kind === 'resumes');
   returning.call.attach(front, returning.responses);
   await clock.advance(5);
-  assert.deepEqual(Object.values(asked().inputRequests), [{ method: 'roots/list' }]);
+  assert.deepEqual(Object.values(asked().inputRequests), [{ method: 'roots/list', params: {} }]);
   await refused;
   call.finish(answer(errorAnswer('0', -1, 'over', null, 'stateful')));
   await assert.rejects(listed, { code: 'CANCELLED' });

@@ -5,8 +5,8 @@ import type { Message } from '../../model/message.ts';
 import { undeclared } from '../../protocol/askable.ts';
 import { bodyLexeme } from '../../protocol/body.ts';
 import { result } from '../../protocol/compose.ts';
-import { editObject } from '../../protocol/edit-object.ts';
-import { isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
+import type { Range } from '../../protocol/fields.ts';
+import { inputRequest, isInputRequest, MAX_INPUT_REQUESTS } from '../../protocol/stateless/input-required.ts';
 import { withRelatedTask } from '../../protocol/tasks/related-task.ts';
 
 interface Question {
@@ -69,9 +69,8 @@ export class ResultStream implements Exchange {
   }
 
   ask(asked: Message): Promise<Message> {
-    const { method, bytes, bodyStart, bodyEnd } = asked;
-    const params = bodyStart < 0 ? null : { start: bodyStart, end: bodyEnd };
-    const missing = undeclared(this.client.capabilities, method, bytes, params);
+    const { method, bytes } = asked;
+    const missing = undeclared(this.client.capabilities, method, bytes, bodyOf(asked));
     if (missing !== null || !isInputRequest(method)) {
       return Promise.reject(new GatewayError('MISSING_CAPABILITY', `the client cannot be asked for ${method}`));
     }
@@ -79,7 +78,9 @@ export class ResultStream implements Exchange {
       return Promise.reject(new GatewayError('OVERLOADED', 'too many requests wait for an answer of the client'));
     }
     return new Promise((resolve, reject) => {
-      this.#questions.set(`${this.#prefix}-${++this.#count}`, { asked, json: inputRequest(asked), resolve, reject });
+      const plain = withRelatedTask(asked, null);
+      const json = inputRequest(method, plain.bytes, bodyOf(plain));
+      this.#questions.set(`${this.#prefix}-${++this.#count}`, { asked, json, resolve, reject });
       this.#wake();
     });
   }
@@ -121,14 +122,8 @@ export class ResultStream implements Exchange {
   }
 }
 
-/** A server's request as an entry of `inputRequests`: what belongs to the stateful way of asking is left out. */
-function inputRequest(asked: Message): Buffer {
-  const plain = withRelatedTask(asked, null);
-  const { method, bytes, bodyStart: start, bodyEnd: end } = plain;
-  const head = Buffer.from(`{"method":${JSON.stringify(method)}`);
-  if (start < 0) return Buffer.concat([head, CLOSE]);
-  const params = editObject(bytes, { start, end }, method === 'elicitation/create' ? [['elicitationId', null]] : []);
-  return Buffer.concat([head, Buffer.from(',"params":'), params, CLOSE]);
+function bodyOf({ bodyStart: start, bodyEnd: end }: Message): Range | null {
+  return start < 0 ? null : { start, end };
 }
 
 const CLOSE = Buffer.from('}');

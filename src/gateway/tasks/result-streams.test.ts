@@ -27,7 +27,7 @@ type Json = { readonly [key: string]: Json } & { readonly status: string };
 /** A stateful server with one task, seen by a stateless client. */
 class Old {
   readonly bench = new GatewayBench(OFFERS);
-  readonly options: RunOptions = { client: client('stateless', { capabilities: CAPABILITIES }) };
+  readonly options: RunOptions;
   status = 'working';
   /** The `tasks/result` of ours, while it is open. */
   stream: Call | null = null;
@@ -35,12 +35,13 @@ class Old {
   end: (outcome: Outcome) => void = () => {};
   taskId = '';
 
-  constructor() {
+  constructor(capabilities: string) {
+    this.options = { client: client('stateless', { capabilities }) };
     this.bench.upstreams.respond = (call) => this.#respond(call);
   }
 
-  static async started(): Promise<Old> {
-    const old = new Old();
+  static async started(capabilities = CAPABILITIES): Promise<Old> {
+    const old = new Old(capabilities);
     old.taskId = (ended(await old.run('tools/call', { name: 'old__run' })) as Json)['taskId'] as unknown as string;
     return old;
   }
@@ -108,6 +109,17 @@ test('a task that waits for input is said to be at work as long as there is no q
   await settled();
   await old.bench.clock.advance(2_000);
   assert.equal((await got).status, 'working');
+});
+
+test('a question without params is shown with empty ones, which the Go SDK insists on', async () => {
+  const old = await Old.started(CAPABILITIES.replace('"elicitation":{}', '"roots":{}'));
+  old.status = 'input_required';
+  const got = old.get();
+  await settled();
+  const asked = old.stream!.exchange.ask(request('roots/list', '1', null, 'stateful'));
+  assert.deepEqual(Object.values((await got)['inputRequests']!), [{ method: 'roots/list', params: {} }]);
+  old.end(answer(result('1', '{"content":[]}', 'stateful')));
+  await assert.rejects(asked);
 });
 
 test('the answer is fetched once, kept, and shown with the task', async () => {

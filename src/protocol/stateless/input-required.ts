@@ -4,6 +4,7 @@
  */
 import type { Message } from '../../model/message.ts';
 import { result } from '../compose.ts';
+import { editObject } from '../edit-object.ts';
 import { duplicateKey, entries, field, fields, type Range, stringValue } from '../fields.ts';
 import { editMembers, spliceMessage } from '../splice.ts';
 
@@ -89,6 +90,18 @@ export function inputOf(request: Message): { readonly responses: Range | null; r
   return responses === null && state === null ? NONE : { responses: responses ?? null, state: state ?? null };
 }
 
+/**
+ * A server's request as an entry of `inputRequests`. `params` is written even where the request has none, because the Go SDK
+ * (1.8.0) refuses an entry without; `elicitationId` is unknown to 2026-07-28 and is left out.
+ */
+export function inputRequest(method: string, bytes: Buffer, params: Range | null): Buffer {
+  let own: Buffer = EMPTY_OBJECT;
+  if (params !== null && bytes[params.start] === 0x7b) {
+    own = editObject(bytes, params, method === 'elicitation/create' ? [['elicitationId', null]] : []);
+  }
+  return Buffer.concat([Buffer.from(`{"method":${JSON.stringify(method)},"params":`), own, Buffer.from('}')]);
+}
+
 /** The result that asks. `requests` is the object of questions in JSON, null for none. */
 export function inputRequired(requests: Buffer | null, state: string): Message {
   const members: Buffer[] = [Buffer.from('{"resultType":"input_required"')];
@@ -97,5 +110,6 @@ export function inputRequired(requests: Buffer | null, state: string): Message {
   return result('0', Buffer.concat(members), 'stateless');
 }
 
+const EMPTY_OBJECT = Buffer.from('{}');
 const BACKSLASH = 0x5c;
 const NONE = { responses: null, state: null };
