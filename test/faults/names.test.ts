@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import type { LookupAddress } from 'node:dns';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { type LookupAddress, lookup } from 'node:dns';
 import { closeSync, mkdtempSync, open, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
@@ -8,11 +8,13 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import type { HttpClientPort } from '../../src/http/client/client-port.ts';
 import type { HttpFailure } from '../../src/http/client/http-failure.ts';
 import { openHttpClient } from '../../src/http/client/open-http-client.ts';
 import { Resolver } from '../../src/http/client/resolver.ts';
 import { FakeClock } from '../support/fake-clock.ts';
+import { said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
 import { FaultBench, until } from './fault-bench.ts';
 import { executed } from './ledger/ledger-entry.ts';
 import { LedgerHttpProcess } from './ledger/ledger-process.ts';
@@ -62,6 +64,74 @@ test('fault:F26 names that do not exist or are not answered for: NOT_SENT, told 
   assert.deepEqual(bench.violations(['remote']), []);
 });
 
+/** The system's own look-up says so: no name under `.invalid` exists (RFC 6761). */
+const NAMELESS = { url: 'https://no-such-host.invalid/mcp' };
+
+test('fault:F26 the real look-up: a name that does not exist is a failed server of a gateway that runs, before and after `add`', async (t) => {
+  const bench = new FaultBench(t);
+  await bench.start({ good: bench.stdio('good'), plain: { url: 'http://no-such-host.invalid/mcp' }, tls: NAMELESS });
+  const held = async (name: string): Promise<void> => {
+    await until(name, async () => (await bench.status(name)).state === 'failed');
+    assert.match(String((await bench.status(name)).reason), /ENOTFOUND no-such-host\.invalid/);
+  };
+  const cli = (...args: string[]) =>
+    trunkline([...args, '--data-dir', join(bench.gateway.folder, 'data')], { cwd: bench.gateway.folder });
+  await bench.gateway.ready('good');
+  await Promise.all([held('plain'), held('tls')]);
+  const added = await cli('add', 'typo', NAMELESS.url);
+  assert.equal(added.code, 0, added.err);
+  assert.match(added.out, /typo +.*ENOTFOUND/);
+  const client = await bench.opened('one');
+  assert.equal((await client.call('typo__unsafe')).ending, 'NOT_SENT');
+  assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
+  // What was added is stored: the next start has it too.
+  assert.equal(await bench.gateway.stop(), 0);
+  await bench.start({ good: bench.stdio('good') });
+  await bench.gateway.ready('good');
+  await held('typo');
+  const status = await cli('status');
+  assert.deepEqual([status.err, status.code], ['', 0]);
+  assert.match(status.out, /^1 of 2 servers ready/);
+  assert.equal((await client.call('good__unsafe')).ending, 'RESULT');
+  assert.equal(await bench.gateway.stop(), 0);
+  const alone = await cli('status');
+  assert.deepEqual([alone.err, alone.code], ['', 0]);
+  assert.match(alone.out, /ENOTFOUND/);
+});
+
+test('fault:F26 the real look-up: nor does such a name end `trunkline stdio`, or a program that has a gateway inside', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-names-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { typo: NAMELESS } }));
+  const bridge = startTrunkline(['stdio', '--data-dir', join(folder, 'data'), 'trunkline.json'], {
+    cwd: folder,
+    input: true,
+  });
+  t.after(() => bridge.process.kill());
+  const ask = (method: string, params: object) =>
+    bridge.process.stdin!.write(`${JSON.stringify({ jsonrpc: '2.0', id: method, method, params })}\n`);
+  const clientInfo = { name: 'names', version: '1' };
+  ask('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo });
+  await said(bridge, '"id":"initialize"');
+  ask('tools/call', { name: 'typo__any', arguments: {} });
+  await said(bridge, /"id":"tools\/call".*ENOTFOUND/);
+  bridge.process.stdin!.end();
+  assert.equal(await bridge.exited, 0, bridge.err);
+
+  const program = `
+    import { createGateway } from ${JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../src/index.ts')).href)};
+    const gateway = await createGateway({ servers: { typo: ${JSON.stringify(NAMELESS)} } });
+    await gateway.callTool('typo__any', {}).catch(({ message }) => console.log(message));
+    await gateway.close();`;
+  const embedding = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: { ...process.env, XDG_DATA_HOME: folder },
+  });
+  assert.equal(embedding.status, 0, embedding.stderr);
+  assert.match(embedding.stdout, /ENOTFOUND no-such-host\.invalid/);
+});
+
 test('fault:F26 flaps: the last address serves up to 60 s past its time, then NOT_SENT; a new address takes over', async (t) => {
   const clock = new FakeClock();
   const first = await named('first', '127.0.0.1', 0, t);
@@ -72,11 +142,10 @@ test('fault:F26 flaps: the last address serves up to 60 s past its time, then NO
   let asked = 0;
   const resolver = new Resolver({
     clock,
-    lookup: (name, answer) => {
+    // Node itself answers: for an address with that address, for a name that does not exist with its own error.
+    lookup: (_name, answer) => {
       asked++;
-      const found = address === null ? [] : [{ address, family: 4 }];
-      const missing = Object.assign(new Error(`getaddrinfo ENOTFOUND ${name}`), { code: 'ENOTFOUND' });
-      setImmediate(() => answer(address === null ? missing : null, found));
+      lookup(address ?? 'flaps.invalid', { all: true }, answer);
     },
   });
   const client = openHttpClient(`http://flaps.test:${port}/`, { resolver, clock });
@@ -91,7 +160,7 @@ test('fault:F26 flaps: the last address serves up to 60 s past its time, then NO
   await clock.advance(6_000);
   const failure = (await get(client)) as HttpFailure;
   assert.deepEqual([failure.kind, failure.sent], ['dns', false]);
-  assert.match(failure.message, /flaps\.test/);
+  assert.match(failure.message, /ENOTFOUND/);
   address = '127.0.0.1';
   assert.equal(await get(client), 'first');
   if (second === null) return;

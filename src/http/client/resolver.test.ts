@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { Clock } from '../../model/clock.ts';
 import { Resolver } from './resolver.ts';
 
-type Answer = (error: NodeJS.ErrnoException | null, addresses: { address: string; family: number }[]) => void;
+type Answer = (error: NodeJS.ErrnoException | null, addresses?: { address: string; family: number }[]) => void;
 
 /** A clock that is turned by hand. */
 class HandClock implements Clock {
@@ -73,11 +73,11 @@ describe('resolver', () => {
     await first;
     clock.turn(60_000);
     const stale = resolve('a');
-    open.shift()!(failed, []);
+    open.shift()!(failed);
     assert.equal(await stale, '10.0.0.1');
     clock.turn(5_001);
     const gone = resolve('a');
-    open.shift()!(failed, []);
+    open.shift()!(failed);
     assert.equal(await gone, 'ENOTFOUND');
   });
 
@@ -112,6 +112,21 @@ describe('resolver', () => {
     await readFile(import.meta.filename);
     await Promise.all(all);
     assert.equal(most, 2);
+  });
+
+  test("fault:F26 the system's look-up: a name that does not exist, one too long and one it throws at are answers", async () => {
+    const resolver = new Resolver();
+    const failure = (name: string, options: object) =>
+      new Promise((settle) => resolver.lookup(name, options, (error, address) => settle([error?.code, address])));
+    for (const [name, code] of [
+      ['no-such-host.invalid', 'ENOTFOUND'],
+      ['a'.repeat(300), 'EINVAL'],
+      ['zero\0byte', 'ERR_INVALID_ARG_VALUE'],
+    ] as const) {
+      assert.deepEqual(await failure(name, { all: true }), [code, []]);
+      assert.deepEqual(await failure(name, {}), [code, '']);
+    }
+    assert.deepEqual(await failure('127.0.0.1', {}), [undefined, '127.0.0.1']);
   });
 
   test('answers in both shapes that net asks for, and picks the family', async () => {

@@ -3,11 +3,13 @@ import type { LookupFunction } from 'node:net';
 import { type Clock, systemClock } from '../../model/clock.ts';
 
 type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void;
+/** What `dns.lookup` calls back with: on an error it gives no addresses at all. */
+type SystemAnswer = (error: NodeJS.ErrnoException | null, addresses?: LookupAddress[]) => void;
 
 export interface ResolverOptions {
   readonly clock?: Clock;
   /** How names are looked up; the system's way by default, so that hosts files and search domains work. */
-  readonly lookup?: (name: string, answer: Answer) => void;
+  readonly lookup?: (name: string, answer: SystemAnswer) => void;
   /** An answer is used this long without asking again. */
   readonly freshMs?: number;
   /** …and this much longer when asking again fails. */
@@ -37,7 +39,7 @@ const MAX_KNOWN = 1024;
  */
 export class Resolver {
   readonly #clock: Clock;
-  readonly #lookup: (name: string, answer: Answer) => void;
+  readonly #lookup: (name: string, answer: SystemAnswer) => void;
   readonly #freshMs: number;
   readonly #staleMs: number;
   readonly #timeoutMs: number;
@@ -93,12 +95,18 @@ export class Resolver {
       if (pending === undefined || pending.settled) continue;
       this.#running += 1;
       // A look-up that has timed out still holds its thread, so it still counts until it comes back.
-      this.#lookup(name, (error, addresses) => {
+      const answered: SystemAnswer = (error, addresses = []) => {
         this.#running -= 1;
         if (error === null && addresses.length > 0) this.#remember(name, addresses);
         this.#settle(name, pending, error, addresses);
         this.#next();
-      });
+      };
+      try {
+        this.#lookup(name, answered);
+      } catch (error) {
+        // Node refuses some names, as those with a zero byte, by throwing.
+        queueMicrotask(() => answered(error as NodeJS.ErrnoException));
+      }
     }
   }
 
