@@ -20,8 +20,17 @@ export function noEngine(): string | null {
   }
 }
 
+/** What the tests of the Docker transport need of an engine, the real one or `FakeDocker`. */
+export interface TestEngine extends AsyncDisposable {
+  readonly socket: string;
+  /** One request to its API; resolves with the parsed answer, or its text. */
+  call(method: string, path: string): Promise<unknown>;
+  /** Ids of all containers, stopped ones included. */
+  containers(): Promise<string[]>;
+}
+
 /** A real Docker engine of the test's own: no network, no rights of ours changed, everything in one folder. */
-export class DockerEngine implements AsyncDisposable {
+export class DockerEngine implements TestEngine {
   readonly folder: string;
   readonly #daemon: ChildProcess;
 
@@ -64,28 +73,10 @@ export class DockerEngine implements AsyncDisposable {
     }
   }
 
-  /** One request to its API; resolves with the parsed answer, or its text. */
   call(method: string, path: string, body?: NodeJS.ReadableStream): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const headers = { host: 'docker', ...(body === undefined ? {} : { 'content-type': 'application/x-tar' }) };
-      const sent = request({ socketPath: this.socket, method, path, headers }, (response) => {
-        let text = '';
-        response.setEncoding('utf8');
-        response.on('data', (chunk: string) => {
-          text += chunk;
-        });
-        response.on('end', () => {
-          if ((response.statusCode ?? 500) >= 300) reject(new Error(text));
-          else resolve(text.startsWith('{') || text.startsWith('[') ? JSON.parse(text.split('\n')[0]!) : text);
-        });
-      });
-      sent.on('error', reject);
-      if (body === undefined) sent.end();
-      else body.pipe(sent);
-    });
+    return callEngine(this.socket, method, path, body);
   }
 
-  /** Ids of all containers, stopped ones included. */
   async containers(): Promise<string[]> {
     const found = (await this.call('GET', '/containers/json?all=true')) as { readonly Id: string }[];
     return found.map(({ Id }) => Id);
@@ -119,6 +110,32 @@ export class DockerEngine implements AsyncDisposable {
     rmSync(archive);
     rmSync(root, { recursive: true });
   }
+}
+
+/** One request to the engine at this socket; rejects with its words where it refuses. */
+export function callEngine(
+  socketPath: string,
+  method: string,
+  path: string,
+  body?: NodeJS.ReadableStream,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const headers = { host: 'docker', ...(body === undefined ? {} : { 'content-type': 'application/x-tar' }) };
+    const sent = request({ socketPath, method, path, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
+        text += chunk;
+      });
+      response.on('end', () => {
+        if ((response.statusCode ?? 500) >= 300) reject(new Error(text));
+        else resolve(text.startsWith('{') || text.startsWith('[') ? JSON.parse(text.split('\n')[0]!) : text);
+      });
+    });
+    sent.on('error', reject);
+    if (body === undefined) sent.end();
+    else body.pipe(sent);
+  });
 }
 
 function librariesOf(program: string): string[] {

@@ -1,15 +1,31 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { SshSpec } from '../../src/model/server.ts';
 import { freePort } from './free-port.ts';
 
-/** A real sshd of the test's own, on loopback, that lets the present user in with one key. */
-export class SshServer implements AsyncDisposable {
+/** What the tests of the ssh transport need of another host: a real sshd, or `FakeSsh`. */
+export interface FarHost extends AsyncDisposable {
+  /** Holds `user`, the key that is let in, and `stranger`, one that is not. */
   readonly folder: string;
+  /** The environment in which `ssh` is found. */
+  readonly environment: NodeJS.ProcessEnv;
+  /** How its user reaches it. */
+  spec(change?: Partial<SshSpec>): SshSpec;
+  /** Breaks every connection, as a network does. */
+  breakConnections(): void;
+}
+
+/** Why there is no sshd to test with; false where there is one. */
+export const NO_SSHD: string | false = existsSync('/usr/sbin/sshd') ? false : 'sshd is not installed';
+
+/** A real sshd of the test's own, on loopback, that lets the present user in with one key. */
+export class SshServer implements FarHost {
+  readonly folder: string;
+  readonly environment = process.env;
   readonly port: number;
   readonly #daemon: ChildProcess;
 
@@ -49,7 +65,6 @@ export class SshServer implements AsyncDisposable {
     return new SshServer(folder, port, daemon);
   }
 
-  /** How its user reaches it. */
   spec(change: Partial<SshSpec> = {}): SshSpec {
     return {
       host: '127.0.0.1',

@@ -3,53 +3,104 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, describe, test } from 'node:test';
+import { FakeSsh } from '../../../test/support/fake-ssh.ts';
 import { MARK, processCount, survivors } from '../../../test/support/processes.ts';
 import { relayBench } from '../../../test/support/relay-bench.ts';
-import { SshServer } from '../../../test/support/ssh-server.ts';
+import { type FarHost, NO_SSHD, SshServer } from '../../../test/support/ssh-server.ts';
 import { nodeSpec, shellSpec, stdioBench, stdioSpec } from '../../../test/support/stdio-bench.ts';
-import type { SshSpec } from '../../model/server.ts';
+import type { SshSpec, StdioSpec } from '../../model/server.ts';
 import { RecordingReceiver } from './recording-receiver.contract.ts';
 import { transportContract } from './transport.contract.ts';
-
-let sshd: SshServer;
-before(async () => {
-  sshd = await SshServer.start();
-});
-after(() => sshd[Symbol.asyncDispose]());
-
-transportContract({
-  name: 'ssh',
-  pushes: true,
-  emits: true,
-  endsWithServer: true,
-  start: (receiver) =>
-    relayBench(receiver, (port) => stdioBench(nodeSpec('relay.mjs', [port], { ssh: sshd.spec() })).transport),
-});
 
 const ODD = ` a'b"c $HOME \\ \\n\n%s é * ~ ; # ! `;
 const HELLO = '{"jsonrpc":"2.0","method":"notifications/message"}';
 
-test('S2.23 check:B3 arguments, environment and folder reach the far side as they are, secrets not as arguments', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-far-'));
-  try {
-    const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${HELLO}\\n'; exec cat`;
-    const env = { ODD, SECRET_KEY: 'k-5d1a90' };
-    const spec = stdioSpec('sh', ['-c', script, 'sh', ODD, ''], { env, cwd: folder, ssh: sshd.spec() });
-    const bench = stdioBench(spec);
-    const receiver = new RecordingReceiver();
-    await bench.transport.open(receiver);
-    await receiver.until(() => receiver.messages.length === 1);
-    const processes = execFileSync('ps', ['-eo', 'args='], { encoding: 'utf8' });
-    assert.ok(processes.includes('BatchMode=yes'), 'ssh is running');
-    assert.ok(!processes.includes('k-5d1a90'), 'no secret among the arguments of any process');
-    await bench.transport.close('remove');
-    const told = ['1', '2', '3', '4'].map((name) => readFileSync(join(folder, name), 'utf8'));
-    assert.deepEqual(told, [ODD, ODD, '2', `${folder}\n`]);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-});
+/** The fake runs everywhere; where sshd is installed, the same tests show that it is no kinder than the real pair. */
+const HOSTS: readonly { name: string; skip: string | false; start: () => Promise<FarHost> }[] = [
+  { name: 'a fake ssh', skip: false, start: async () => new FakeSsh() },
+  { name: 'ssh and sshd', skip: NO_SSHD, start: () => SshServer.start() },
+];
+
+for (const { name, skip, start } of HOSTS)
+  describe(`with ${name}`, { skip }, () => {
+    let sshd: FarHost;
+    before(async () => {
+      sshd = await start();
+    });
+    after(() => sshd[Symbol.asyncDispose]());
+    const benchOf = (spec: StdioSpec) => stdioBench(spec, { environment: sshd.environment });
+
+    transportContract({
+      name: 'ssh',
+      pushes: true,
+      emits: true,
+      endsWithServer: true,
+      start: (receiver) =>
+        relayBench(receiver, (port) => benchOf(nodeSpec('relay.mjs', [port], { ssh: sshd.spec() })).transport),
+    });
+
+    test('S2.23 check:B3 arguments, environment and folder reach the far side as they are, secrets not as arguments', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-far-'));
+      try {
+        const script = `printf %s "$1" >1; printf %s "$ODD" >2; printf %s "$#" >3; pwd >4; printf '${HELLO}\\n'; exec cat`;
+        const env = { ODD, SECRET_KEY: 'k-5d1a90' };
+        const spec = stdioSpec('sh', ['-c', script, 'sh', ODD, ''], { env, cwd: folder, ssh: sshd.spec() });
+        const bench = benchOf(spec);
+        const receiver = new RecordingReceiver();
+        await bench.transport.open(receiver);
+        await receiver.until(() => receiver.messages.length === 1);
+        const processes = execFileSync('ps', ['-eo', 'args='], { encoding: 'utf8' });
+        assert.ok(processes.includes('BatchMode=yes'), 'ssh is running');
+        assert.ok(!processes.includes('k-5d1a90'), 'no secret among the arguments of any process');
+        await bench.transport.close('remove');
+        const told = ['1', '2', '3', '4'].map((name) => readFileSync(join(folder, name), 'utf8'));
+        assert.deepEqual(told, [ODD, ODD, '2', `${folder}\n`]);
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
+
+    test('S2.23 a stranger is refused and the reason kept; an unknown host too where keys must be known', async () => {
+      for (const [change, reason] of [
+        [{ identityFile: join(sshd.folder, 'stranger') }, /Permission denied/],
+        [{ knownHostsFile: join(sshd.folder, 'nobody'), hostKeys: 'yes' }, /Host key verification failed/],
+      ] as const) {
+        const bench = benchOf(stdioSpec('cat', [], { ssh: sshd.spec(change) }));
+        const receiver = new RecordingReceiver();
+        await bench.transport.open(receiver);
+        await receiver.until(() => receiver.closedReasons.length > 0);
+        assert.deepEqual(receiver.closedReasons[0], { kind: 'exited', code: 255, signal: null });
+        assert.match(bench.transport.stderrTail(), reason);
+        await bench.transport.close('remove');
+      }
+    });
+
+    test('S2.23 fault:F15 a server that ignores everything does not survive its removal, nor do its children', async () => {
+      const mark = 'ssh-removed';
+      const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${HELLO}\\n'; while :; do sleep 300; done`;
+      const bench = benchOf(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
+      const receiver = new RecordingReceiver();
+      await bench.transport.open(receiver);
+      await receiver.until(() => receiver.messages.length === 1);
+      assert.ok((await processCount(mark, 4, 20_000)) >= 3);
+      await bench.transport.close('remove');
+      assert.deepEqual(await survivors(mark, 30_000), []);
+    });
+
+    test('S2.23 a connection that breaks is the end of the server behind it, on both sides', async () => {
+      const mark = 'ssh-broken';
+      const script = `sleep 300 & printf '${HELLO}\\n'; exec sleep 301`;
+      const bench = benchOf(shellSpec(script, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
+      const receiver = new RecordingReceiver();
+      await bench.transport.open(receiver);
+      await receiver.until(() => receiver.messages.length === 1);
+      sshd.breakConnections();
+      await receiver.until(() => receiver.closedReasons.length > 0);
+      await bench.transport.close('remove');
+      assert.deepEqual(await survivors(mark, 30_000), []);
+    });
+  });
 
 test('S2.23 the argument list of ssh, and no way to smuggle an option into it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-ssh-argv-'));
@@ -90,44 +141,4 @@ test('S2.23 the argument list of ssh, and no way to smuggle an option into it', 
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-});
-
-test('S2.23 a stranger is refused and the reason kept; an unknown host too where keys must be known', async () => {
-  for (const [change, reason] of [
-    [{ identityFile: join(sshd.folder, 'stranger') }, /Permission denied/],
-    [{ knownHostsFile: join(sshd.folder, 'nobody'), hostKeys: 'yes' }, /Host key verification failed/],
-  ] as const) {
-    const bench = stdioBench(stdioSpec('cat', [], { ssh: sshd.spec(change) }));
-    const receiver = new RecordingReceiver();
-    await bench.transport.open(receiver);
-    await receiver.until(() => receiver.closedReasons.length > 0);
-    assert.deepEqual(receiver.closedReasons[0], { kind: 'exited', code: 255, signal: null });
-    assert.match(bench.transport.stderrTail(), reason);
-    await bench.transport.close('remove');
-  }
-});
-
-test('S2.23 fault:F15 a server that ignores everything does not survive its removal, nor do its children', async () => {
-  const mark = 'ssh-removed';
-  const stubborn = `trap '' TERM HUP INT; sleep 300 & printf '${HELLO}\\n'; while :; do sleep 300; done`;
-  const bench = stdioBench(shellSpec(stubborn, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
-  const receiver = new RecordingReceiver();
-  await bench.transport.open(receiver);
-  await receiver.until(() => receiver.messages.length === 1);
-  assert.ok((await processCount(mark, 3, 20_000)) >= 3);
-  await bench.transport.close('remove');
-  assert.deepEqual(await survivors(mark, 30_000), []);
-});
-
-test('S2.23 a connection that breaks is the end of the server behind it, on both sides', async () => {
-  const mark = 'ssh-broken';
-  const script = `sleep 300 & printf '${HELLO}\\n'; exec sleep 301`;
-  const bench = stdioBench(shellSpec(script, { env: { [MARK]: mark }, cwd: '/', ssh: sshd.spec() }));
-  const receiver = new RecordingReceiver();
-  await bench.transport.open(receiver);
-  await receiver.until(() => receiver.messages.length === 1);
-  sshd.breakConnections();
-  await receiver.until(() => receiver.closedReasons.length > 0);
-  await bench.transport.close('remove');
-  assert.deepEqual(await survivors(mark, 30_000), []);
 });
