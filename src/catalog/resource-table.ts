@@ -1,6 +1,7 @@
 import type { Capability } from '../model/server-catalog.ts';
+import { matchableTemplates } from '../protocol/uri-template.ts';
 import type { TableEntry } from './name-table.ts';
-import { UriTemplate } from './uri-template.ts';
+import { TemplateIndex } from './template-index.ts';
 import { unwrapUri, wrapUri } from './wrapped-uri.ts';
 
 /** Where a URI leads. */
@@ -28,15 +29,18 @@ export class ResourceTable {
   /** By server and own URI, only where wrapped. */
   readonly #wrapped = new Map<string, string>();
   readonly #contested = new Map<string, string[]>();
-  readonly #matchers: readonly { readonly template: UriTemplate; readonly server: string }[];
+  readonly #index: TemplateIndex;
 
   constructor(servers: readonly string[], resources: readonly TableEntry[], templates: readonly TableEntry[]) {
     this.#servers = new Set(servers);
     this.resources = this.#offer(resources, this.#resources);
     this.templates = this.#offer(templates, this.#templates);
-    this.#matchers = this.templates
-      .map(({ server, uri }) => ({ template: new UriTemplate(uri), server }))
-      .sort((a, b) => b.template.literalLength - a.template.literalLength);
+    const texts = Map.groupBy(this.templates, ({ server }) => server);
+    this.#index = new TemplateIndex(
+      [...texts].flatMap(([server, offered]) =>
+        matchableTemplates(offered.map(({ uri }) => uri)).map((template) => ({ template, server })),
+      ),
+    );
   }
 
   /** By table, by a wrapped URI's own word, then by the templates, the most specific first. */
@@ -46,10 +50,8 @@ export class ResourceTable {
     const unwrapped = unwrapUri(uri);
     if (unwrapped !== null && this.#servers.has(unwrapped.server)) return { ...unwrapped, exposed: uri };
     if (this.#contested.has(uri)) return null;
-    for (const { template, server } of this.#matchers) {
-      if (template.matches(uri)) return { server, uri, exposed: uri };
-    }
-    return null;
+    const server = this.#index.find(uri);
+    return server === null ? null : { server, uri, exposed: uri };
   }
 
   /** For `ref/resource` of completion, which names a template or a URI. */

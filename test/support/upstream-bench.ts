@@ -248,6 +248,8 @@ export class UpstreamBench {
   readonly remembered: Remembered;
   readonly scripts = new Map<string, ScriptedServer>();
   readonly set: UpstreamSet;
+  /** Warnings and errors, a line each. */
+  readonly logged: string[] = [];
 
   constructor(options: BenchOptions = {}) {
     this.clock = options.clock ?? new FakeClock();
@@ -255,7 +257,7 @@ export class UpstreamBench {
     this.set = new UpstreamSet({
       clock: this.clock,
       random: options.random ?? { unit: () => 0, hex: (bytes) => '0'.repeat(2 * bytes) },
-      logger: Logger.silent(),
+      logger: new Logger({ level: 'warn', write: (line) => void this.logged.push(line) }),
       metrics: this.metrics,
       events: this.events,
       knownCatalogs: this.remembered.catalogs,

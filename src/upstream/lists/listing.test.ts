@@ -70,6 +70,30 @@ test('S2.11 cursors that go in circles end the listing, and so does the hundredt
   assert.equal(endless.last.count('tools/list'), 100);
 });
 
+test('S2.11 a list ends after 20,000 items or 64 MiB, whatever the server has, and that is told', async () => {
+  const bench = new UpstreamBench();
+  let page = 0;
+  const long = new ScriptedServer({
+    ...statefulServer(),
+    'tools/list': () => ({
+      tools: Array.from({ length: 15_000 }, (_, i) => ({ name: `t${page}_${i}` })),
+      nextCursor: `${page++}`,
+    }),
+  });
+  const wide = new ScriptedServer({
+    ...statefulServer(),
+    'tools/list': () => ({
+      tools: [{ name: `t${page}`, description: 'x'.repeat(9_000_000) }],
+      nextCursor: `${page++}`,
+    }),
+  });
+  await bench.run([serverOf('long'), long], [serverOf('wide'), wide]);
+  assert.equal((await bench.set.catalog('long', client, 1000))?.lists.tools.items.length, 20_000);
+  assert.equal(long.last.count('tools/list'), 2);
+  assert.equal((await bench.set.catalog('wide', client, 1000))?.lists.tools.items.length, 8);
+  assert.match(bench.logged.join('\n'), /a page has more than 20000 items[\s\S]*stopped after 8 items in 72/);
+});
+
 test('proto:C3 cache hints: the least of the pages, private unless all are public, 0 where there is none', async () => {
   const bench = new UpstreamBench();
   const pages: Record<string, object> = {

@@ -18,10 +18,16 @@ import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
 import { toStateless } from '../../protocol/stateless/to-stateless.ts';
+import { matchableTemplates } from '../../protocol/uri-template.ts';
 import type { Connection } from '../connection/connection.ts';
 
 /** Pages of one list; a server that has more is believed to be going in circles. */
 const MAX_PAGES = 100;
+/** Items and bytes of one list that are taken: everything that is done with a list costs in proportion to them. */
+const MAX_ITEMS = 20_000;
+const MAX_BYTES = 64 * 1024 * 1024;
+/** The log takes fewer; what a server can make us write down is bounded. */
+const MAX_COMPLAINTS = 100;
 /** What the specification lets a tool be called; names beyond it stay in the pages and are left out by the catalogue. */
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 /** What the handshake said so short a time ago is not asked for again. */
@@ -123,6 +129,7 @@ async function allPages(
   let cursor: Buffer | null = null;
   let ttlMs = Number.POSITIVE_INFINITY;
   let shared = true;
+  let bytes = 0;
   for (;;) {
     const answer = await ask(cursor);
     if (answer.kind === 'error') {
@@ -135,10 +142,17 @@ async function allPages(
     // In the stateful revisions members of these names are no hints.
     const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
     pages.push(page);
+    bytes += page.length;
     if (array) collect(list, page, array, mirrored, items, complaints);
     ttlMs = Math.min(ttlMs, hints.ttlMs);
     shared &&= hints.cacheScope === 'public';
     if (!next || page[next.start] !== 0x22) break;
+    if (items.length === MAX_ITEMS || bytes >= MAX_BYTES) {
+      complaints.unshift(
+        `${list.method}: stopped after ${items.length} items in ${bytes} bytes, the rest is not offered`,
+      );
+      break;
+    }
     cursor = page.subarray(next.start, next.end);
     const lexeme = cursor.toString('latin1');
     if (cursors.has(lexeme) || pages.length === MAX_PAGES) {
@@ -146,6 +160,11 @@ async function allPages(
       break;
     }
     cursors.add(lexeme);
+  }
+  if (list.kind === 'resourceTemplates') {
+    const left = items.length - matchableTemplates(items.map(({ key }) => key)).length;
+    if (left > 0)
+      complaints.unshift(`${list.method}: ${left} templates are too many or too long to match URIs against`);
   }
   return { items, pages, ttlMs, cacheScope: shared ? 'public' : 'private' };
 }
@@ -160,20 +179,28 @@ function collect(
   complaints: string[],
 ): void {
   for (const item of elements(page, array.start, array.end)) {
+    if (items.length === MAX_ITEMS) {
+      complaints.unshift(`${list.method}: a page has more than ${MAX_ITEMS} items, the rest is not offered`);
+      return;
+    }
     const key = stringValue(page, field(page, item.start, item.end, list.itemKey));
     if (key === null) {
-      complaints.push(`${list.method}: an item without ${list.itemKey}`);
+      complain(complaints, `${list.method}: an item without ${list.itemKey}`);
       continue;
     }
     if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
-      complaints.push(`${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
+      complain(complaints, `${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
     }
     const bytes = page.subarray(item.start, item.end);
     const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;
     if (params !== null && !params.ok)
-      complaints.push(`the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
+      complain(complaints, `the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
     else items.push({ key, bytes });
   }
+}
+
+function complain(complaints: string[], complaint: string): void {
+  if (complaints.length < MAX_COMPLAINTS) complaints.push(complaint);
 }
 
 function digestOf(hello: Hello, lists: Readonly<Record<ListKind, CachedList>>): string {

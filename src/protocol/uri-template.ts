@@ -1,0 +1,176 @@
+/** `plain` values hold no `/`, `?`, `#` once expanded; `any` ones may hold everything; `optional` begin with a `lead`. */
+type Part =
+  | { readonly kind: 'literal'; readonly text: string; readonly borders: Uint16Array }
+  | { readonly kind: 'plain' }
+  | { readonly kind: 'any' }
+  | { readonly kind: 'optional'; readonly leads: string };
+
+/** Longer URIs match no template: matching costs length times parts. */
+const MAX_URI = 4096;
+const STOPS = '/?#';
+
+/** How many templates of one server take part in matching, and how many parts they have together and each. */
+const MAX_TEMPLATES = 1_000;
+const MAX_PARTS = 2_048;
+const MAX_PARTS_EACH = 64;
+/** Longer texts are not even parsed. */
+const MAX_TEXT = 8_192;
+
+/**
+ * The templates of one server that URIs are matched against. The limits bound what one URI can cost, whatever a server
+ * lists: at most `MAX_PARTS` passes over `MAX_URI` characters. A template beyond them is listed all the same, and can be
+ * named in `completion/complete`; a URI made of it is asked of the servers that have resources.
+ */
+export function matchableTemplates(texts: readonly string[]): UriTemplate[] {
+  const templates: UriTemplate[] = [];
+  let parts = 0;
+  for (const text of texts) {
+    if (templates.length === MAX_TEMPLATES) break;
+    if (text.length > MAX_TEXT) continue;
+    const template = new UriTemplate(text);
+    if (template.size > MAX_PARTS_EACH || parts + template.size > MAX_PARTS) continue;
+    parts += template.size;
+    templates.push(template);
+  }
+  return templates;
+}
+
+/**
+ * Tells whether a URI can be an expansion of an RFC 6570 template. Sets of positions are carried from part to part,
+ * so the cost is length times parts whatever the texts are: no backtracking, no RegExp.
+ */
+export class UriTemplate {
+  readonly text: string;
+  /** Characters that stand fixed; the more, the more a match says. */
+  readonly literalLength: number;
+  /** What every expansion begins with. */
+  readonly prefix: string;
+  readonly #parts: readonly Part[];
+
+  constructor(text: string) {
+    this.text = text;
+    this.#parts = parse(text);
+    this.literalLength = this.#parts.reduce((sum, part) => sum + (part.kind === 'literal' ? part.text.length : 0), 0);
+    const first = this.#parts[0];
+    this.prefix = first?.kind === 'literal' ? first.text : '';
+  }
+
+  /** Passes over a URI that a match takes at most. */
+  get size(): number {
+    return this.#parts.length;
+  }
+
+  matches(uri: string): boolean {
+    const length = uri.length;
+    if (length > MAX_URI || !uri.startsWith(this.prefix)) return false;
+    let at = new Uint8Array(length + 1);
+    at[this.prefix.length] = 1;
+    for (const part of this.prefix === '' ? this.#parts : this.#parts.slice(1)) {
+      const next = new Uint8Array(length + 1);
+      if (!step(part, uri, at, next)) return false;
+      at = next;
+    }
+    return at[length] === 1;
+  }
+}
+
+/** Marks in `next` where the part can end when it begins at a mark of `at`; false when nowhere. */
+function step(part: Part, uri: string, at: Uint8Array, next: Uint8Array): boolean {
+  if (part.kind === 'literal') return stepLiteral(part.text, part.borders, uri, at, next);
+  const length = uri.length;
+  let found = false;
+  let open = false;
+  for (let i = 0; i <= length; i++) {
+    const here = at[i] === 1;
+    if (part.kind === 'optional') {
+      if (here || open) {
+        next[i] = 1;
+        found = true;
+      }
+      open ||= here && i < length && part.leads.includes(uri[i]!);
+      continue;
+    }
+    open ||= here;
+    if (open) {
+      next[i] = 1;
+      found = true;
+    }
+    if (part.kind === 'plain' && i < length && STOPS.includes(uri[i]!)) open = false;
+  }
+  return found;
+}
+
+/** Every place of the literal in one pass (Knuth, Morris, Pratt): a literal that repeats itself costs no more. */
+function stepLiteral(text: string, borders: Uint16Array, uri: string, at: Uint8Array, next: Uint8Array): boolean {
+  let found = false;
+  let matched = 0;
+  for (let i = 0; i < uri.length; i++) {
+    while (matched > 0 && uri[i] !== text[matched]) matched = borders[matched - 1]!;
+    if (uri[i] === text[matched]) matched++;
+    if (matched < text.length) continue;
+    if (at[i + 1 - matched] === 1) {
+      next[i + 1] = 1;
+      found = true;
+    }
+    matched = borders[matched - 1]!;
+  }
+  return found;
+}
+
+function parse(text: string): Part[] {
+  const parts: Part[] = [];
+  let at = 0;
+  while (at < text.length) {
+    const open = text.indexOf('{', at);
+    const close = open < 0 ? -1 : text.indexOf('}', open);
+    if (close < 0) break;
+    if (open > at) parts.push(literal(text.slice(at, open)));
+    add(parts, expression(text.slice(open + 1, close)));
+    at = close + 1;
+  }
+  if (at < text.length) parts.push(literal(text.slice(at)));
+  return parts;
+}
+
+/** Expressions that follow each other without a literal between become as few as can say the same. */
+function add(parts: Part[], part: Part): void {
+  const last = parts.at(-1);
+  const before = parts.at(-2);
+  if (last === undefined || last.kind === 'literal') parts.push(part);
+  else if (last.kind === 'any' || (last.kind === 'plain' && part.kind === 'plain')) return;
+  else if (part.kind === 'any') {
+    parts.pop();
+    add(parts, part);
+  } else if (last.kind === 'optional' && part.kind === 'optional') {
+    if (!last.leads.includes(part.leads))
+      parts[parts.length - 1] = { kind: 'optional', leads: last.leads + part.leads };
+  } else if (!(last.kind === 'optional' && before?.kind === 'plain')) parts.push(part);
+  // What is left is a plain part after a plain and an optional one: these match it already.
+}
+
+function literal(text: string): Part {
+  const borders = new Uint16Array(text.length);
+  for (let i = 1, matched = 0; i < text.length; i++) {
+    while (matched > 0 && text[i] !== text[matched]) matched = borders[matched - 1]!;
+    if (text[i] === text[matched]) matched++;
+    borders[i] = matched;
+  }
+  return { kind: 'literal', text, borders };
+}
+
+function expression(body: string): Part {
+  switch (body[0]) {
+    case '+':
+      return { kind: 'any' };
+    case '#':
+    case '.':
+    case '/':
+    case ';':
+    case '?':
+    case '&':
+      return { kind: 'optional', leads: body[0] };
+    default:
+      // Several variables and exploded ones expand with commas between: still one run without stops.
+      return { kind: 'plain' };
+  }
+}
