@@ -3,13 +3,16 @@
  * `npm test -- protocol gateway`. Tests start and stop what they need themselves.
  *
  * With `TRUNKLINE_TEST_AGAIN=1` (CI, whose machine others load) up to six files in which a test failed are run once
- * more, alone. Passing then makes the run pass, with a loud word: such a test, or what it tests, has a defect.
+ * more, alone. Passing then makes the run pass, with a loud word: such a test, or what it tests, has a defect. There
+ * every requirement must have been proven by a test that ran; elsewhere this is required of the rows of the mission.
  */
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { FileWatch } from './file-watch.ts';
 import { run } from './run.ts';
+import type { Ran } from './run-record.ts';
+import { runVerdict } from './run-verdict.ts';
 
 const MOST_AGAIN = 6;
 const root = resolve(import.meta.dirname, '..');
@@ -25,26 +28,38 @@ if (files.length === 0) {
 } else {
   process.chdir(root);
   const notes = mkdtempSync(join(tmpdir(), 'trunkline-test-'));
-  const failed = join(notes, 'failed');
+  const record = join(notes, 'record');
   const began = join(notes, 'began');
   process.env['TRUNKLINE_TEST_NOTES'] = began;
   const watch = new FileWatch({ notes: began, say: (text) => console.error(text) });
   // Two files at a time: the machines this runs on have two cores, and many tests start processes of their own.
-  process.exitCode = await tests(2, files, failed);
-  if (process.exitCode !== 0 && process.env['TRUNKLINE_TEST_AGAIN'] === '1') {
-    const again = readFileSync(failed, 'utf8').split('\n').filter(Boolean);
+  const ci = process.env['TRUNKLINE_TEST_AGAIN'] === '1';
+  process.exitCode = await tests(2, files, record);
+  const ran = recorded(record);
+  if (process.exitCode !== 0 && ci) {
+    const again = [...new Set(ran.filter(({ outcome }) => outcome === 'failed').map(({ file }) => file))];
     if (again.length > 0 && again.length <= MOST_AGAIN) {
       console.log(`\nFLAKY? Once more, alone: ${again.join(' ')}\n`);
-      process.exitCode = await tests(1, again, failed);
+      process.exitCode = await tests(1, again, record);
+      ran.push(...recorded(record));
       if (process.exitCode === 0) console.log(`\nFLAKY, to be mended: ${again.join(' ')}`);
     }
   }
+  const covered = JSON.parse(readFileSync('test/e2e/covered.json', 'utf8')) as readonly string[];
+  const verdict = runVerdict(ran, words.length === 0 ? covered : [], ci);
+  if (verdict.lines.length > 0) console.log(`\n${verdict.lines.join('\n')}`);
+  if (verdict.fails) process.exitCode = 1;
   watch.close();
   if (watch.failed) process.exitCode = 1;
   rmSync(notes, { recursive: true });
 }
 
-function tests(atOnce: number, which: readonly string[], failed: string): Promise<number> {
+function recorded(path: string): Ran[] {
+  const lines = readFileSync(path, 'utf8').split('\n').filter(Boolean);
+  return lines.map((line) => JSON.parse(line) as Ran);
+}
+
+function tests(atOnce: number, which: readonly string[], record: string): Promise<number> {
   return run('node', [
     '--test',
     '--import=./test/support/ends-in-time.ts',
@@ -52,8 +67,8 @@ function tests(atOnce: number, which: readonly string[], failed: string): Promis
     '--test-timeout=180000',
     '--test-reporter=spec',
     '--test-reporter-destination=stdout',
-    '--test-reporter=./scripts/failed-files.ts',
-    `--test-reporter-destination=${failed}`,
+    '--test-reporter=./scripts/run-record.ts',
+    `--test-reporter-destination=${record}`,
     ...which,
   ]);
 }

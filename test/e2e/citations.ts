@@ -17,8 +17,13 @@ export function citations(): Map<string, string[]> {
   ];
   for (const file of patterns.flatMap((pattern) => globSync(pattern, { cwd: ROOT })).sort()) {
     for (const [, , title] of readFileSync(join(ROOT, file), 'utf8').matchAll(TITLE)) {
-      for (const [id] of title!.matchAll(ID)) cited.set(id, [...new Set([...(cited.get(id) ?? []), file])]);
+      for (const id of idsIn(title!)) cited.set(id, [...new Set([...(cited.get(id) ?? []), file])]);
     }
   }
   return cited;
+}
+
+/** The requirement ids in a title. */
+export function idsIn(title: string): string[] {
+  return [...title.matchAll(ID)].map(([id]) => id);
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -20,7 +20,7 @@ export interface FarHost extends AsyncDisposable {
 }
 
 /** Why there is no sshd to test with; false where there is one. */
-export const NO_SSHD: string | false = existsSync('/usr/sbin/sshd') ? false : 'sshd is not installed';
+export const NO_SSHD: string | false = executable('/usr/sbin/sshd') ? false : 'sshd is not installed';
 
 /** A real sshd of the test's own, on loopback, that lets the present user in with one key. */
 export class SshServer implements FarHost {
@@ -92,5 +92,14 @@ export class SshServer implements FarHost {
     this.#daemon.kill('SIGTERM');
     if (this.#daemon.exitCode === null && this.#daemon.signalCode === null) await once(this.#daemon, 'exit');
     rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+function executable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
   }
 }

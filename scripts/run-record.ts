@@ -1,0 +1,34 @@
+import { relative } from 'node:path';
+import type { TestEvent } from 'node:test/reporters';
+
+/** One test, or one suite that has a test which ran, as a line of JSON in the record of a run. */
+export interface Ran {
+  readonly file: string;
+  readonly title: string;
+  readonly outcome: 'passed' | 'failed' | 'skipped';
+  /** Why it was skipped. */
+  readonly reason: string;
+}
+
+/**
+ * A reporter for the test runner: what became of each test. A suite is recorded as passed only where a test in it ran:
+ * the runner itself reports a suite of skipped tests as passed.
+ */
+export default async function* runRecord(source: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  /** By file: the nesting levels below which a test ran since the last suite of that level ended. */
+  const ranBelow = new Map<string, Set<number>>();
+  for await (const { type, data } of source) {
+    if (type !== 'test:pass' && type !== 'test:fail') continue;
+    const file = data.file ?? data.name;
+    const levels = ranBelow.get(file) ?? new Set<number>();
+    ranBelow.set(file, levels);
+    const ranInside = levels.delete(data.nesting);
+    const skip = data.skip ?? data.todo;
+    let outcome: Ran['outcome'] = type === 'test:fail' ? 'failed' : 'passed';
+    if (skip !== undefined && skip !== false) outcome = 'skipped';
+    else if (data.details?.type === 'suite' && !ranInside && outcome === 'passed') continue;
+    if (outcome !== 'skipped') for (let above = data.nesting - 1; above >= 0; above--) levels.add(above);
+    const reason = typeof skip === 'string' ? skip : '';
+    yield `${JSON.stringify({ file: relative(process.cwd(), file), title: data.name, outcome, reason } satisfies Ran)}\n`;
+  }
+}
