@@ -15,6 +15,7 @@ export interface CatalogParts {
   readonly audience: string;
   /** Whether every caller may see this: nothing was left out for this one. */
   readonly unfiltered: boolean;
+  readonly bridged: boolean;
   readonly members: readonly CatalogMember[];
   readonly declared: ReadonlyMap<string, Declared>;
   readonly tools: NameTable;
@@ -35,6 +36,8 @@ export class Catalog {
   readonly version: string;
   /** Whom it was made for; a cursor is only good for the same. */
   readonly audience: string;
+  /** Whether `mcp__` before a name is a bridging client's: no server is called so. */
+  readonly bridged: boolean;
   readonly members: readonly CatalogMember[];
   readonly declared: ReadonlyMap<string, Declared>;
   /** Names that were changed or are not offered, for people. */
@@ -52,6 +55,7 @@ export class Catalog {
     this.#parts = parts;
     this.version = parts.version;
     this.audience = parts.audience;
+    this.bridged = parts.bridged;
     this.members = parts.members;
     this.declared = parts.declared;
     this.notices = parts.notices;

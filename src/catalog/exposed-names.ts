@@ -53,7 +53,7 @@ export function exposeNames(items: readonly NamedCapability[]): ExposedNames {
     }
     seen.add(identity);
     const full = item.server + TOOL_NAME_DELIMITER + item.name;
-    const plain = fit(mapServer(item.server), mapName(item.name), full);
+    const plain = fit(item.server, mapName(item.name), full);
     const folded = fold(plain);
     const group = groups.get(folded);
     const candidate = { at, item, plain, exact: plain === full };
@@ -104,9 +104,14 @@ function fold(name: string): string {
   return name.replaceAll('-', '_');
 }
 
-/** `-` for what a server's name may have beyond the common characters, so that no `__` comes about. */
+/**
+ * A server's part of the name: its own name, or, where that has other characters or the separator, a spelling with a
+ * hash. Without the hash `my.server` would have the names of `my-server`, and get its calls while that one is not
+ * listed.
+ */
 function mapServer(server: string): string {
-  return server.replace(/[^A-Za-z0-9_-]/g, '-');
+  const mapped = server.replace(/[^A-Za-z0-9_-]|_(?=_|$)/g, '-');
+  return mapped === server ? server : shortServer(mapped, server);
 }
 
 function mapName(name: string): string {
@@ -114,15 +119,16 @@ function mapName(name: string): string {
 }
 
 function fit(server: string, name: string, full: string): string {
-  const plain = server + TOOL_NAME_DELIMITER + name;
+  const mapped = mapServer(server);
+  const plain = mapped + TOOL_NAME_DELIMITER + name;
   if (plain.length <= EXPOSED_NAME_AIM) return plain;
-  const head = server.length > SERVER_SHARE ? shortServer(server) : server;
+  const head = mapped.length > SERVER_SHARE ? shortServer(mapped, server) : mapped;
   return cut(head + TOOL_NAME_DELIMITER + name, full);
 }
 
-/** A long server name keeps a hash of its own, so that its tools still stand together. */
-function shortServer(server: string): string {
-  return `${server.slice(0, SERVER_SHARE - 5).replace(/_+$/, '')}-${digest(server).slice(0, 4)}`;
+/** The beginning of the name and a hash of the server's own name, so that its tools still stand together. */
+function shortServer(mapped: string, server: string): string {
+  return `${mapped.slice(0, SERVER_SHARE - 5).replace(/_+$/, '')}-${digest(server).slice(0, 4)}`;
 }
 
 function withHash(plain: string, item: NamedCapability): string {

@@ -13,6 +13,8 @@ export interface MergeOptions {
   readonly audience: string;
   /** Whether the audience is everybody. */
   readonly unfiltered: boolean;
+  /** No server, whether or not this caller may use it, is called `mcp`. */
+  readonly bridged: boolean;
   readonly cursors: CursorWriter;
   /** `Implementation` object of the gateway, as JSON text. */
   readonly serverInfo: string;
@@ -28,8 +30,8 @@ export function mergeCatalog(members: readonly CatalogMember[], options: MergeOp
     if (catalog !== null) declared.set(server, declaredBy(catalog.hello.capabilities, catalog.hello.era));
   }
   const notices: NameNotice[] = [];
-  const tools = new NameTable(offeredTools(members, notices));
-  const prompts = new NameTable(entriesOf(members, 'prompts'));
+  const tools = new NameTable(offeredTools(members, notices), options.bridged);
+  const prompts = new NameTable(entriesOf(members, 'prompts'), options.bridged);
   const resources = new ResourceTable(
     members.map(({ server }) => server),
     entriesOf(members, 'resources'),
@@ -48,8 +50,11 @@ export function mergeCatalog(members: readonly CatalogMember[], options: MergeOp
 }
 
 /** Digest of all that the catalogue is made of. */
-export function versionOf(members: readonly CatalogMember[], options: { readonly audience: string }): string {
-  const hash = createHash('sha256').update(options.audience);
+export function versionOf(
+  members: readonly CatalogMember[],
+  { audience, bridged }: Pick<MergeOptions, 'audience' | 'bridged'>,
+): string {
+  const hash = createHash('sha256').update(bridged ? audience : `${audience}\0unbridged`);
   for (const { server, tools, catalog } of members) {
     hash.update(`\0${server}\0${catalog === null ? '' : catalog.digest}`);
     if (tools.include !== null) hash.update(`\0+${[...tools.include].sort().join('\0+')}`);

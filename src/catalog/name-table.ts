@@ -19,8 +19,10 @@ export interface TableEntry {
 
 /**
  * The tools (or prompts) of a catalogue by every name a client may use: the exposed one; the whole `server__name`
- * where that had to be changed; either behind a bridging client's `mcp__` (S4.13); and the server's own name where
- * only one server has it. All of it is a table: no name is ever taken apart to be routed.
+ * where that had to be changed; either behind a bridging client's `mcp__` (S4.13), unless a server is called `mcp`;
+ * and the server's own name where only one server has it. An own name that contains the separator is not in the table:
+ * it could spell another server's tool, and would get the calls that are meant for that one while that one is not
+ * listed. All of it is a table: no name is ever taken apart to be routed.
  */
 export class NameTable {
   /** Offered entries in the order given. */
@@ -29,8 +31,11 @@ export class NameTable {
   readonly #exposed = new Map<string, Target>();
   readonly #whole = new Map<string, Target>();
   readonly #bare = new Map<string, Target[]>();
+  readonly #bridged: boolean;
 
-  constructor(entries: readonly TableEntry[]) {
+  /** `bridged`: no server is called `mcp`, so that `mcp__` can only be a bridging client's prefix. */
+  constructor(entries: readonly TableEntry[], bridged: boolean) {
+    this.#bridged = bridged;
     const { names, notices } = exposeNames(entries.map(({ server, item }) => ({ server, name: item.key })));
     this.notices = notices;
     const targets: Target[] = [];
@@ -41,6 +46,7 @@ export class NameTable {
       targets.push(target);
       this.#exposed.set(exposed, target);
       this.#whole.set(server + TOOL_NAME_DELIMITER + item.key, target);
+      if (item.key.includes(TOOL_NAME_DELIMITER)) return;
       const namesakes = this.#bare.get(item.key);
       if (namesakes === undefined) this.#bare.set(item.key, [target]);
       else namesakes.push(target);
@@ -51,7 +57,7 @@ export class NameTable {
   find(name: string): Target | null {
     const direct = this.#exposed.get(name) ?? this.#whole.get(name);
     if (direct !== undefined) return direct;
-    const inner = withoutBridgePrefix(name);
+    const inner = this.#bridged ? withoutBridgePrefix(name) : null;
     if (inner !== null) {
       const bridged = this.#exposed.get(inner) ?? this.#whole.get(inner);
       if (bridged !== undefined) return bridged;

@@ -2,7 +2,7 @@ import type { Capability } from '../model/server-catalog.ts';
 import { matchableTemplates } from '../protocol/uri-template.ts';
 import type { TableEntry } from './name-table.ts';
 import { TemplateIndex } from './template-index.ts';
-import { unwrapUri, wrapUri } from './wrapped-uri.ts';
+import { isWrapped, unwrapUri, wrapUri } from './wrapped-uri.ts';
 
 /** Where a URI leads. */
 export interface ResourceTarget {
@@ -18,7 +18,8 @@ interface Offered extends ResourceTarget {
 
 /**
  * Resources and templates by URI. A URI that one server offers stays as it is; one that several offer is exposed
- * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place.
+ * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place. A URI of
+ * the gateway's own scheme is always wrapped, or a server could list what reads as the address of another one's.
  */
 export class ResourceTable {
   readonly resources: readonly Offered[];
@@ -47,8 +48,10 @@ export class ResourceTable {
   find(uri: string): ResourceTarget | null {
     const listed = this.#resources.get(uri);
     if (listed !== undefined) return listed;
-    const unwrapped = unwrapUri(uri);
-    if (unwrapped !== null && this.#servers.has(unwrapped.server)) return { ...unwrapped, exposed: uri };
+    if (isWrapped(uri)) {
+      const unwrapped = unwrapUri(uri);
+      return unwrapped !== null && this.#servers.has(unwrapped.server) ? { ...unwrapped, exposed: uri } : null;
+    }
     if (this.#contested.has(uri)) return null;
     const server = this.#index.find(uri);
     return server === null ? null : { server, uri, exposed: uri };
@@ -66,7 +69,7 @@ export class ResourceTable {
 
   /** What a server's own URI is called here. */
   exposed(server: string, uri: string): string {
-    return this.#wrapped.get(`${server}\0${uri}`) ?? uri;
+    return this.#wrapped.get(`${server}\0${uri}`) ?? (isWrapped(uri) ? wrapUri(server, uri) : uri);
   }
 
   #offer(entries: readonly TableEntry[], table: Map<string, Offered>): readonly Offered[] {
@@ -80,7 +83,7 @@ export class ResourceTable {
     for (const { server, item } of entries) {
       const uri = item.key;
       const shared = owners.get(uri)!;
-      const exposed = shared.size > 1 ? wrapUri(server, uri) : uri;
+      const exposed = shared.size > 1 || isWrapped(uri) ? wrapUri(server, uri) : uri;
       if (table.has(exposed)) continue;
       if (shared.size > 1) {
         this.#wrapped.set(`${server}\0${uri}`, exposed);

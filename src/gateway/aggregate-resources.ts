@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts';
 import type { ResourceTarget } from '../catalog/resource-table.ts';
-import { unwrapUri } from '../catalog/wrapped-uri.ts';
+import { isWrapped, unwrapUri } from '../catalog/wrapped-uri.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import { CATALOGUE } from '../model/error-catalogue.ts';
 import type { Exchange } from '../model/exchange.ts';
@@ -78,14 +78,13 @@ export class AggregateResources {
 
   /** Where the URI leads; the servers that may be asked for it where nothing says. */
   async find({ client }: Exchange, uri: string): Promise<ResourceTarget | readonly string[] | GatewayError> {
-    const named = unwrapUri(uri);
-    const refused = refuseNamed(client.principal, named);
+    const refused = refuseNamed(client.principal, unwrapUri(uri));
     if (refused !== null) return refused;
     let catalog = this.#deps.catalogs.of(client);
     if (catalog.resource(uri) === null && !catalog.complete) catalog = await this.#ready(client);
     const target = catalog.resource(uri);
     if (target !== null) return target;
-    if (named !== null || catalog.choices('resources', uri).length > 0) return absent(uri, catalog);
+    if (isWrapped(uri) || catalog.choices('resources', uri).length > 0) return absent(uri, catalog);
     return catalog.resourceServers.length === 0 ? absent(uri, catalog) : catalog.resourceServers;
   }
 

@@ -166,11 +166,12 @@ export class Catalogs {
       members.push({ server: server.name, tools: server.tools, catalog });
     }
     const audience = this.#audienceOf(client);
-    const merged = this.#merged.get(versionOf(members, { audience }))?.deref();
+    const bridged = !servers.some(({ name }) => name === 'mcp');
+    const merged = this.#merged.get(versionOf(members, { audience, bridged }))?.deref();
     // The same version may have been listed anew since: then its time to live has begun again.
     if (merged !== undefined && sameListing(merged, members)) return merged;
     const unfiltered = seesLikeAll(client.principal);
-    const catalog = mergeCatalog(members, { audience, unfiltered, cursors: this.#cursors, serverInfo });
+    const catalog = mergeCatalog(members, { audience, unfiltered, bridged, cursors: this.#cursors, serverInfo });
     this.#note(catalog);
     return catalog;
   }

@@ -71,8 +71,6 @@ export function withheldPrompt(name: string, catalog: Catalog): GatewayError | n
 
 /** The server and its own name that a name of the aggregate spells, tool or prompt; null where it spells none. */
 export function spelledTool(name: string, catalog: Catalog): PrefixedTool | null {
-  const inner = withoutBridgePrefix(name);
-  // A server may itself be called `mcp`.
-  const plain = inner !== null && !catalog.members.some(({ server }) => server === 'mcp') ? inner : name;
+  const plain = (catalog.bridged ? withoutBridgePrefix(name) : null) ?? name;
   return plain.includes(TOOL_NAME_DELIMITER) ? parsePrefixedTool(plain) : null;
 }

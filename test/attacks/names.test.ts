@@ -104,8 +104,7 @@ test('mcp: names of tools that lead nowhere are refused in words of bounded leng
 });
 
 test('mcp: on the aggregate no name but a listed one reaches a server', async () => {
-  // A bare name that only one server has is understood, also this one.
-  for (const name of TOOL_NAMES.filter((each) => each !== '__proto__')) {
+  for (const name of TOOL_NAMES) {
     const reply = await arena.post(rpc('tools/call', { name, arguments: { mark: 'aggregate-only' } }), arena.victim);
     assertRefused(reply, `${name}: ${reply.text}`);
   }
@@ -113,6 +112,50 @@ test('mcp: on the aggregate no name but a listed one reaches a server', async ()
   const odd = await arena.post(rpc('tools/call', { name: 'probe____proto__', arguments: { a: 1 } }), arena.victim);
   assert.equal(odd.json.result.content[0].text, '{"a":1}', 'a tool that is really called __proto__ is a tool');
   await arena.alive();
+});
+
+test('S2.3 S2.4 check:D1 mcp: what names one server never reaches another, whatever that one calls its things', async () => {
+  // `never` does not get up, `off` is disabled, `gone` is not there, and `mcp` is a server although clients write it.
+  const idle = { command: process.execPath, args: ['-e', 'setInterval(() => {}, 1000)'], timeoutMs: 1_000 };
+  for (const victim of ['never', 'off', 'gone', 'mcp']) {
+    const other = await Arena.start({
+      probeEnv: { SPOOFED: victim },
+      servers: {
+        ...(victim === 'gone' ? {} : { [victim]: { ...idle, ...(victim === 'off' ? { disabled: true } : {}) } }),
+      },
+      readyOnly: ['probe', 'remote'],
+    });
+    try {
+      for (const name of [`${victim}__pay`, `mcp__${victim}__pay`, `${victim}__greet`]) {
+        for (const [method, params] of [
+          ['tools/call', { name, arguments: { mark: MARK } }],
+          ['prompts/get', { name, arguments: { mark: MARK } }],
+          ['completion/complete', { ref: { type: 'ref/prompt', name }, argument: { name: 'mark', value: MARK } }],
+        ] as const) {
+          const { body, headers } = modern(method, params);
+          await other.post(body, headers);
+          await other.post(rpc(method, params), other.victim);
+        }
+      }
+      for (const uri of [`trunkline://${victim}/doc`, `trunkline://${victim}/${MARK}`, `trunkline://${victim}`]) {
+        for (const method of ['resources/read', 'resources/subscribe']) {
+          await other.post(rpc(method, { uri }), other.victim);
+        }
+        const ref = { type: 'ref/resource', uri };
+        const argument = { name: 'path', value: MARK };
+        await other.post(rpc('completion/complete', { ref, argument }), other.victim);
+      }
+      assert.doesNotMatch(other.reached(), new RegExp(`${MARK}|"uri":"trunkline:`), victim);
+      // Under its own name everything can be had.
+      const { body, headers } = modern('tools/call', { name: `probe__${victim}__pay`, arguments: { a: 1 } });
+      assert.equal((await other.post(body, headers)).json.result.content[0].text, '{"a":1}');
+      const uri = `trunkline://probe/trunkline://${victim}/doc`;
+      const read = await other.post(rpc('resources/read', { uri }), other.victim);
+      assert.equal(read.json.result?.contents[0].uri, uri, read.text);
+    } finally {
+      await other.stop();
+    }
+  }
 });
 
 test('mcp: names and arguments of another type are -32602', async () => {

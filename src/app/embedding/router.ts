@@ -82,6 +82,7 @@ export class Router {
           .filter(({ name }) => toolNameFault(name) === null)
           .map(({ name }) => ({ server, item: { key: name, bytes: NO_BYTES } })),
       ),
+      !this.#clients.has('mcp'),
     );
   }
 

@@ -51,10 +51,20 @@ export async function call(input: CallInput): Promise<ExitCode> {
 
 async function find(wanted: string, gateway: GatewayAccess): Promise<ListedTool> {
   const tools = await gateway.tools();
-  const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}` || wanted === tool.exposedName);
-  if (found !== undefined) return found;
-  const statuses = await gateway.statuses();
-  const server = statuses.find(({ name }) => wanted.startsWith(`${name}.`));
+  const exposed = tools.find((tool) => wanted === tool.exposedName);
+  if (exposed !== undefined) return exposed;
+  const found = tools.find((tool) => wanted === `${tool.server}.${tool.name}`);
+  // Names of servers and of tools may have dots: `a.b.c` is a tool of `a` or of `a.b`.
+  const spelled = (await gateway.statuses()).filter(({ name }) => wanted.startsWith(`${name}.`));
+  if (found !== undefined && spelled.length < 2) return found;
+  if (found !== undefined) {
+    const servers = spelled.map(({ name }) => name).join(' or ');
+    throw new CommandError(
+      EXIT.usage,
+      `"${wanted}" can mean a tool of ${servers}: call that of ${found.server} as ${found.exposedName}`,
+    );
+  }
+  const server = spelled[0];
   if (server !== undefined && !tools.some((tool) => tool.server === server.name)) throw unlisted(server);
   const close = suggest(
     wanted,
