@@ -1,0 +1,119 @@
+/**
+ * `npm run mutate`: takes the behaviour of each row of the mission out of the product, one at a time, and shows that a
+ * test that cites the row fails. Arguments narrow it: `npm run mutate -- S2.9 S3`. It works in a copy of the checkout and
+ * leaves the checkout alone. Exit 1: a row whose tests pass without its behaviour, or whose tests fail with it.
+ *
+ * `--jobs N`: so many copies at a time (1). `--keep FILE`: adds each result to FILE and leaves out rows that FILE has as
+ * killed for the same mutation: a run that was cut off goes on from there.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { citations, idsIn } from '../test/e2e/citations.ts';
+import { MUTATIONS, type Mutation, mutated } from '../test/mutations/mutations.ts';
+import type { Ran } from './run-record.ts';
+
+interface Result {
+  readonly row: string;
+  readonly what: string;
+  readonly verdict: 'killed' | 'SURVIVED' | 'TESTS FAIL ANYWAY' | 'DOES NOT APPLY';
+  readonly seconds: number;
+  /** Titles of the tests that failed with the mutation and cite the row. */
+  readonly by: readonly string[];
+}
+
+const root = resolve(import.meta.dirname, '..');
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { jobs: { type: 'string', default: '1' }, keep: { type: 'string' } },
+});
+const cited = citations();
+const done = values.keep !== undefined && existsSync(values.keep) ? readFileSync(values.keep, 'utf8') : '';
+const todo = MUTATIONS.filter(
+  ({ row, what }) =>
+    (positionals.length === 0 || positionals.some((word) => row === word || row.startsWith(`${word}.`))) &&
+    !done.includes(JSON.stringify({ row, what, verdict: 'killed' }).slice(0, -1)),
+);
+const results: Result[] = [];
+await Promise.all(Array.from({ length: Number(values.jobs) }, work));
+const bad = results.filter(({ verdict }) => verdict !== 'killed');
+for (const { row, what, verdict } of bad) console.log(`${verdict}: ${row} ${what}`);
+console.log(`${results.length - bad.length} of ${results.length} mutations killed by a test that cites the row`);
+process.exitCode = bad.length === 0 ? 0 : 1;
+
+async function work(): Promise<void> {
+  const copy = mkdtempSync(join(tmpdir(), 'trunkline-mutate-'));
+  try {
+    const files = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0').filter(Boolean);
+    for (const file of files.filter((path) => existsSync(join(root, path)))) cpSync(join(root, file), join(copy, file));
+    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+    for (let mutation = todo.shift(); mutation !== undefined; mutation = todo.shift()) {
+      const result = await tried(mutation, copy);
+      results.push(result);
+      console.log(`${result.verdict.padEnd(8)} ${result.row.padEnd(6)} ${result.seconds} s  ${result.what}`);
+      if (values.keep !== undefined) appendFileSync(values.keep, `${JSON.stringify(result)}\n`);
+    }
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}
+
+async function tried(mutation: Mutation, copy: string): Promise<Result> {
+  const { row, what, file } = mutation;
+  const from = performance.now();
+  const result = (verdict: Result['verdict'], by: readonly string[] = []): Result => {
+    return { row, what, verdict, seconds: Math.round((performance.now() - from) / 1000), by };
+  };
+  const text = readFileSync(join(copy, file), 'utf8');
+  const without = mutated(mutation, text);
+  if (without === null) return result('DOES NOT APPLY');
+  writeFileSync(join(copy, file), without);
+  const by = await failedTests(row, copy);
+  writeFileSync(join(copy, file), text);
+  if (by.length === 0) return result('SURVIVED');
+  return (await failedTests(row, copy)).length > 0 ? result('TESTS FAIL ANYWAY', by) : result('killed', by);
+}
+
+/** Titles of the tests that cite the row and fail in this copy. */
+async function failedTests(row: string, copy: string): Promise<string[]> {
+  const record = join(copy, 'record');
+  // Contract suites are run by the tests that import them.
+  const files = (cited.get(row) ?? []).flatMap((path) => (path.endsWith('.test.ts') ? [path] : importers(path)));
+  const arguments_ = [
+    '--test',
+    '--import=./test/support/ends-in-time.ts',
+    '--test-concurrency=1',
+    '--test-timeout=60000',
+    '--test-force-exit',
+    `--test-name-pattern=\\b${row.replace('.', '\\.')}\\b`,
+    '--test-reporter=./scripts/run-record.ts',
+    `--test-reporter-destination=${record}`,
+    ...new Set(files),
+  ];
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = spawn(process.execPath, arguments_, { cwd: copy, env, stdio: 'ignore' });
+  await once(child, 'exit');
+  const lines = readFileSync(record, 'utf8').split('\n').filter(Boolean);
+  const ran = lines.map((line) => JSON.parse(line) as Ran);
+  return ran
+    .filter(({ title, outcome }) => outcome === 'failed' && idsIn(title).includes(row))
+    .map(({ title }) => title);
+}
+
+function importers(contract: string): string[] {
+  const name = contract.slice(contract.lastIndexOf('/') + 1);
+  const args = ['grep', '-lF', name, '--', '*.test.ts'];
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).split('\n').filter(Boolean);
+}

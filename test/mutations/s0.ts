@@ -1,0 +1,3 @@
+import type { Mutation } from './mutations.ts';
+
+export const S0: readonly Mutation[] = [];
