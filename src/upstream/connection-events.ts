@@ -66,7 +66,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     // During a handshake an end may be an answer; a start that fails of it tells by `abandoned`.
     if (want === null) return;
     this.abandoned(connection);
-    const error = closedError(this.#server, reason);
+    const error = closedError(this.#server, reason, connection.transport.stderrTail());
     this.#logger.warn('connection_ended', { reason: reason.kind, error: error.message });
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.

@@ -160,14 +160,14 @@ export function assembleUpstream(
     launch: (attempt) => runs.launch(attempt),
     halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
     moved: (transition) => {
-      const { to, from, reason, failure } = transition;
+      const { to, from, reason, failure, at } = transition;
       judged.startedAnew();
       if (UP.has(to)) probe.begin();
       else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
       launches.moved(transition);
       readiness?.moved(to);
-      part.moved({ ...transition, reason: reason === null ? null : logger.redact(reason) });
+      part.moved({ from, to, reason: reason === null ? null : logger.redact(reason), failure, at });
       observer.tell();
     },
     beforeAuthRequired: (error) => {

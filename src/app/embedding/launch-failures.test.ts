@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
@@ -23,7 +25,8 @@ test('S1.19 a start that failed is reported: command, masked arguments, names of
   assert.equal(status.state, 'failed');
   const failure = status.lastLaunchFailure!;
   assert.ok(failure.at <= Date.now() && failure.at > Date.now() - 60_000);
-  assert.match(failure.error, /exited with code 3/);
+  assert.equal(failure.error, 'the process of broken exited with code 3: no such table, [redacted]');
+  assert.match(status.reason ?? '', /no such table/);
   assert.match(failure.likelyCause ?? '', /standard error/);
   assert.equal(failure.command, process.execPath);
   assert.deepEqual(failure.arguments.slice(2), ['--', '--token', '[redacted]', '--dsn=[redacted]']);
@@ -63,4 +66,25 @@ test('S1.19 a variable that is to be handed on to a container and is not set is 
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+test('S1.19 in a container, localhost is blamed only where nothing answered', async () => {
+  const env = { PATH: process.env['PATH'], KUBERNETES_SERVICE_HOST: '10.0.0.1' };
+  await using gateway = await createGateway({ env });
+  const http = createServer((request, response) => {
+    const status = Number(request.url!.slice(1));
+    response.writeHead(status, { 'content-type': 'text/html' }).end('<html>Please log in</html>');
+  });
+  await new Promise<void>((done) => http.listen(0, '127.0.0.1', done));
+  const { port } = http.address() as AddressInfo;
+  const cause = async (name: string, path: string): Promise<string> => {
+    const status = await gateway.registerServer(name, { url: `http://127.0.0.1:${port}/${path}` });
+    return status.lastLaunchFailure?.likelyCause ?? '';
+  };
+  assert.match(await cause('absent', '404'), /check the path of its url/);
+  assert.match(await cause('broken', '500'), /its own log says why/);
+  assert.match(await cause('page', '200'), /is no MCP server/);
+  http.closeAllConnections();
+  await new Promise((done) => http.close(done));
+  assert.match(await cause('nobody', '200'), /host\.docker\.internal/);
 });

@@ -214,7 +214,7 @@ export class Handshake {
     const { ended } = connection;
     if (ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED') throw this.#unauthorized(connection, error);
     if (ended?.kind === 'exited' && !this.#tried.has('initialize')) {
-      const why = closedError(this.#deps.server.name, ended);
+      const why = closedError(this.#deps.server.name, ended, connection.transport.stderrTail());
       return { kind: 'again', first: 'initialize', wire: connection.transport.kind, why };
     }
     if (connection.live && (error.outcome !== 'NOT_SENT' || refusalOf(error) !== null)) {
@@ -295,7 +295,8 @@ export class Handshake {
   }
 
   #endedOr(connection: Connection, error: GatewayError): GatewayError {
-    if (connection.ended !== null) return closedError(this.#deps.server.name, connection.ended);
+    const { ended, transport } = connection;
+    if (ended !== null) return closedError(this.#deps.server.name, ended, transport.stderrTail());
     return this.#failed(error.message, error.code, error);
   }
 

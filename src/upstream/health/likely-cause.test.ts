@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { HttpFailure } from '../../http/client/http-failure.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { TransportSpec } from '../../model/server.ts';
 import { type FailedStart, likelyCause } from './likely-cause.ts';
 
+const UNREACHED = new GatewayError('NOT_SENT', 'refused', { cause: new HttpFailure('refused', false, 'refused') });
 const LOCAL: TransportSpec = { type: 'stdio', command: 'x', args: [], env: {}, inheritEnv: false, cwd: '/' };
 const remote = (url: string): TransportSpec => ({ type: 'http', url, headers: {}, tls: {} });
 
@@ -10,6 +13,7 @@ function cause(changes: Partial<FailedStart>): string | null {
   return likelyCause({
     transport: LOCAL,
     failure: 'transient',
+    error: UNREACHED,
     missing: [],
     inContainer: false,
     exit: null,

@@ -1,12 +1,16 @@
+import { HttpFailure } from '../../http/client/http-failure.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { TransportSpec } from '../../model/server.ts';
 import type { LaunchFailure } from '../../model/server-state.ts';
+import { refusalOf } from '../transport/http-refusal.ts';
 import type { FailureClass } from './failure-class.ts';
 
 /** What is known of a start that failed. */
 export interface FailedStart {
   readonly transport: TransportSpec;
   readonly failure: FailureClass | null;
+  readonly error: GatewayError | null;
   readonly missing: readonly string[];
   readonly inContainer: boolean;
   readonly exit: LaunchFailure['exit'];
@@ -18,12 +22,20 @@ const NOT_EXECUTABLE = 126;
 const NOT_FOUND = 127;
 
 /** Why, most probably, and what to do about it; null where nothing is known beyond the error itself. */
-export function likelyCause({ transport, failure, missing, inContainer, exit, timedOut }: FailedStart): string | null {
+export function likelyCause({
+  transport,
+  failure,
+  error,
+  missing,
+  inContainer,
+  exit,
+  timedOut,
+}: FailedStart): string | null {
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
   if (failure === 'auth') return 'it asks for credentials; add them to its headers';
-  if ('url' in transport) return inContainer && isHere(transport.url) ? INSIDE : null;
+  if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';
   if (exit?.code === NOT_EXECUTABLE) return 'a program that its command starts may not be executed';
@@ -35,6 +47,21 @@ export function likelyCause({ transport, failure, missing, inContainer, exit, ti
 
 const INSIDE =
   'the gateway runs in a container, where localhost is the container itself; name the host, as in host.docker.internal';
+
+/** `inside`: its address means the gateway's own container. That matters only where nothing answered there. */
+function ofRemote(error: GatewayError | null, inside: boolean): string | null {
+  let unreached = false;
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth++) {
+    const status = at instanceof GatewayError ? (refusalOf(at)?.status ?? 0) : 0;
+    if (status >= 500) return 'the server answered, and failed by itself; its own log says why';
+    if (status >= 400) return 'something answered at its address and takes no MCP there; check the path of its url';
+    if (at instanceof HttpFailure) unreached = !at.sent && at.kind !== 'tls' && at.kind !== 'proxy';
+  }
+  if (!unreached && error?.code === 'UPSTREAM_PROTOCOL') {
+    return 'what answered at its address is no MCP server, but perhaps a web page or a login; check its url';
+  }
+  return inside && unreached ? INSIDE : null;
+}
 
 function isHere(url: string): boolean {
   return URL.canParse(url) && isLoopbackHost(bareHost(new URL(url).hostname));

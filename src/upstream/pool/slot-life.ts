@@ -1,5 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Attempt } from '../connection/attempt.ts';
+import { closedError } from '../connection/closed-error.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Wanted } from '../connection/wanted.ts';
 import type { CloseReason } from '../transport/transport.ts';
@@ -97,6 +98,8 @@ export class SlotLife {
     room.opened(connection);
     if (!connection.ready) {
       room.gone(connection);
+      const { ended, transport } = connection;
+      if (ended !== null) throw closedError(server, ended, transport.stderrTail());
       throw new GatewayError('NOT_SENT', `the connection to ${server} ended at once`);
     }
     if (!wanted(slot)) {

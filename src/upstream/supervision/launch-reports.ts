@@ -55,7 +55,7 @@ export class LaunchReports {
     if (ended?.kind === 'exited') this.#remains.exit = { code: ended.code, signal: ended.signal };
   }
 
-  moved({ from, to, reason, failure, at }: Transition): void {
+  moved({ from, to, reason, failure, error, at }: Transition): void {
     if (from !== 'starting') return;
     this.#last = null;
     if (to !== 'failed' && to !== 'unreachable' && to !== 'auth_required') return;
@@ -67,6 +67,7 @@ export class LaunchReports {
     const found = {
       transport,
       failure,
+      error,
       missing,
       inContainer,
       exit: this.#remains.exit,

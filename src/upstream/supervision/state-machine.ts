@@ -11,6 +11,8 @@ export interface Transition {
   /** In words; null where it is the usual course of things. */
   readonly reason: string | null;
   readonly failure: FailureClass | null;
+  /** What `reason` and `failure` say of. */
+  readonly error: GatewayError | null;
   /** Wall clock. */
   readonly at: number;
 }
@@ -56,7 +58,7 @@ export class StateMachine {
     if (from === to) return;
     this.#state = to;
     const failure = error === null ? null : failureClass(error);
-    this.#untold.push({ from, to, reason: error?.message ?? null, failure, at: clock.wall() });
+    this.#untold.push({ from, to, reason: error?.message ?? null, failure, error, at: clock.wall() });
     this.#tell();
   }
 
