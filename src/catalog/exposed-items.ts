@@ -2,8 +2,9 @@ import type { Era } from '../model/message.ts';
 import type { Capability, ListKind } from '../model/server-catalog.ts';
 import { field } from '../protocol/fields.ts';
 import { listOf } from '../protocol/methods.ts';
-import { envelope, splice } from '../protocol/splice.ts';
+import { type Edit, envelope, splice } from '../protocol/splice.ts';
 import { type CatalogMember, declaredBy } from './catalog-member.ts';
+import { appLinkEdits } from './exposed-uris.ts';
 import { toolFor } from './tool-facts.ts';
 
 export interface ExposedItem {
@@ -25,7 +26,7 @@ export function writeItems(
   return items.flatMap(({ server, exposed, item }) => {
     const bytes = kind === 'tools' ? toolFor(era, item, eras.get(server) ?? era, tasks.has(server)) : item.bytes;
     if (bytes === null) return [];
-    return [exposed === item.key ? bytes : rename(bytes, itemKey, exposed)];
+    return [renamed(bytes, itemKey, exposed === item.key ? null : exposed, server)];
   });
 }
 
@@ -33,9 +34,11 @@ function hasTasks(catalog: CatalogMember['catalog']): boolean {
   return catalog !== null && declaredBy(catalog.hello.capabilities, catalog.hello.era).tasks;
 }
 
-function rename(bytes: Buffer, key: string, exposed: string): Buffer {
-  const { start, end } = envelope(bytes);
-  const value = field(bytes, start, end, key);
-  if (value === null) return bytes;
-  return splice(bytes, [{ ...value, insert: JSON.stringify(exposed) }]);
+/** `exposed`: the name in place of the own one, null where that stays. */
+function renamed(bytes: Buffer, key: string, exposed: string | null, server: string): Buffer {
+  const object = envelope(bytes);
+  const edits: Edit[] = bytes.includes('resourceUri') ? appLinkEdits(bytes, object, server) : [];
+  const value = exposed === null ? null : field(bytes, object.start, object.end, key);
+  if (value !== null) edits.push({ ...value, insert: JSON.stringify(exposed) });
+  return splice(bytes, edits);
 }

@@ -2,7 +2,7 @@ import type { Capability } from '../model/server-catalog.ts';
 import { matchableTemplates } from '../protocol/uri-template.ts';
 import type { TableEntry } from './name-table.ts';
 import { TemplateIndex } from './template-index.ts';
-import { isWrapped, unwrapUri, wrapUri } from './wrapped-uri.ts';
+import { isAlwaysWrapped, isWrapped, unwrapUri, wrapUri } from './wrapped-uri.ts';
 
 /** Where a URI leads. */
 export interface ResourceTarget {
@@ -18,8 +18,9 @@ interface Offered extends ResourceTarget {
 
 /**
  * Resources and templates by URI. A URI that one server offers stays as it is; one that several offer is exposed
- * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place. A URI of
- * the gateway's own scheme is always wrapped, or a server could list what reads as the address of another one's.
+ * wrapped for each of them and leads nowhere bare, so that a server added later never takes another's place. One that
+ * means something only to its own server, and one of the gateway's own form, is exposed wrapped in any case; the former leads to
+ * its server bare, too, while only one offers it.
  */
 export class ResourceTable {
   readonly resources: readonly Offered[];
@@ -27,8 +28,10 @@ export class ResourceTable {
   readonly #servers: ReadonlySet<string>;
   readonly #resources = new Map<string, Offered>();
   readonly #templates = new Map<string, Offered>();
-  /** By server and own URI, only where wrapped. */
-  readonly #wrapped = new Map<string, string>();
+  /** What is exposed wrapped though one server has it, by its own URI. */
+  readonly #bare = new Map<string, ResourceTarget>();
+  /** Own URIs that are wrapped because several servers have them, by server. */
+  readonly #wrapped = new Map<string, Set<string>>();
   readonly #contested = new Map<string, string[]>();
   readonly #index: TemplateIndex;
 
@@ -46,7 +49,7 @@ export class ResourceTable {
 
   /** By table, by a wrapped URI's own word, then by the templates, the most specific first. */
   find(uri: string): ResourceTarget | null {
-    const listed = this.#resources.get(uri);
+    const listed = this.#resources.get(uri) ?? this.#bare.get(uri);
     if (listed !== undefined) return listed;
     if (isWrapped(uri)) {
       const unwrapped = unwrapUri(uri);
@@ -62,6 +65,11 @@ export class ResourceTable {
     return this.#templates.get(uri) ?? this.find(uri);
   }
 
+  /** Whether URIs of the server, other than those that are only its own, are called something else here. */
+  renames(server: string): boolean {
+    return this.#wrapped.has(server);
+  }
+
   /** The wrapped URIs that a contested one could mean. */
   choices(uri: string): readonly string[] {
     return this.#contested.get(uri) ?? [];
@@ -69,7 +77,7 @@ export class ResourceTable {
 
   /** What a server's own URI is called here. */
   exposed(server: string, uri: string): string {
-    return this.#wrapped.get(`${server}\0${uri}`) ?? (isWrapped(uri) ? wrapUri(server, uri) : uri);
+    return isAlwaysWrapped(uri) || this.#wrapped.get(server)?.has(uri) === true ? wrapUri(server, uri) : uri;
   }
 
   #offer(entries: readonly TableEntry[], table: Map<string, Offered>): readonly Offered[] {
@@ -83,10 +91,13 @@ export class ResourceTable {
     for (const { server, item } of entries) {
       const uri = item.key;
       const shared = owners.get(uri)!;
-      const exposed = shared.size > 1 || isWrapped(uri) ? wrapUri(server, uri) : uri;
+      const exposed = shared.size > 1 || isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri;
       if (table.has(exposed)) continue;
+      if (shared.size === 1 && exposed !== uri && !isWrapped(uri)) this.#bare.set(uri, { server, uri, exposed: uri });
       if (shared.size > 1) {
-        this.#wrapped.set(`${server}\0${uri}`, exposed);
+        const wrapped = this.#wrapped.get(server);
+        if (wrapped === undefined) this.#wrapped.set(server, new Set([uri]));
+        else wrapped.add(uri);
         this.#contested.set(
           uri,
           [...shared].map((owner) => wrapUri(owner, uri)),

@@ -1,4 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts';
+import { uriEdit } from '../catalog/exposed-uris.ts';
 import type { ResourceTarget } from '../catalog/resource-table.ts';
 import { isWrapped, unwrapUri } from '../catalog/wrapped-uri.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
@@ -10,7 +11,7 @@ import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { bodyField, errorCode } from '../protocol/body.ts';
-import { elements, field, stringValue } from '../protocol/fields.ts';
+import { elements, field } from '../protocol/fields.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Catalogs } from './catalogs.ts';
@@ -55,8 +56,7 @@ export class AggregateResources {
     if (!('server' in found)) return this.#ask(found, uri.value, exchange);
     const own = withParam(request, uri, found.uri);
     if (request.method !== 'resources/read') return this.#deps.subscriptions.run(found, own, exchange);
-    const outcome = await this.#read(found.server, own, exchange);
-    return found.exposed === found.uri ? outcome : renamed(outcome, found);
+    return this.#read(found, own, exchange);
   }
 
   /** `completion/complete` of a `ref/resource`. */
@@ -112,16 +112,18 @@ export class AggregateResources {
     return worst ?? failure(new GatewayError('RESOURCE_NOT_FOUND', `Resource not found: ${uri}`));
   }
 
-  async #read(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
-    const outcome = await this.#deps.cache.call(server, request, exchange);
+  async #read(target: ResourceTarget, request: Message, exchange: Exchange): Promise<Outcome> {
+    const { cache, catalogs } = this.#deps;
+    const outcome = renamed(await cache.call(target.server, request, exchange), target, catalogs.of(exchange.client));
     return seesLikeAll(exchange.client.principal) ? outcome : keptPrivate(outcome);
   }
 
   #askOne(server: string, uri: string, exchange: Exchange): Promise<Outcome> {
     const { subscriptions } = this.#deps;
     const { request } = exchange;
-    if (request.method === 'resources/read') return this.#read(server, request, exchange);
-    return subscriptions.run({ server, uri, exposed: uri }, request, exchange);
+    const target = { server, uri, exposed: uri };
+    if (request.method === 'resources/read') return this.#read(target, request, exchange);
+    return subscriptions.run(target, request, exchange);
   }
 }
 
@@ -140,19 +142,18 @@ function saysAbsent(error: Message): boolean {
   return ABSENT.has(errorCode(error));
 }
 
-/** A read's contents under the URI that the client asked for. */
-function renamed(outcome: Outcome, target: ResourceTarget): Outcome {
+/** A read's contents under the URIs that the client knows them by: that which it asked for, and others of the server. */
+function renamed(outcome: Outcome, { server, uri: own, exposed }: ResourceTarget, catalog: Catalog): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { bytes } = message;
+  if (exposed === own && !catalog.mayRename(server, bytes)) return outcome;
   const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
   for (const { start, end } of elements(bytes, contents.start, contents.end)) {
     const uri = field(bytes, start, end, 'uri');
-    if (uri !== null && stringValue(bytes, uri) === target.uri) {
-      edits.push({ ...uri, insert: JSON.stringify(target.exposed) });
-    }
+    edits.push(...uriEdit(bytes, uri, (named) => (named === own ? exposed : catalog.exposedUri(server, named))));
   }
   return answer(spliceMessage(message, edits));
 }

@@ -12,12 +12,14 @@ import type { AggregateLists } from './aggregate-lists.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
 import type { Catalogs } from './catalogs.ts';
 import type { Drift } from './drift/drift.ts';
+import { exposedResult } from './exposed-result.ts';
 import type { LogLevels } from './log-levels.ts';
 import { noCompletion, ownAnswer } from './own-results.ts';
 import { type NamedParam, namedParam, withParam } from './params.ts';
 import { refuseParamHeaders } from './policy/param-headers.ts';
 import { blocked } from './policy/withheld.ts';
 import type { ServerIndex } from './server-index.ts';
+import type { TaskIds } from './task-ids.ts';
 import type { Tasks } from './tasks/tasks.ts';
 import { toolResult } from './tool-results.ts';
 import { spelledTool, unknownTool, unlistedServer, withheldPrompt } from './unknown-tool.ts';
@@ -28,6 +30,7 @@ export interface AggregateDeps {
   readonly lists: AggregateLists;
   readonly resources: AggregateResources;
   readonly tasks: Tasks;
+  readonly taskIds: TaskIds;
   readonly logLevels: LogLevels;
   readonly servers: ServerIndex;
   readonly drift: Drift | null;
@@ -65,6 +68,7 @@ export class Aggregate {
         return Promise.resolve(ownAnswer(era, ''));
       case 'tasks/get':
       case 'tasks/result':
+        return this.#taskResult(exchange);
       case 'tasks/update':
       case 'tasks/cancel':
       case 'tasks/list':
@@ -96,7 +100,19 @@ export class Aggregate {
       withParam(exchange.request, name, target.name),
       target.item,
     );
-    return toolResult(outcome, exchange.request, catalog.eraOf(target.server), target.item);
+    const result = toolResult(outcome, exchange.request, catalog.eraOf(target.server), target.item);
+    return result.then((ended) => exposedResult(ended, target.server, catalog, 'tools/call'));
+  }
+
+  /** What a task ended with is a tool's result. */
+  async #taskResult(exchange: Exchange): Promise<Outcome> {
+    const { request, client } = exchange;
+    const outcome = await this.#deps.tasks.run(exchange, AGGREGATE);
+    const taskId = namedParam(request, 'taskId');
+    if (taskId instanceof GatewayError) return outcome;
+    const route = this.#deps.taskIds.route(client.principal, taskId.value);
+    if (route instanceof GatewayError) return outcome;
+    return exposedResult(outcome, route.server, this.#deps.catalogs.of(client), request.method);
   }
 
   /** A name that no table knows: it may be of a server that was not listed yet, else the caller is told what is wrong. */
@@ -122,7 +138,8 @@ export class Aggregate {
         if (guards?.isClosed(still.server) === true) {
           return failure(this.#deps.servers.unavailable(still.server));
         }
-        return this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
+        const outcome = await this.#send(exchange, catalog, still.server, withParam(request, param, still.tool), null);
+        return exposedResult(outcome, still.server, this.#deps.catalogs.of(client), 'tools/call');
       }
     }
     return this.#callHeardElsewhere(exchange, name, unknownTool(name, catalog));
@@ -168,9 +185,10 @@ export class Aggregate {
   #getPrompt(exchange: Exchange): Promise<Outcome> {
     const name = namedParam(exchange.request, 'name');
     if (name instanceof GatewayError) return Promise.resolve(failure(name));
-    return this.#withPrompt(exchange, name.value, (target) =>
-      this.#deps.upstreams.call(target.server, withParam(exchange.request, name, target.name), exchange),
-    );
+    return this.#withPrompt(exchange, name.value, async ({ server, name: own }) => {
+      const outcome = await this.#deps.upstreams.call(server, withParam(exchange.request, name, own), exchange);
+      return exposedResult(outcome, server, this.#deps.catalogs.of(exchange.client), 'prompts/get');
+    });
   }
 
   async #withPrompt(exchange: Exchange, name: string, use: (target: Target) => Promise<Outcome>): Promise<Outcome> {

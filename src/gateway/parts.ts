@@ -155,6 +155,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
       lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
       resources,
       tasks,
+      taskIds: ids,
       logLevels,
       servers,
       drift,

@@ -1,0 +1,39 @@
+import { elements, field, fieldAt, type Range, stringValue } from '../protocol/fields.ts';
+import type { Edit } from '../protocol/splice.ts';
+import { isAlwaysWrapped, wrapUri } from './wrapped-uri.ts';
+
+/** What a server's own URI is called on the aggregate. */
+export type ExposedUri = (uri: string) => string;
+
+/** The member of `_meta` with the URI of the app that shows a tool's results, in its present and its older form. */
+const APP_LINKS = [
+  ['_meta', 'ui', 'resourceUri'],
+  ['_meta', 'ui/resourceUri'],
+] as const;
+
+/** Edits that put the exposed URI into an object's link to its app (MCP Apps): a tool or a result of `server`. */
+export function appLinkEdits(bytes: Buffer, object: Range, server: string): Edit[] {
+  const exposed: ExposedUri = (uri) => (isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri);
+  return APP_LINKS.flatMap((path) => uriEdit(bytes, fieldAt(bytes, object.start, object.end, path), exposed));
+}
+
+/** The same for the content of a tool's result or a prompt's message: links to resources, and resources in it. */
+export function contentEdits(bytes: Buffer, content: Range | null, exposed: ExposedUri): Edit[] {
+  if (content === null) return [];
+  const blocks = bytes[content.start] === 0x5b ? elements(bytes, content.start, content.end) : [content];
+  const edits: Edit[] = [];
+  for (const { start, end } of blocks) {
+    const type = stringValue(bytes, field(bytes, start, end, 'type'));
+    if (type === 'resource_link') edits.push(...uriEdit(bytes, field(bytes, start, end, 'uri'), exposed));
+    if (type === 'resource') edits.push(...uriEdit(bytes, fieldAt(bytes, start, end, ['resource', 'uri']), exposed));
+  }
+  return edits;
+}
+
+/** Nothing where the URI stays as it is. */
+export function uriEdit(bytes: Buffer, range: Range | null, exposed: ExposedUri): Edit[] {
+  const own = stringValue(bytes, range);
+  if (range === null || own === null) return [];
+  const uri = exposed(own);
+  return uri === own ? [] : [{ ...range, insert: JSON.stringify(uri) }];
+}
