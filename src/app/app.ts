@@ -167,6 +167,7 @@ export class App {
       ...this.addresses,
       files: this.state.files,
       configVersion: this.rooms.registry.version,
+      processes: this.rooms.upstreams.processes,
       desiredProblems: [...this.#reconciler.alarms, ...this.rooms.runTime.problems],
       configProblem: problems.length === 0 ? null : problems.map((problem) => renderProblem(problem)).join('\n'),
     };

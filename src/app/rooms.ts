@@ -223,6 +223,7 @@ export async function buildRooms(
     maxProcesses: loaded.state.maxProcesses,
     maxTimeoutMs: loaded.state.maxTimeoutMs,
     pool: loaded.state.pool,
+    clientGone: (sessionId) => downstream.clientGone(sessionId),
     reachable: (url) => isListening(url),
     surroundings: { environment: env, inContainer: insideContainer(env) },
     clientInfo: JSON.stringify(info),

@@ -3,6 +3,7 @@ import type { SharedLog } from '../bus/shared-log.ts';
 import type { SharedState } from '../bus/shared-state.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import type { Room } from '../model/no-room.ts';
 import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
@@ -17,8 +18,8 @@ export interface LocalUpstreams extends Upstreams {
   failing(server: string, client?: ClientProfile | null): boolean;
   /** Calls that its servers have in hand. */
   readonly inFlight: number;
-  /** No process more of it may be started, by the limits of this node, unless another one ends. */
-  full(server: string): boolean;
+  /** What a further process of it would take here, by the limits of this node. */
+  room(server: string): Room;
   /** It was heard elsewhere that the server's lists are others: lists it anew. Resolves when that is done or has failed. */
   relist(server: string): Promise<void>;
   /** As `relist`, at once, for this client and where it can be over its own connection. */

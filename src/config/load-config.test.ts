@@ -56,8 +56,8 @@ test('a file with nothing but a server gets the documented defaults', async () =
     sessions: { idleMs: 86_400_000, max: 20_000, maxPerPrincipal: 10_000 },
     firstListWaitMs: 2000,
     maxTimeoutMs: 600_000,
-    maxProcesses: 128,
-    pool: { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 300_000, maxErrors: 10 },
+    maxProcesses: 256,
+    pool: { idleTimeoutMs: 1_800_000, sleepAfterMs: 0, sweepMs: 300_000, maxErrors: 10 },
     dataDir: null,
     logLevel: 'info',
     cluster: null,
@@ -91,7 +91,7 @@ test('a definition without what its type needs is refused, field by field S3.14 
 
 test('S1.5 check:C2 the pool’s numbers are settings, each by itself, and checked: zero only where it means never', async () => {
   const { pool } = await state({ pool: { sweepMs: 1000, maxErrors: 3 } });
-  assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sleepAfterMs: 600_000, sweepMs: 1000, maxErrors: 3 });
+  assert.deepEqual(pool, { idleTimeoutMs: 1_800_000, sleepAfterMs: 0, sweepMs: 1000, maxErrors: 3 });
   for (const bad of [
     { idleTimeoutMs: 0 },
     { sweepMs: 0 },

@@ -36,6 +36,8 @@ export interface GatewayFacts {
   readonly files: readonly string[];
   /** Increases with every change of the desired state. */
   readonly configVersion: number;
+  /** Server processes on this node, and how many there may be. */
+  readonly processes: { readonly running: number; readonly limit: number };
   /** What was wrong with the last reading of the configuration, rendered; null while it is in effect. */
   readonly configProblem: string | null;
   /** What should run and does not, or could not be read: of the files, of the store. Empty while all is well. */

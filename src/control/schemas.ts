@@ -51,6 +51,8 @@ const NAMES: Schema = {
   additionalProperties: text,
 };
 
+const PROCESSES = object({ running: count, limit: count }, 'Processes on this node, and how many there may be.');
+
 const EXIT = nullable(object({ code: nullable({ type: 'integer' }), signal: nullable(text) }));
 
 const LAUNCH_FAILURE = object({
@@ -115,6 +117,7 @@ export const SERVER = object(
     connections: list(CONNECTION),
     replicas: list(REPLICA),
     pool: object({ active: count, idle: count, closed: count }, 'Connections by state.'),
+    processes: nullable(PROCESSES),
     history: {
       ...list(object({ ...CHANGE, at: { type: 'number', description: 'Milliseconds since 1970.' } })),
       description: 'The last 50 steps from state to state, oldest first; each begins where the one before ended.',
@@ -213,6 +216,7 @@ export const GATEWAY = object({
   controlUrl: text,
   files: list(text),
   configVersion: count,
+  processes: PROCESSES,
   configProblem: nullable(text),
   desiredProblems: {
     ...list(text),

@@ -247,6 +247,12 @@ export class Downstream implements ClientStreams {
     return this.sessions.get(sessionId)?.channel?.open === true;
   }
 
+  /** Whether it had one open, has none any more, and no request under way. */
+  clientGone(sessionId: string): boolean {
+    const session = this.sessions.get(sessionId);
+    return session?.channel instanceof StandaloneStreams && session.channel.left && session.exchanges.size === 0;
+  }
+
   /** The sessions whose clients do. */
   *listeners(): Generator<string> {
     for (const { id, channel } of this.sessions.values()) if (channel?.open === true) yield id;

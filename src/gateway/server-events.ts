@@ -26,7 +26,7 @@ export interface ServerEventsDeps {
 /** What became of a server, as a session is told of it. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
   idle: 'was ended because it was not used for long',
-  room: 'was not used for long, and was ended to make room for others',
+  room: 'was idle, and was ended to make room for others at the limit of processes',
   errors: 'was ended because it failed too often',
   removed: 'was removed',
   restarted: 'was restarted',

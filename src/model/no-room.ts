@@ -1,5 +1,8 @@
 import { GatewayError } from './gateway-error.ts';
 
+/** What a further process of a server would take: nothing, the end of one that is idle, or all are in use. */
+export type Room = 'free' | 'idle' | 'none';
+
 /** What a caller is told to wait before it tries again. */
 const RETRY_AFTER_MS = 1_000;
 

@@ -2,7 +2,7 @@
 export interface PoolSettings {
   /** A connection of one session or principal that was not used for so long is closed. */
   readonly idleTimeoutMs: number;
-  /** Where there is no room for another process, one that was not used for so long is ended for it; 0: none is. */
+  /** At the limit of processes one that was not used for at least so long is ended for another, unless its client is gone. */
   readonly sleepAfterMs: number;
   /** How often connections to close are looked for. */
   readonly sweepMs: number;
@@ -13,7 +13,7 @@ export interface PoolSettings {
 /** S1.1 */
 export const POOL_DEFAULTS: PoolSettings = {
   idleTimeoutMs: 30 * 60_000,
-  sleepAfterMs: 10 * 60_000,
+  sleepAfterMs: 0,
   sweepMs: 5 * 60_000,
   maxErrors: 10,
 };

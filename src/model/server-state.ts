@@ -94,6 +94,8 @@ export interface ServerStatus {
   readonly replicas: readonly ReplicaStatus[];
   /** Connections by what they are doing. */
   readonly pool: Readonly<Record<ConnectionStatus['state'], number>>;
+  /** How many processes of it run on this node, and how many may; null where none is started here. */
+  readonly processes: { readonly running: number; readonly limit: number } | null;
   /** Its last steps, oldest first; each begins where the one before ended. */
   readonly history: readonly StateChange[];
   /** null for servers without a URL, and before the first request. */

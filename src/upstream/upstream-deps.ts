@@ -40,6 +40,8 @@ export interface UpstreamSetDeps {
   readonly maxTimeoutMs?: number;
   /** When pooled connections end by themselves. Default: `POOL_DEFAULTS`. */
   readonly pool?: PoolSettings;
+  /** Whether the client of this session had a stream open and has none any more. Default: of none is that known. */
+  readonly clientGone?: (sessionId: string) => boolean;
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;

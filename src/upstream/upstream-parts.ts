@@ -102,6 +102,7 @@ export function assembleUpstream(
     connector,
     quota: isOwnProcess(server) ? quota : null,
     limits,
+    clientGone: deps.clientGone ?? (() => false),
     eras,
     nobody,
     replicas: {

@@ -2,6 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
+import type { Room } from '../model/no-room.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import { POOL_DEFAULTS } from '../model/pool-settings.ts';
 import type { StateLoss, Upstreams } from '../model/ports.ts';
@@ -160,8 +161,13 @@ export class UpstreamSet implements Upstreams {
     return calls;
   }
 
-  full(server: string): boolean {
-    return this.#upstreams.get(server)?.full === true;
+  room(server: string): Room {
+    return this.#upstreams.get(server)?.room ?? 'free';
+  }
+
+  /** Child processes of all servers, and how many there may be. */
+  get processes(): { readonly running: number; readonly limit: number } {
+    return { running: this.#quota.taken, limit: this.#quota.max };
   }
 
   status(server: string): ServerStatus | null {

@@ -1,6 +1,7 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
+import type { Room } from '../model/no-room.ts';
 import type { Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
@@ -90,9 +91,9 @@ export class Upstream {
     return calls;
   }
 
-  /** No process more of it can be started, unless another one ends. */
-  get full(): boolean {
-    return this.#parts.connections.pool.full;
+  /** What a further process of it would take. */
+  get room(): Room {
+    return this.#parts.connections.pool.room;
   }
 
   knownCatalog(client: ClientProfile): ServerCatalog | null {

@@ -6,11 +6,14 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import type { ServerStatus } from '../../src/model/server-state.ts';
 import type { HttpStage } from '../fixtures/http/stage.ts';
 import { StatefulServer } from '../fixtures/http/stateful.ts';
 import { StatelessServer } from '../fixtures/http/stateless.ts';
 import { TestAuthority } from '../support/certificates.ts';
+import { until } from '../support/cluster-processes.ts';
 import { manySided } from '../support/many-sided.ts';
+import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 import { WireClient } from '../support/wire-client.ts';
 
@@ -22,6 +25,10 @@ async function started(
   const gateway = await RunningGateway.start({ config, ...options });
   t.after(() => gateway.dispose());
   return gateway;
+}
+
+async function statusOf(gateway: RunningGateway, server: string): Promise<ServerStatus> {
+  return gateway.control<ServerStatus>(`/api/v1/servers/${server}`);
 }
 
 function passOn(origin: string, req: IncomingMessage, res: import('node:http').ServerResponse): void {
@@ -195,7 +202,7 @@ describe('isolation', () => {
   const who = async (client: WireClient, server: string) =>
     (JSON.parse(await client.callText(`${server}__who`)) as { pid: number }).pid;
 
-  test('shared: one process for all; session: one each; principal: one per agent; beyond the cap OVERLOADED', async (t) => {
+  test('shared: one process for all; session: one each; principal: one per agent; beyond the cap OVERLOADED while all are in use', async (t) => {
     const keys = { ada: 'key-of-ada-0123456789', bob: 'key-of-bob-0123456789' };
     const config = {
       mcpServers: {
@@ -217,10 +224,39 @@ describe('isolation', () => {
     const own = await pids('each');
     assert.equal(new Set(own).size, 3);
     assert.deepEqual(await pids('each'), own);
+    for (const client of [a1, a2, b]) client!.call('each__sleep', { ms: 20_000 }).catch(() => {});
+    await until(async () => (await statusOf(gateway, 'each')).pool.active === 3, 'three calls to be in hand');
     const fourth = await open(keys.bob);
     const { message } = await fourth.request('tools/call', { name: 'each__who', arguments: {} });
     assert.match(JSON.stringify(message), /OVERLOADED/);
     assert.match(JSON.stringify(message), /3 processes|maxProcesses/);
+  });
+
+  test('S1.7 S1.8 S1.16 at the cap the longest idle process gives way at once, first of clients whose stream is gone', async (t) => {
+    const each = manySided('each', {}, { isolation: 'session', limits: { maxProcesses: 2 } });
+    const gateway = await started(t, { mcpServers: { each } });
+    const there = await WireClient.open(gateway.mcpUrl);
+    const stream = await there.listen();
+    const pid = await who(there, 'each');
+    // Each comes, calls and goes without a word, as most clients do.
+    for (let run = 0; run < 5; run++) {
+      const client = await WireClient.open(gateway.mcpUrl);
+      const own = await client.listen();
+      await who(client, 'each');
+      own.drop();
+      await until(async () => (await who(there, 'each')) === pid, 'the client that is there to keep its process');
+    }
+    assert.deepEqual((await statusOf(gateway, 'each')).processes, { running: 2, limit: 2 });
+    const shown = await trunkline(['status', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+    assert.match(shown.out, /1 of 1 servers ready .*, 2 of 256 processes/);
+    assert.match(shown.out, /each .* 2 of 2 processes/);
+    // Nobody is gone now: who has been idle for longest gives way.
+    const silent = await WireClient.open(gateway.mcpUrl);
+    await who(silent, 'each');
+    const next = await WireClient.open(gateway.mcpUrl);
+    await who(next, 'each');
+    assert.notEqual(await who(there, 'each'), pid);
+    stream.drop();
   });
 
   test('stateless clients of a stateful server are told apart by the header that the operator names', async (t) => {

@@ -3,6 +3,7 @@ import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
+import type { Room } from '../../src/model/no-room.ts';
 import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { UpstreamEvents } from '../../src/model/ports.ts';
 import { ANONYMOUS } from '../../src/model/principal.ts';
@@ -132,8 +133,8 @@ export class PlayedUpstreams implements LocalUpstreams {
     return this.failed.has(server) || this.failed.has(`${server} ${client?.sessionId}`);
   }
 
-  full(server: string): boolean {
-    return this.crowded.has(server);
+  room(server: string): Room {
+    return this.crowded.has(server) ? 'none' : 'free';
   }
 
   status(server: string): ServerStatus | null {

@@ -232,6 +232,7 @@ export interface BenchOptions {
   readonly times?: Partial<UpstreamTimes>;
   readonly remembered?: Remembered;
   readonly pool?: PoolSettings;
+  readonly clientGone?: UpstreamSetDeps['clientGone'];
   readonly beforeAuthRequired?: UpstreamSetDeps['beforeAuthRequired'];
   readonly reachable?: UpstreamSetDeps['reachable'];
   /** Those of a cluster, whose clock this is then as well. */
@@ -267,6 +268,7 @@ export class UpstreamBench {
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
       pool: options.pool ?? POOL_DEFAULTS,
+      clientGone: options.clientGone ?? (() => false),
       ...(options.times === undefined ? {} : { times: options.times }),
       ...(options.reachable === undefined ? {} : { reachable: options.reachable }),
       ...(options.beforeAuthRequired === undefined ? {} : { beforeAuthRequired: options.beforeAuthRequired }),

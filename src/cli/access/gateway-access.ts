@@ -19,13 +19,14 @@ export interface ListedTool {
   readonly definition: string;
 }
 
+type GatewayFacts = ReturnType<App['facts']>;
+
 /** What the commands ask of a gateway, whether it runs elsewhere or was started for the command. */
 export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
   statuses(): Promise<readonly ServerStatus[]>;
-  /** What should run and does not, or could not be read. */
-  desiredProblems(): Promise<readonly string[]>;
+  facts(): Promise<Pick<GatewayFacts, 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ListedTool[]>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
   call(server: string, tool: string, argumentsJson: string): Promise<string>;
@@ -62,8 +63,8 @@ class RemoteAccess implements GatewayAccess {
     return (JSON.parse(await this.#client.get('/api/v1/servers')) as { servers: ServerStatus[] }).servers;
   }
 
-  async desiredProblems(): Promise<readonly string[]> {
-    return (JSON.parse(await this.#client.get('/api/v1/gateway')) as { desiredProblems: string[] }).desiredProblems;
+  async facts(): Promise<GatewayFacts> {
+    return JSON.parse(await this.#client.get('/api/v1/gateway')) as GatewayFacts;
   }
 
   async tools(): Promise<readonly ListedTool[]> {
@@ -106,8 +107,8 @@ class OwnAccess implements GatewayAccess {
     }
   }
 
-  async desiredProblems(): Promise<readonly string[]> {
-    return this.#app.facts().desiredProblems;
+  async facts(): Promise<GatewayFacts> {
+    return this.#app.facts();
   }
 
   async tools(): Promise<readonly ListedTool[]> {

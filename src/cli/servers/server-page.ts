@@ -17,6 +17,7 @@ export function serverPage(status: ServerStatus, now: number): string {
     ...field('Attempts', attempts(status, now)),
     ...field('Time', status.phases?.summary ?? null),
     ...phases(status),
+    ...field('Runs', status.processes == null ? null : processText(status.processes)),
     ...pool(status),
     ...replicas(status),
     ...launchFailure(status),
@@ -24,6 +25,11 @@ export function serverPage(status: ServerStatus, now: number): string {
     ...tail('Standard error', status.stderrTail),
   ];
   return `${parts.join('\n')}\n`;
+}
+
+/** As in "16 of 16 processes". Nodes of earlier versions do not say. */
+export function processText({ running, limit }: NonNullable<ServerStatus['processes']>): string {
+  return `${running} of ${limit} processes`;
 }
 
 function field(name: string, text: string | null): string[] {

@@ -8,7 +8,7 @@ import { accessGateway } from '../access/gateway-access.ts';
 import type { CommandInput } from '../command-input.ts';
 import { CommandError, EXIT, type ExitCode } from '../exit-code.ts';
 import { isReady, serverLine } from '../start-screen.ts';
-import { serverPage } from './server-page.ts';
+import { processText, serverPage } from './server-page.ts';
 
 export interface StatusInput extends CommandInput {
   /** A configuration file where there is one of that name, else a server. */
@@ -37,10 +37,15 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       return EXIT.ok;
     }
     const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-    terminal.out(`${statuses.filter(isReady).length} of ${statuses.length} servers ready (${gateway.label})\n`);
-    for (const one of statuses) terminal.out(`${serverLine(one, width, Date.now())}\n`);
+    const { desiredProblems, processes } = await gateway.facts();
+    const ready = `${statuses.filter(isReady).length} of ${statuses.length} servers ready`;
+    terminal.out(`${ready} (${gateway.label}), ${processText(processes)}\n`);
+    for (const one of statuses) {
+      const running = one.processes == null ? '' : `  ${processText(one.processes)}`;
+      terminal.out(`${serverLine(one, width, Date.now())}${running}\n`);
+    }
     terminal.out(driftLine(statuses));
-    for (const told of await gateway.desiredProblems()) terminal.out(`  ${styleText('yellow', 'Warning')}  ${told}\n`);
+    for (const told of desiredProblems) terminal.out(`  ${styleText('yellow', 'Warning')}  ${told}\n`);
     return EXIT.ok;
   } finally {
     await gateway.close();

@@ -17,8 +17,8 @@ export interface OwnNodeDeps {
   readonly offer: () => number;
   /** Calls of others that it serves at the moment. */
   readonly load: () => number;
-  /** Servers of which it may start no process more. */
-  readonly full: () => readonly string[];
+  /** Servers of which it may start no process more unless it ends an idle one, and those where none is idle. */
+  readonly full: () => Required<Pick<NodeView, 'full' | 'inUse'>>;
   /** Calls that its servers have in hand. */
   readonly busy: () => number;
 }
@@ -69,7 +69,7 @@ export class OwnNode {
       offer: offer(),
       load: load(),
       busy: busy(),
-      ...(crowded.length === 0 ? {} : { full: crowded }),
+      ...(crowded.full.length === 0 ? {} : crowded),
       startedAt: this.#startedAt,
     };
   }

@@ -57,23 +57,26 @@ export class Homes {
 /**
  * The other homes where it runs, while it cannot be started at this node: what needs no owner is served there, and what is to
  * have an owner is this client's there, where a process of its own could not be started here. The same of those that have
- * room for a process more, while this node has none.
+ * room for a process more, while this node has none; of those that would end an idle one, while all are in use here.
  */
 export function homesInstead(
   place: Place,
-  local: Pick<LocalUpstreams, 'failing' | 'full'>,
+  local: Pick<LocalUpstreams, 'failing' | 'room'>,
   client: ClientProfile | null = null,
 ): readonly ForeignHome[] {
   const { here, otherHomes, server } = place;
   if (!here || otherHomes.length === 0) return [];
   const ready = (): readonly ForeignHome[] => otherHomes.filter(({ node }) => node.state === 'ready');
-  if (client !== null && place.process && local.full(server.name)) {
-    return ready().filter((home) => hasRoom(home, server.name) && !cannotStart(home));
+  const room = client === null || !place.process ? 'free' : local.room(server.name);
+  if (room !== 'free') {
+    const able = ready().filter((home) => !cannotStart(home));
+    const roomy = able.filter((home) => hasRoom(home, server.name));
+    return roomy.length > 0 || room === 'idle' ? roomy : able.filter((home) => makesRoom(home, server.name));
   }
   return local.failing(server.name, client) ? ready().filter(runs) : [];
 }
 
-/** As far as its node has said, like the two below. */
+/** As far as its node has said, like those below. */
 export function runs({ offered }: ForeignHome): boolean {
   return UP.has(offered.status?.state ?? 'unknown');
 }
@@ -81,6 +84,11 @@ export function runs({ offered }: ForeignHome): boolean {
 /** By its last heartbeat. */
 export function hasRoom({ node }: ForeignHome, server: string): boolean {
   return node.full?.includes(server) !== true;
+}
+
+/** It has room, or would end an idle process for another. */
+export function makesRoom({ node }: ForeignHome, server: string): boolean {
+  return node.inUse?.includes(server) !== true;
 }
 
 export function cannotStart({ offered }: ForeignHome): boolean {

@@ -175,5 +175,6 @@ export function statusOfLost(lost: LostHome, reached: boolean): ServerStatus | n
     connections: [],
     replicas: [],
     pool: { active: 0, idle: 0, closed: 0 },
+    processes: null,
   };
 }

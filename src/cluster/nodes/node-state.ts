@@ -39,8 +39,10 @@ export interface NodeView {
   readonly load: number;
   /** Calls that its servers have in hand, whoever's they are; nodes of earlier versions do not say. */
   readonly busy?: number;
-  /** Servers of which it may start no process more; not there where it may of all. */
+  /** Servers of which it may start no process more unless it ends an idle one; not there where it may of all. */
   readonly full?: readonly string[];
+  /** Those of `full` of which no process is idle; nodes of earlier versions do not say. */
+  readonly inUse?: readonly string[];
   /** Wall clock of its start. */
   readonly startedAt: number;
 }

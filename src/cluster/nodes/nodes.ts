@@ -159,7 +159,7 @@ export class Nodes {
     known.heardAt = clock.now();
     if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
       // Nobody need be told of what else there is in it; whoever has the view sees it there.
-      Object.assign(before, { load: view.load, full: view.full, busy: view.busy });
+      Object.assign(before, { load: view.load, full: view.full, inUse: view.inUse, busy: view.busy });
       return;
     }
     known.view = view;

@@ -65,12 +65,13 @@ export class OwnServers {
     if (dropped.length > 0) this.#singletons.look();
   }
 
-  /** Those of which no process more may be started here. */
-  get full(): readonly string[] {
-    const { local } = this.#deps;
-    return [...this.#desired.values()]
-      .filter((server) => owns(server) && local().full(server.name))
-      .map(({ name }) => name);
+  /** Those of which no process more may be started here unless an idle one ends, and those of which none is idle. */
+  get full(): { readonly full: readonly string[]; readonly inUse: readonly string[] } {
+    const local = this.#deps.local();
+    const rooms = [...this.#desired.values()].filter(owns).map(({ name }) => ({ name, room: local.room(name) }));
+    const full = rooms.filter(({ room }) => room !== 'free');
+    const inUse = full.filter(({ room }) => room === 'none');
+    return { full: full.map(({ name }) => name), inUse: inUse.map(({ name }) => name) };
   }
 
   /** Calls that they have in hand. */

@@ -2,7 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey, isolationOf } from '../../model/isolation.ts';
 import type { Upstreams } from '../../model/ports.ts';
 import { type ForeignHome, type Place, runsOnce } from '../nodes/directory.ts';
-import { cannotStart, hasRoom, runs } from '../nodes/homes.ts';
+import { cannotStart, hasRoom, makesRoom, runs } from '../nodes/homes.ts';
 import type { Claim } from './held-claims.ts';
 
 /** The one process, or set of processes, of a server that runs once in the cluster. */
@@ -40,7 +40,8 @@ export function spread(server: string, homes: readonly ForeignHome[], unit: () =
   const there = ready.length > 0 ? ready : homes.filter(({ node }) => node.state !== 'draining');
   const startable = there.some(runs) ? there.filter((home) => !cannotStart(home)) : there;
   const roomy = startable.filter((home) => hasRoom(home, server));
-  const able = roomy.length > 0 ? roomy : startable;
+  const making = roomy.length > 0 ? roomy : startable.filter((home) => makesRoom(home, server));
+  const able = making.length > 0 ? making : startable;
   if (able.length === 0) return null;
   const one = able[Math.floor(unit() * able.length)]!;
   const other = able[Math.floor(unit() * able.length)]!;

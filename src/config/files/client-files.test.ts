@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { revealed } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
+import { DEFAULTS } from '../defaults.ts';
 import { type ConfigResult, loadConfig } from '../load-config.ts';
 
 const FIXTURES = join(import.meta.dirname, '../../../test/fixtures/config');
@@ -54,7 +55,7 @@ function brief(server: Server): Record<string, unknown> {
     ...(enabled ? {} : { enabled }),
     ...(tools.include === null ? {} : { include: [...tools.include] }),
     ...(tools.exclude.size === 0 ? {} : { exclude: [...tools.exclude] }),
-    ...(limits.maxProcesses === 16 ? {} : { limits }),
+    ...(limits.maxProcesses === DEFAULTS.maxProcessesPerServer ? {} : { limits }),
     ...(server.isolation === null ? {} : { isolation: server.isolation, isolationHeader: server.isolationHeader }),
     at: `${origin.line}:${origin.column}`,
   };

@@ -238,7 +238,7 @@ interface ConfigSessions {
 interface ConfigPool {
   /** A connection of one session or caller without requests for this long is closed. */
   readonly idleTimeoutMs?: number | undefined;
-  /** At the limit of processes, one of a session or caller without requests for this long is ended to make room; its session is told. 0: never, a new one is refused. */
+  /** At the limit of processes the longest idle one is ended to make room, and its session is told. One that had a request within this time is kept, unless its client is gone; 0: none is kept for that. */
   readonly sleepAfterMs?: number | undefined;
   /** How often such connections are looked for. */
   readonly sweepMs?: number | undefined;

@@ -55,8 +55,11 @@ with a warning. \`timeoutMs\` leaves no doubt.
 What one session or caller has at a server (a process, or a session over HTTP) is closed when it was not used for
 \`pool.idleTimeoutMs\`; the next request opens it again. A call in flight, a task that runs, a question of the server's and a subscribed
 resource count as use. An HTTP session is gone on with where its server still knows it; a client whose state went with
-a process is told so. At the limits of processes (\`maxProcesses\`, \`limits.maxProcesses\`) the one that was not used for
-longest, and for \`pool.sleepAfterMs\` at least, is ended for a new one; where there is none, the call is refused. After
+a process is told so. The process of a client whose stream has ended is closed after five minutes already.
+
+At the limits of processes (\`maxProcesses\`, \`limits.maxProcesses\`) the longest idle process is ended for a new one at once,
+first those of clients whose stream has ended; \`pool.sleepAfterMs\` keeps those that were used lately. Where all are in use, the
+call is refused (\`OVERLOADED\`) and says when to try again. \`trunkline status\` shows \`16 of 16 processes\`. After
 \`pool.maxErrors\` failed requests in a row a connection is replaced, whoever uses it.
 `;
 

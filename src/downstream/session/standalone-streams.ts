@@ -34,6 +34,7 @@ export class StandaloneStreams implements SessionChannel {
   readonly #session: ClientSession;
   readonly #deps: StandaloneDeps;
   #streams: LoggedStream[] = [];
+  #joined = false;
 
   constructor(session: ClientSession, deps: StandaloneDeps) {
     this.#session = session;
@@ -44,8 +45,14 @@ export class StandaloneStreams implements SessionChannel {
     return this.#streams.some((stream) => stream.open);
   }
 
+  /** A client had one open, and has none any more. */
+  get left(): boolean {
+    return this.#joined && !this.open;
+  }
+
   /** A stream for a client that names no event to go on from. */
   connect(sink: EventSink): void {
+    this.#joined = true;
     this.#dropDead();
     const waiting = this.#streams.at(-1);
     if (waiting !== undefined && !waiting.open) {
@@ -59,6 +66,7 @@ export class StandaloneStreams implements SessionChannel {
 
   /** A stream for a client that goes on after an event of the stream of this name. */
   resume(name: string, sink: EventSink, afterId: string): Promise<void> {
+    this.#joined = true;
     let stream = this.#streams.find((known) => known.name === name);
     if (stream === undefined) {
       this.#dropDead();

@@ -251,6 +251,12 @@ test('both eras count against the limit of processes; what is idle and stateless
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   answerText(await bench.call('a', toolCall(clientOf('two'))));
   assert.equal(script.live.length, 2);
+  assert.deepEqual(bench.events.lost, [], 'the stateless one went first');
+  const answers = script.handlers['tools/call']!;
+  script.handlers['tools/call'] = () => SILENCE;
+  for (const session of ['one', 'two']) void bench.call('a', toolCall(clientOf(session)));
+  await settled();
+  script.handlers['tools/call'] = answers;
   assert.equal(failureOf(await bench.call('a', toolCall(modern))).code, 'OVERLOADED');
   bench.set.releaseSession('one');
   await settled();

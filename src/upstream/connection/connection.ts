@@ -125,7 +125,12 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** Nobody would miss it while it is not (S1.7): calls, tasks, questions of the server's, resources that are watched. */
   get busy(): boolean {
-    return this.inFlight > 0 || this.#messages.asking || this.#use.watching || this.#use.working;
+    return this.occupied || this.#use.watching;
+  }
+
+  /** Ending it would end something under way: a call, a task, a question of the server's. */
+  get occupied(): boolean {
+    return this.inFlight > 0 || this.#messages.asking || this.#use.working;
   }
 
   get use(): Readonly<ConnectionUse> {

@@ -26,6 +26,7 @@ export interface ClientConnectionsDeps {
   /** null for servers that are no processes of this machine. */
   readonly quota: ProcessQuota | null;
   readonly limits: Readonly<NodeLimits>;
+  readonly clientGone: (sessionId: string) => boolean;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
   readonly replicas: Omit<ReplicasDeps, 'clock' | 'profile' | 'pool'>;
@@ -69,6 +70,7 @@ export class ClientConnections {
       quota: deps.quota,
       limit: () => this.#server.limits.maxProcesses,
       settings: () => deps.limits.pool,
+      clientGone: deps.clientGone,
       swept: deps.swept,
     });
     const { clock, nobody: profile } = deps;

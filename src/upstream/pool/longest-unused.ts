@@ -1,29 +1,69 @@
-import { isExclusive } from '../connection/tenancy.ts';
+import type { PoolSettings } from '../../model/pool-settings.ts';
+import { isExclusive, isReplica, sessionOf } from '../connection/tenancy.ts';
 import type { Slot } from './pool-slot.ts';
 
+/** A connection that was opened so short a time ago and has had no request yet was opened for a call that is about to be sent. */
+const EXPECTED_MS = 1_000;
+
+/** A connection that may be ended for another, and how good a choice that is: the lowest rank first, then the longest unused. */
+export interface Unused {
+  readonly slot: Slot;
+  readonly rank: number;
+  /** Monotonic. */
+  readonly usedAt: number;
+}
+
+export interface UnusedNow extends Pick<PoolSettings, 'sleepAfterMs'> {
+  /** Monotonic. */
+  readonly now: number;
+  /** Whether the client of this session had a stream open and has none any more. */
+  readonly clientGone: (sessionId: string) => boolean;
+}
+
+/** Opened to list the server; nobody's. */
+const SPARE_RANK = 0;
+/** Its client is gone, or it is one caller's in the stateless era and holds nothing. */
+const GONE_RANK = 1;
+/** A client may come back to it. Also what all share in the stateless era: that holds nothing, but starting it anew takes time. */
+const LIVE_RANK = 2;
+/** Its client is gone and still subscribed to a resource; should it come back, it is subscribed again. */
+const GONE_WATCHER_RANK = 3;
+
 /**
- * Which connection of one session or principal should make room for another: of the principal that has most of those
- * that were not used since then, the one that was not used for longest. Nothing that is busy; null where there is none.
+ * The connection that makes room for another. Of several sessions or principals: one of the principal that has most unused
+ * connections. Never one with a call, a question or a task in hand, nor one over which a client that is still there watches
+ * a resource; null where there is no other.
  */
-export function longestUnused(slots: Iterable<Slot>, since: number): Slot | null {
-  const unused = new Map<string, { oldest: Slot; usedAt: number; count: number }>();
-  for (const slot of slots) {
-    const { connection, tenancy, profile } = slot;
-    if (connection?.ready !== true || connection.busy || !isExclusive(tenancy)) continue;
-    const usedAt = connection.use.lastUsedAt;
-    if (usedAt > since) continue;
-    const known = unused.get(profile.principal.id);
-    if (known === undefined) unused.set(profile.principal.id, { oldest: slot, usedAt, count: 1 });
-    else {
-      known.count++;
-      if (usedAt < known.usedAt) Object.assign(known, { oldest: slot, usedAt });
-    }
+export function longestUnused(slots: Iterable<Slot>, present: UnusedNow): Unused | null {
+  const unused = Array.from(slots, (slot) => unusedOf(slot, present)).filter((one) => one !== null);
+  const rank = Math.min(...unused.map((one) => one.rank));
+  const candidates = unused.filter((one) => one.rank === rank);
+  const counts = new Map<string, number>();
+  for (const { slot } of candidates) counts.set(ownerOf(slot), (counts.get(ownerOf(slot)) ?? 0) + 1);
+  let found: Unused | null = null;
+  for (const one of candidates) {
+    const more = found === null ? 1 : counts.get(ownerOf(one.slot))! - counts.get(ownerOf(found.slot))!;
+    if (found === null || more > 0 || (more === 0 && one.usedAt < found.usedAt)) found = one;
   }
-  let found: { oldest: Slot; usedAt: number; count: number } | null = null;
-  for (const one of unused.values()) {
-    const better =
-      found === null || one.count > found.count || (one.count === found.count && one.usedAt < found.usedAt);
-    if (better) found = one;
+  return found;
+}
+
+function ownerOf({ profile }: Slot): string {
+  return profile.principal.id;
+}
+
+function unusedOf(slot: Slot, { now, sleepAfterMs, clientGone }: UnusedNow): Unused | null {
+  const { connection, tenancy } = slot;
+  if (connection?.ready !== true || connection.occupied || isReplica(tenancy)) return null;
+  const { requests, lastUsedAt: usedAt, watching } = connection.use;
+  if (tenancy.kind === 'spare') return { slot, rank: SPARE_RANK, usedAt };
+  if (requests === 0 && now - usedAt < EXPECTED_MS) return null;
+  const own = isExclusive(tenancy);
+  if (connection.era === 'stateless') return watching ? null : { slot, rank: own ? GONE_RANK : LIVE_RANK, usedAt };
+  if (!own) return null;
+  const sessionId = sessionOf(tenancy);
+  if (sessionId !== null && clientGone(sessionId)) {
+    return { slot, rank: watching ? GONE_WATCHER_RANK : GONE_RANK, usedAt };
   }
-  return found?.oldest ?? null;
+  return watching || now - usedAt < sleepAfterMs ? null : { slot, rank: LIVE_RANK, usedAt };
 }

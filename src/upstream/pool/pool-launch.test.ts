@@ -148,8 +148,11 @@ test('S1.13 S1.18 S4.17 check:C3 the end closes, side by side, shared and pooled
 test('S1.16 beyond the caps of processes OVERLOADED says which limit it is and when to try again', async () => {
   const limits = { maxMessageBytes: 1 << 20, maxProcesses: 1 };
   const bench = new UpstreamBench({ maxProcesses: 2 });
-  await bench.run([serverOf('a', { limits }), statefulScript()], [serverOf('b'), statefulScript()]);
-  for (const name of ['a', 'b']) answerText(await bench.call(name, toolCall(clientOf('one'))));
+  const [a, b] = [statefulScript(), statefulScript()];
+  for (const { handlers } of [a, b]) handlers['tools/call'] = () => SILENCE;
+  await bench.run([serverOf('a', { limits }), a], [serverOf('b'), b]);
+  for (const name of ['a', 'b']) void bench.call(name, toolCall(clientOf('one')));
+  await settled();
   const own = failureOf(await bench.call('a', toolCall(clientOf('two'))));
   const all = failureOf(await bench.call('b', toolCall(clientOf('two'))));
   for (const error of [own, all]) {

@@ -20,7 +20,6 @@ import {
   toolCall,
   UpstreamBench,
 } from '../../../test/support/upstream-bench.ts';
-import type { ClientProfile } from '../../model/client-profile.ts';
 import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
 import type { ConnectionStatus } from '../../model/server-state.ts';
 import { request } from '../../protocol/compose.ts';
@@ -279,73 +278,13 @@ test('S1.5 S1.6 the sweep begins with the set, follows its settings while it run
   assert.equal(bench.clock.pending, 0);
 });
 
-/** A call of each session, a second apart, so that the first was not used for longest. */
-async function callOf(bench: UpstreamBench, ...clients: readonly ClientProfile[]): Promise<void> {
-  for (const client of clients) {
-    answerText(await bench.call('a', toolCall(client)));
-    await bench.clock.advance(1000);
-  }
-}
-
-const narrow = { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } };
-
-test('check:C2 at its limit of processes the longest idle session is put to sleep for a new one, and told', async () => {
-  const bench = new UpstreamBench();
-  const script = statefulScript();
-  await bench.run([serverOf('a', narrow), script]);
-  await callOf(bench, clientOf('one'), clientOf('two'));
-  const refused = failureOf(await bench.call('a', toolCall(clientOf('three'))));
-  assert.deepEqual([refused.code, refused.outcome], ['OVERLOADED', 'REFUSED'], 'all were in use a moment ago');
+test('S1.7 the process of a client that is gone is closed after five minutes, of one that is there after the idle time', async () => {
+  const gone = new Set(['gone']);
+  const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
+  await bench.run([serverOf('a'), statefulScript()]);
+  for (const session of ['gone', 'there']) answerText(await bench.call('a', toolCall(clientOf(session))));
   await bench.clock.advance(10 * MINUTE);
-  await callOf(bench, clientOf('three'));
-  assert.deepEqual([bench.events.lost, bench.events.causes], [['one'], ['room']]);
-  assert.equal(script.links[0]!.state, 'closed', 'what makes room is really ended');
-  await settled();
-  assert.equal(script.live.length, 2);
-  await callOf(bench, clientOf('one'));
-  assert.deepEqual(bench.events.lost, ['one', 'two'], 'who sleeps wakes with the next call, in the place of another');
-});
-
-test('check:C8 a busy session is not put to sleep, however long it has been at it; OVERLOADED is the answer', async () => {
-  const bench = new UpstreamBench();
-  const script = statefulScript();
-  script.handlers['tools/call'] = () => SILENCE;
-  await bench.run([serverOf('a', { ...narrow, timeoutMs: 9 * 60 * MINUTE }), script]);
-  const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
-  await settled();
-  await bench.clock.advance(60 * MINUTE);
-  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('three')))).code, 'OVERLOADED');
-  assert.deepEqual(bench.events.lost, []);
-  for (const link of script.live) link.respond(link.lastOf('tools/call').id as number, { content: [] });
-  for (const outcome of busy) answerText(await outcome);
-});
-
-test('room is made at the expense of whoever has most of it', async () => {
-  const bench = new UpstreamBench();
-  const script = statefulScript();
-  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 3 } }), script]);
-  const agent = { principal: { id: 'agent:x', name: 'x', servers: null } };
-  await callOf(bench, clientOf('alone'), clientOf('x1', '{}', agent), clientOf('x2', '{}', agent));
-  await bench.clock.advance(10 * MINUTE);
-  await callOf(bench, clientOf('new'));
-  assert.deepEqual(bench.events.lost, ['x1']);
-});
-
-test('at the node’s limit the longest idle session of whichever server makes room; with `sleepAfterMs: 0` none does', async () => {
-  for (const sleepAfterMs of [0, MINUTE]) {
-    const bench = new UpstreamBench({ maxProcesses: 2, pool: { ...POOL_DEFAULTS, sleepAfterMs } });
-    await bench.run(
-      [serverOf('a'), statefulScript()],
-      [serverOf('b'), statefulScript()],
-      [serverOf('c'), statefulScript()],
-    );
-    for (const [i, name] of ['b', 'a'].entries()) {
-      answerText(await bench.call(name, toolCall(clientOf(`${i}`))));
-      await bench.clock.advance(MINUTE);
-    }
-    const outcome = await bench.call('c', toolCall(clientOf('new')));
-    if (sleepAfterMs === 0) assert.equal(failureOf(outcome).code, 'OVERLOADED');
-    else answerText(outcome);
-    assert.deepEqual(bench.events.lost, sleepAfterMs === 0 ? [] : ['0']);
-  }
+  assert.deepEqual(bench.events.lost, ['gone']);
+  await bench.clock.advance(31 * MINUTE);
+  assert.deepEqual(bench.events.lost, ['gone', 'there']);
 });

@@ -1,11 +1,12 @@
+import type { Unused } from './longest-unused.ts';
 import type { NodeLimits } from './node-limits.ts';
 
 /** One server's share of the node's processes, and what of it could be given up. */
 export interface Yielding {
-  /** Since when its longest unused connection that may be ended was not used (monotonic); null where there is none. */
-  unusedSince(): number | null;
-  /** Ends that connection. */
-  yieldOne(): void;
+  /** Its connection that is ended first where another needs room; null where none may be. */
+  longestUnused(): Unused | null;
+  /** Ends that connection; false where there is none. */
+  yieldOne(): boolean;
 }
 
 /** Child processes of this node, counted over all servers, against the operator's limit. */
@@ -20,6 +21,10 @@ export class ProcessQuota {
 
   get max(): number {
     return this.#limits.maxProcesses;
+  }
+
+  get taken(): number {
+    return this.#taken;
   }
 
   get full(): boolean {
@@ -40,16 +45,28 @@ export class ProcessQuota {
     this.#pools.delete(pool);
   }
 
-  /** Ends what was not used for longest, whichever server's it is; nothing if all is in use. */
-  makeRoom(): void {
-    let oldest: Yielding | null = null;
-    let since = Number.POSITIVE_INFINITY;
+  /** Whether some server has a process that would give way. */
+  get yields(): boolean {
+    return this.#first() !== null;
+  }
+
+  /** Ends what was not used for longest, whichever server's it is; false if all is in use. */
+  makeRoom(): boolean {
+    return this.#first()?.yieldOne() ?? false;
+  }
+
+  #first(): Yielding | null {
+    let first: Yielding | null = null;
+    let best: Unused | null = null;
     for (const pool of this.#pools) {
-      const unused = pool.unusedSince();
-      if (unused === null || unused >= since) continue;
-      oldest = pool;
-      since = unused;
+      const unused = pool.longestUnused();
+      if (unused === null) continue;
+      const better =
+        best === null || unused.rank < best.rank || (unused.rank === best.rank && unused.usedAt < best.usedAt);
+      if (!better) continue;
+      first = pool;
+      best = unused;
     }
-    oldest?.yieldOne();
+    return first;
   }
 }

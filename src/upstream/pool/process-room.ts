@@ -36,12 +36,18 @@ export class ProcessRoom {
     return this.serverFull || this.nodeFull;
   }
 
+  /** How many there are of the server, and how many there may be; null where it is no process of this machine. */
+  get count(): { readonly running: number; readonly limit: number } | null {
+    const { quota, limit } = this.#deps;
+    return quota === null ? null : { running: this.#counted.size + this.#opening, limit: limit() };
+  }
+
   /** REFUSED, with the limit that is in the way. */
   refusal(): NoRoom {
     const { server, limit, quota } = this.#deps;
     const text = this.serverFull
-      ? `${server} runs ${limit()} processes, its limit (limits.maxProcesses); end a session or raise it`
-      : `this node runs ${quota?.max} server processes, its limit (maxProcesses); end a session or raise it`;
+      ? `${server} runs ${limit()} processes, its limit (limits.maxProcesses), and all are in use; try again or raise it`
+      : `this node runs ${quota?.max} server processes, its limit (maxProcesses), and all are in use; try again or raise it`;
     return new NoRoom(server, text);
   }
 

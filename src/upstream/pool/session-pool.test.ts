@@ -140,27 +140,32 @@ test('beyond its own limit of processes a server is OVERLOADED, in words that sa
   const bench = new UpstreamBench();
   const script = statefulScript();
   await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } }), script]);
-  answerText(await bench.call('a', toolCall(clientOf('one'))));
-  answerText(await bench.call('a', toolCall(clientOf('two'))));
+  script.handlers['tools/call'] = () => SILENCE;
+  const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
+  await settled();
   const error = failureOf(await bench.call('a', toolCall(clientOf('three'))));
   assert.deepEqual([error.code, error.outcome], ['OVERLOADED', 'REFUSED']);
   assert.match(error.message, /maxProcesses/);
   assert.equal(bench.set.status('a')?.state, 'running');
   bench.set.releaseSession('one');
   await settled();
+  assert.equal(failureOf(await busy[0]!).outcome, 'UNKNOWN');
+  script.handlers['tools/call'] = () => ({ content: [] });
   answerText(await bench.call('a', toolCall(clientOf('three'))));
   assert.equal(script.live.length, 2);
 });
 
+function slow(): ScriptedServer {
+  const script = statefulScript();
+  script.handlers['tools/call'] = () => SILENCE;
+  return script;
+}
+
 test('the node’s limit counts the processes of all servers; HTTP connections are none', async () => {
   const bench = new UpstreamBench({ maxProcesses: 2 });
-  await bench.run(
-    [serverOf('a'), statefulScript()],
-    [serverOf('b'), statefulScript()],
-    [httpServerOf('h'), statefulScript()],
-  );
-  answerText(await bench.call('a', toolCall(clientOf('one'))));
-  answerText(await bench.call('b', toolCall(clientOf('one'))));
+  await bench.run([serverOf('a'), slow()], [serverOf('b'), slow()], [httpServerOf('h'), statefulScript()]);
+  for (const name of ['a', 'b']) void bench.call(name, toolCall(clientOf('one')));
+  await settled();
   for (const session of ['one', 'two', 'three']) answerText(await bench.call('h', toolCall(clientOf(session))));
   assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
 });
@@ -173,6 +178,8 @@ test('an idle spare makes room for a session, a busy connection never does', asy
   answerText(await bench.call('a', toolCall(clientOf('one'))));
   assert.equal(script.live.length, 1);
   assert.equal(script.links.length, 2);
+  script.handlers['tools/call'] = () => SILENCE;
+  void bench.call('a', toolCall(clientOf('one')));
   assert.equal(failureOf(await bench.call('a', toolCall(clientOf('two')))).code, 'OVERLOADED');
 });
 

@@ -1,16 +1,17 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
+import type { Room } from '../../model/no-room.ts';
 import type { PoolSettings } from '../../model/pool-settings.ts';
-import type { ConnectionStatus } from '../../model/server-state.ts';
+import type { ConnectionStatus, ServerStatus } from '../../model/server-state.ts';
 import { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { labelOf, NOBODYS_KEY } from '../connection/session-key.ts';
-import { isExclusive, isReplica, SPARE, type Tenancy } from '../connection/tenancy.ts';
+import { isExclusive, SPARE, sessionOf, type Tenancy } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import { connectionStatus } from './connection-status.ts';
-import { longestUnused } from './longest-unused.ts';
+import { longestUnused, type Unused } from './longest-unused.ts';
 import { mayFit, type Slot } from './pool-slot.ts';
 import type { ProcessQuota, Yielding } from './process-quota.ts';
 import { SlotLife } from './slot-life.ts';
@@ -19,6 +20,8 @@ import { SlotLife } from './slot-life.ts';
 const STALE_HOLD_MS = 20_000;
 /** How long a spare that was replaced may still be listed over. */
 const LISTING_MS = 30_000;
+/** A client whose stream has ended and that comes back within this time finds its process. As long as streams are kept. */
+const GONE_MS = 5 * 60_000;
 
 export interface SessionPoolDeps {
   readonly server: string;
@@ -34,6 +37,8 @@ export interface SessionPoolDeps {
   /** The server's own limit of processes. */
   readonly limit: () => number;
   readonly settings: () => PoolSettings;
+  /** Whether the client of this session had a stream open and has none any more. */
+  readonly clientGone: (sessionId: string) => boolean;
   /** The pool has closed a connection whose owner may want another. Must not throw. */
   readonly swept: (swept: Swept) => void;
 }
@@ -50,8 +55,8 @@ export interface Swept {
 /**
  * The connections of one server by session key. Opening is single flight per key and takes no lock beyond it, so a
  * server that hangs for one client delays no other. At most one connection is nobody's (the spare): the one the
- * server was listed over, kept for the first client with the same capabilities. A busy connection is never evicted;
- * above the limits room is made by ending what was not used for long, or a new one is refused.
+ * server was listed over, kept for the first client with the same capabilities. At the limits the longest unused connection
+ * is ended for a new one; where all are in use, the new one is refused.
  */
 export class SessionPool implements Yielding {
   readonly #deps: SessionPoolDeps;
@@ -66,7 +71,7 @@ export class SessionPool implements Yielding {
     this.#life = new SlotLife({
       ...deps,
       pool: this,
-      makeRoom: (slot) => this.#makeRoom(slot),
+      makeRoom: () => this.#makeRoom(),
       wanted: (slot) => slot === this.#spare || this.#slots.get(slot.key) === slot,
       opened: (slot, connection) => {
         if (slot !== this.#spare) this.#give(connection, slot);
@@ -97,9 +102,12 @@ export class SessionPool implements Yielding {
     for (const connection of this.connections()) if (connection.ready) yield connection;
   }
 
-  /** For a new key something would have to end that somebody may come back to, or nothing can be started at all. */
-  get full(): boolean {
-    return this.#life.room.full && this.#spare === null;
+  /** What a process for a new key would take. */
+  get room(): Room {
+    const { room } = this.#life;
+    if (!room.full || this.#spare !== null) return 'free';
+    const yields = room.serverFull ? this.longestUnused() !== null : this.#deps.quota?.yields === true;
+    return yields ? 'idle' : 'none';
   }
 
   keys(): Iterable<string> {
@@ -224,42 +232,50 @@ export class SessionPool implements Yielding {
   }
 
   /**
-   * Closes what one session or principal has not used for long, and whatever failed too often in a row (S1.7). A busy
-   * connection stays, whatever is against it.
+   * Closes what one session or principal has not used for long, sooner where a process waits for a client that is gone, and
+   * whatever failed too often in a row (S1.7). A busy connection stays.
    */
   sweep(): void {
-    const { idleTimeoutMs, maxErrors } = this.#deps.settings();
-    const usedSince = this.#deps.clock.now() - idleTimeoutMs;
+    const { clock, settings, clientGone } = this.#deps;
+    const { idleTimeoutMs, maxErrors } = settings();
     for (const slot of [...this.#slots.values(), ...(this.#spare === null ? [] : [this.#spare])]) {
-      const { connection } = slot;
+      const { connection, tenancy } = slot;
       if (connection === null || connection.busy) continue;
       const { consecutiveErrors, lastUsedAt } = connection.use;
+      const sessionId = sessionOf(tenancy);
+      const gone = connection.mcpSessionId === null && sessionId !== null && clientGone(sessionId);
+      const keptMs = gone ? Math.min(idleTimeoutMs, GONE_MS) : idleTimeoutMs;
       if (consecutiveErrors >= maxErrors) this.#giveUp(slot, connection, 'errors');
-      else if (isExclusive(slot.tenancy) && lastUsedAt < usedSince) this.#giveUp(slot, connection, 'idle');
+      else if (isExclusive(tenancy) && clock.now() - lastUsedAt > keptMs) this.#giveUp(slot, connection, 'idle');
     }
   }
 
-  unusedSince(): number | null {
-    return this.#longestUnused()?.connection?.use.lastUsedAt ?? null;
+  longestUnused(): Unused | null {
+    const { clock, settings, clientGone } = this.#deps;
+    const { sleepAfterMs } = settings();
+    return longestUnused([...this.#spares(), ...this.#slots.values()], { now: clock.now(), sleepAfterMs, clientGone });
   }
 
-  yieldOne(): void {
-    const slot = this.#longestUnused();
-    if (slot?.connection == null) return;
+  yieldOne(): boolean {
+    const slot = this.longestUnused()?.slot;
+    if (slot?.connection == null) return false;
     this.#life.room.gone(slot.connection);
-    this.#giveUp(slot, slot.connection, 'room');
+    if (isExclusive(slot.tenancy) && slot.connection.era === 'stateful') this.#giveUp(slot, slot.connection, 'room');
+    else {
+      this.#forgetSlot(slot);
+      void this.#life.close(slot.connection, 'remove');
+    }
+    return true;
   }
 
-  /** The connection that is ended first when room is needed; null where all are in use, or were lately. */
-  #longestUnused(): Slot | null {
-    const { sleepAfterMs } = this.#deps.settings();
-    return sleepAfterMs === 0 ? null : longestUnused(this.#slots.values(), this.#deps.clock.now() - sleepAfterMs);
+  #forgetSlot(slot: Slot): void {
+    if (slot === this.#spare) this.#spare = null;
+    else if (!this.#replaced.delete(slot)) this.#slots.delete(slot.key);
   }
 
   /** An HTTP session is left to its server, to be gone on with; a process takes its state along. */
   #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
-    if (slot === this.#spare) this.#spare = null;
-    else this.#slots.delete(slot.key);
+    this.#forgetSlot(slot);
     const resumable = why !== 'errors' && connection.mcpSessionId !== null;
     void this.#life.close(connection, resumable ? 'shutdown' : 'remove');
     this.#deps.swept({ want: slot, connection, why, resumable });
@@ -276,6 +292,10 @@ export class SessionPool implements Yielding {
     this.#spare = null;
     this.#deps.quota?.leave(this);
     await Promise.all(slots.map((slot) => this.#life.end(slot, how)));
+  }
+
+  get processes(): ServerStatus['processes'] {
+    return this.#life.room.count;
   }
 
   statuses(): ConnectionStatus[] {
@@ -307,27 +327,12 @@ export class SessionPool implements Yielding {
     this.#deps.adopted(connection, slot);
   }
 
-  /** Below the limits, if need be by ending what is idle; else REFUSED. What nobody would miss goes first. */
-  #makeRoom(slot: Slot): void {
+  /** Below the limits, if need be by ending what is idle; else REFUSED. */
+  #makeRoom(): void {
     const { room } = this.#life;
-    const spare = this.#spare;
-    if (room.full && spare !== null && spare !== slot && spare.connection?.busy === false) {
-      this.#spare = null;
-      this.#life.evict(spare.connection);
-    }
-    if (room.full) this.#evictStateless(slot);
-    if (room.serverFull) this.yieldOne();
-    if (room.nodeFull && !room.serverFull) this.#deps.quota?.makeRoom();
-    if (room.full) throw room.refusal();
-  }
-
-  /** An idle connection of the stateless era holds nothing that the next one would not have as well. */
-  #evictStateless(wanting: Slot): void {
-    for (const [key, { connection, tenancy }] of this.#slots) {
-      if (key === wanting.key || connection?.era !== 'stateless' || connection.busy || isReplica(tenancy)) continue;
-      this.#slots.delete(key);
-      this.#life.evict(connection);
-      return;
+    while (room.full) {
+      const made = room.serverFull ? this.yieldOne() : this.#deps.quota?.makeRoom();
+      if (made !== true) throw room.refusal();
     }
   }
 

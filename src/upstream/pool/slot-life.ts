@@ -14,7 +14,7 @@ export interface SlotLifeDeps extends ProcessRoomDeps {
   /** Whose processes these are. */
   readonly pool: Yielding;
   /** Throws where there is no room for another one. */
-  readonly makeRoom: (slot: Slot) => void;
+  readonly makeRoom: () => void;
   /** Whether the slot still has its place. */
   readonly wanted: (slot: Slot) => boolean;
   readonly opened: (slot: Slot, connection: Connection) => void;
@@ -77,16 +77,10 @@ export class SlotLife {
     }
   }
 
-  /** For another one, whose process is started in its place without waiting for its end. */
-  evict(connection: Connection): void {
-    this.room.gone(connection);
-    void this.close(connection, 'remove');
-  }
-
   async #connect(slot: Slot): Promise<Connection> {
     const { server, connect, pool, makeRoom, wanted, opened } = this.#deps;
     const { room } = this;
-    makeRoom(slot);
+    makeRoom();
     room.take(pool);
     let connection: Connection;
     try {

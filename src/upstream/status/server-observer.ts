@@ -79,6 +79,7 @@ export class ServerObserver {
       catalogFromStore: catalogs.latestIsRemembered,
       connections: pool.statuses(),
       replicas: replicas.statuses(),
+      processes: pool.processes,
       startedInMs: this.#startedInMs,
       lastExit: this.#lastExit,
       stderrTail: live === null ? this.#stderrTail : live.transport.stderrTail(),

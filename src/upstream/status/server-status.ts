@@ -21,6 +21,7 @@ export interface ObservedServer {
   readonly catalogFromStore: boolean;
   readonly connections: readonly ConnectionStatus[];
   readonly replicas: readonly ReplicaStatus[];
+  readonly processes: ServerStatus['processes'];
   readonly startedInMs: number | null;
   readonly lastExit: ServerStatus['lastExit'];
   readonly stderrTail: string;
@@ -61,6 +62,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     connections: observed.connections,
     replicas: observed.replicas,
     pool: poolOf(observed.connections),
+    processes: observed.processes,
     history: observed.history,
     phases: observed.phases,
     definition: definitionView(server, observed.redact),

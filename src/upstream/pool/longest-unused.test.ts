@@ -1,0 +1,157 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { SILENCE, statefulScript } from '../../../test/support/scripted-server.ts';
+import {
+  answerText,
+  clientOf,
+  failureOf,
+  serverOf,
+  TestExchange,
+  toolCall,
+  UpstreamBench,
+} from '../../../test/support/upstream-bench.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+import { POOL_DEFAULTS } from '../../model/pool-settings.ts';
+import { request } from '../../protocol/compose.ts';
+
+const MINUTE = 60_000;
+
+/** A call of each session, a second apart, so that the first was not used for longest. */
+async function callOf(bench: UpstreamBench, ...clients: readonly ClientProfile[]): Promise<void> {
+  for (const client of clients) {
+    answerText(await bench.call('a', toolCall(client)));
+    await bench.clock.advance(1000);
+  }
+}
+
+const narrow = { limits: { maxMessageBytes: 1 << 20, maxProcesses: 2 } };
+
+test('check:C2 S1.8 at its limit of processes the longest idle session gives way to a new one at once, and is told', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a', narrow), script]);
+  await callOf(bench, clientOf('one'), clientOf('two'), clientOf('three'));
+  assert.deepEqual([bench.events.lost, bench.events.causes], [['one'], ['room']]);
+  assert.equal(script.links[0]!.state, 'closed', 'what makes room is really ended');
+  await settled();
+  assert.equal(script.live.length, 2);
+  await callOf(bench, clientOf('one'));
+  assert.deepEqual(
+    bench.events.lost,
+    ['one', 'two'],
+    'who was ended comes back with its next call, in the place of another',
+  );
+});
+
+test('with `sleepAfterMs` a session that had a request within that time is kept, and the new one is refused', async () => {
+  const bench = new UpstreamBench({ pool: { ...POOL_DEFAULTS, sleepAfterMs: MINUTE } });
+  await bench.run([serverOf('a', narrow), statefulScript()]);
+  await callOf(bench, clientOf('one'), clientOf('two'));
+  const refused = failureOf(await bench.call('a', toolCall(clientOf('three'))));
+  assert.deepEqual([refused.code, refused.outcome, refused.data.retryAfterMs], ['OVERLOADED', 'REFUSED', 1_000]);
+  await bench.clock.advance(MINUTE);
+  await callOf(bench, clientOf('three'));
+  assert.deepEqual(bench.events.lost, ['one']);
+});
+
+test('S1.8 at the limit a client that is gone gives way before one that is there, however lately it called', async () => {
+  const gone = new Set(['two']);
+  const bench = new UpstreamBench({
+    pool: { ...POOL_DEFAULTS, sleepAfterMs: MINUTE },
+    clientGone: (id) => gone.has(id),
+  });
+  await bench.run([serverOf('a', narrow), statefulScript()]);
+  await callOf(bench, clientOf('one'), clientOf('two'), clientOf('three'));
+  assert.deepEqual(bench.events.lost, ['two']);
+});
+
+test('S1.8 a subscribed resource keeps its process while its client is there, and only till all others are in use when it is gone', async () => {
+  const gone = new Set<string>();
+  const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
+  const script = statefulScript();
+  script.handlers['resources/subscribe'] = () => ({});
+  await bench.run([serverOf('a', narrow), script]);
+  const watcher = clientOf('watcher');
+  const subscribe = request('resources/subscribe', '1', '{"uri":"x:y"}', 'stateful');
+  answerText(await bench.call('a', new TestExchange(watcher, subscribe)));
+  await bench.clock.advance(MINUTE);
+  await callOf(bench, clientOf('one'), clientOf('two'));
+  assert.deepEqual(bench.events.lost, ['one'], 'who watches and is there stays');
+  gone.add('watcher');
+  await callOf(bench, clientOf('three'));
+  assert.deepEqual(bench.events.lost, ['one', 'two'], 'an idle one goes first');
+  script.handlers['tools/call'] = () => SILENCE;
+  const busy = bench.call('a', toolCall(clientOf('three')));
+  await settled();
+  script.handlers['tools/call'] = () => ({ content: [] });
+  answerText(await bench.call('a', toolCall(clientOf('four'))));
+  assert.deepEqual(bench.events.lost, ['one', 'two', 'watcher']);
+  await bench.set.close('shutdown');
+  assert.equal(failureOf(await busy).outcome, 'UNKNOWN');
+});
+
+test('S1.8 S1.15 many new sessions at the limit at once: each ends one idle session and no more, and none is refused while one is idle', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 8 } }), script]);
+  await callOf(bench, ...Array.from({ length: 8 }, (_, i) => clientOf(`old ${i}`)));
+  const calls = Array.from({ length: 5 }, (_, i) => bench.call('a', toolCall(clientOf(`new ${i}`))));
+  for (const outcome of await Promise.all(calls)) answerText(outcome);
+  assert.deepEqual(bench.events.lost, ['old 0', 'old 1', 'old 2', 'old 3', 'old 4']);
+  assert.equal(script.live.length, 8);
+  script.handlers['tools/call'] = () => SILENCE;
+  const stuck = Array.from({ length: 12 }, (_, i) => bench.call('a', toolCall(clientOf(`stuck ${i}`))));
+  await settled();
+  await bench.clock.advance(3_000);
+  const refused = (await Promise.all(stuck.map((call) => Promise.race([call, Promise.resolve(null)])))).filter(
+    (one) => one !== null,
+  );
+  assert.equal(refused.length, 4, 'eight are in use, and nobody else can be');
+  for (const outcome of refused)
+    assert.deepEqual([failureOf(outcome).code, failureOf(outcome).data.retryAfterMs], ['OVERLOADED', 1_000]);
+  assert.equal(bench.events.lost.length, 13, 'each of the eight that were idle was ended once');
+  await bench.set.close('shutdown');
+  await Promise.all(stuck);
+});
+
+test('check:C8 a busy session is not put to sleep, however long it has been at it; OVERLOADED is the answer', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  script.handlers['tools/call'] = () => SILENCE;
+  await bench.run([serverOf('a', { ...narrow, timeoutMs: 9 * 60 * MINUTE }), script]);
+  const busy = ['one', 'two'].map((session) => bench.call('a', toolCall(clientOf(session))));
+  await settled();
+  await bench.clock.advance(60 * MINUTE);
+  assert.equal(failureOf(await bench.call('a', toolCall(clientOf('three')))).code, 'OVERLOADED');
+  assert.deepEqual(bench.events.lost, []);
+  for (const link of script.live) link.respond(link.lastOf('tools/call').id as number, { content: [] });
+  for (const outcome of busy) answerText(await outcome);
+});
+
+test('room is made at the expense of whoever has most of it', async () => {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  await bench.run([serverOf('a', { limits: { maxMessageBytes: 1 << 20, maxProcesses: 3 } }), script]);
+  const agent = { principal: { id: 'agent:x', name: 'x', servers: null } };
+  await callOf(bench, clientOf('alone'), clientOf('x1', '{}', agent), clientOf('x2', '{}', agent));
+  await callOf(bench, clientOf('new'));
+  assert.deepEqual(bench.events.lost, ['x1']);
+});
+
+test('at the node’s limit the longest idle session of whichever server makes room, and what is nobody’s goes first', async () => {
+  const bench = new UpstreamBench({ maxProcesses: 2 });
+  const servers = ['a', 'b', 'c', 'd'].map((name) => [serverOf(name, { start: 'lazy' }), statefulScript()] as const);
+  await bench.run(...servers);
+  for (const [i, name] of ['b', 'a'].entries()) {
+    answerText(await bench.call(name, toolCall(clientOf(`${i}`))));
+    await bench.clock.advance(MINUTE);
+  }
+  answerText(await bench.call('c', toolCall(clientOf('new'))));
+  assert.deepEqual(bench.events.lost, ['0']);
+  await bench.set.catalog('d', clientOf('lists', '{"roots":{}}'), 1_000);
+  await settled();
+  assert.deepEqual(bench.events.lost, ['0', '1'], 'the spare that lists it takes the place of an idle session');
+  answerText(await bench.call('b', toolCall(clientOf('other'))));
+  assert.deepEqual(bench.events.lost, ['0', '1'], 'and gives it up before another session does');
+});
