@@ -21,6 +21,7 @@ import { IDLE } from './idle.ts';
 import { LISTENERS } from './listeners.ts';
 import { PARKED } from './parked.ts';
 import type { Proof } from './proof.ts';
+import { RUNS_OF_AGENTS } from './runs.ts';
 
 export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
@@ -45,4 +46,5 @@ export const PROOFS: readonly Proof[] = [
   PARKED,
   IDLE,
   LISTENERS,
+  RUNS_OF_AGENTS,
 ];
