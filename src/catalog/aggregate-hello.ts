@@ -1,10 +1,7 @@
 import type { Era } from '../model/message.ts';
 import { STATEFUL_TASKS, TASKS_EXTENSION } from '../protocol/tasks/extension.ts';
 import type { Catalog } from './catalog.ts';
-import { type Declared, parseObject } from './catalog-member.ts';
-
-/** Extensions that an aggregate can deliver: their methods are routed, or they have none. */
-const UI = 'io.modelcontextprotocol/ui';
+import { type Declared, isObject } from './catalog-member.ts';
 
 /**
  * The capabilities of an aggregate: what some member declares and the gateway delivers. `listChanged` is always
@@ -21,12 +18,18 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
   }
   if (any('completions')) capabilities['completions'] = {};
   if (any('logging')) capabilities['logging'] = {};
+  const extensions = union(catalog, 'extensions');
+  delete extensions[TASKS_EXTENSION];
+  const experimental = union(catalog, 'experimental');
   if (era === 'stateful') {
     if (hasTasks(catalog)) capabilities['tasks'] = JSON.parse(STATEFUL_TASKS);
-  } else {
-    const extensions = aggregateExtensions(catalog);
-    if (Object.keys(extensions).length > 0) capabilities['extensions'] = extensions;
+    // As on a server's own endpoint: the stateful revisions have no other place for them.
+    Object.assign(experimental, { ...extensions, ...experimental });
+  } else if (hasTasks(catalog)) {
+    extensions[TASKS_EXTENSION] = {};
   }
+  if (Object.keys(extensions).length > 0) capabilities['extensions'] = extensions;
+  if (Object.keys(experimental).length > 0) capabilities['experimental'] = experimental;
   return JSON.stringify(capabilities);
 }
 
@@ -44,15 +47,22 @@ function hasTasks(catalog: Catalog): boolean {
   return catalog.members.some(({ server }) => catalog.declared.get(server)?.tasks === true);
 }
 
-function aggregateExtensions(catalog: Catalog): Record<string, unknown> {
-  const extensions: Record<string, unknown> = {};
-  if (hasTasks(catalog)) extensions[TASKS_EXTENSION] = {};
-  for (const { catalog: known } of catalog.members) {
-    if (known === null) continue;
-    const declared = parseObject(known.hello.capabilities)?.['extensions'];
-    if (typeof declared !== 'object' || declared === null) continue;
-    const ui = (declared as Record<string, unknown>)[UI];
-    if (ui !== undefined) extensions[UI] ??= ui;
+/** What the members declare, by extension: the first one's settings, with what another one can do as well. */
+function union(catalog: Catalog, place: 'extensions' | 'experimental'): Record<string, unknown> {
+  const all: Record<string, unknown> = Object.create(null);
+  for (const { server } of catalog.members) {
+    for (const [id, settings] of Object.entries(catalog.declared.get(server)?.[place] ?? {})) {
+      all[id] = id in all ? unionOf(all[id], settings) : settings;
+    }
   }
-  return extensions;
+  return all;
+}
+
+function unionOf(first: unknown, second: unknown): unknown {
+  if (typeof first === 'boolean' && typeof second === 'boolean') return first || second;
+  if (Array.isArray(first) && Array.isArray(second)) return [...new Set([...first, ...second])];
+  if (!isObject(first) || !isObject(second)) return first;
+  const all: Record<string, unknown> = { ...second, ...first };
+  for (const key of Object.keys(second)) if (Object.hasOwn(first, key)) all[key] = unionOf(first[key], second[key]);
+  return all;
 }

@@ -21,6 +21,9 @@ export interface Declared {
   readonly completions: boolean;
   /** Its tools can answer with a task, in the words of its era. */
   readonly tasks: boolean;
+  /** Settings by extension. Servers of the stateful revisions may have theirs under `experimental`. */
+  readonly extensions: Readonly<Record<string, unknown>>;
+  readonly experimental: Readonly<Record<string, unknown>>;
 }
 
 const NOTHING: Declared = {
@@ -31,6 +34,8 @@ const NOTHING: Declared = {
   logging: false,
   completions: false,
   tasks: false,
+  extensions: {},
+  experimental: {},
 };
 
 /** Reads a server's capabilities; nothing is declared by a text that is no object. */
@@ -46,6 +51,8 @@ export function declaredBy(capabilities: string, era: Era): Declared {
     logging: isObject(parsed['logging']),
     completions: isObject(parsed['completions']),
     tasks: declaresTasks({ era, capabilities }),
+    extensions: objectOf(parsed['extensions']) ?? {},
+    experimental: objectOf(parsed['experimental']) ?? {},
   };
 }
 
@@ -71,6 +78,6 @@ function objectOf(value: unknown): Record<string, unknown> | null {
   return isObject(value) ? value : null;
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

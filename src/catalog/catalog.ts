@@ -6,6 +6,7 @@ import { type CatalogMember, type Declared, filtersAny } from './catalog-member.
 import type { CursorWriter } from './cursor.ts';
 import { type ExposedItem, writeItems } from './exposed-items.ts';
 import type { NameNotice } from './exposed-names.ts';
+import { serversWithMethod } from './extension-methods.ts';
 import { ListPages } from './list-pages.ts';
 import type { NameTable, Target } from './name-table.ts';
 import type { ResourceTable, ResourceTarget } from './resource-table.ts';
@@ -70,6 +71,11 @@ export class Catalog {
   /** The era of a member; undefined while nothing is known of it. */
   eraOf(server: string): Era | undefined {
     return this.#eras.get(server);
+  }
+
+  /** Members that declare an extension with this method, in order. */
+  serversWith(method: string): readonly string[] {
+    return serversWithMethod(this.members, this.declared, method);
   }
 
   tool(name: string): Target | null {

@@ -1,4 +1,4 @@
-import { elements, field, fieldAt, type Range, stringValue } from '../protocol/fields.ts';
+import { elements, field, fieldAt, fields, type Range, stringValue } from '../protocol/fields.ts';
 import type { Edit } from '../protocol/splice.ts';
 import { isAlwaysWrapped, wrapUri } from './wrapped-uri.ts';
 
@@ -36,4 +36,18 @@ export function uriEdit(bytes: Buffer, range: Range | null, exposed: ExposedUri)
   if (range === null || own === null) return [];
   const uri = exposed(own);
   return uri === own ? [] : [{ ...range, insert: JSON.stringify(uri) }];
+}
+
+/** The URIs of skills, their files and directories in a result of SEP-2640, each with the server's name in it. */
+export function skillEdits(bytes: Buffer, result: Range, server: string): Edit[] {
+  const [skills, skill, resources] = fields(bytes, result.start, result.end, ['skills', 'skill', 'resources']);
+  const entries = [...elementsOf(bytes, skills), ...(skill == null ? [] : [skill])];
+  const files = entries.flatMap(({ start, end }) => elementsOf(bytes, field(bytes, start, end, 'resources')));
+  return [...entries, ...files, ...elementsOf(bytes, resources)].flatMap(({ start, end }) =>
+    uriEdit(bytes, field(bytes, start, end, 'uri'), (uri) => wrapUri(server, uri)),
+  );
+}
+
+function elementsOf(bytes: Buffer, list: Range | null | undefined): Range[] {
+  return list == null ? [] : [...elements(bytes, list.start, list.end)];
 }

@@ -293,17 +293,35 @@ test('S2.6 the aggregate declares what its members have and what it delivers its
     resources: { subscribe: true, listChanged: true },
     logging: {},
     tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } },
+    extensions: { other: {} },
+    experimental: { other: {} },
   });
   assert.deepEqual(JSON.parse(aggregateCapabilities(merged(offers), 'stateless')), {
     tools: { listChanged: true },
     resources: { subscribe: true, listChanged: true },
     logging: {},
-    extensions: { 'io.modelcontextprotocol/tasks': {} },
+    extensions: { 'io.modelcontextprotocol/tasks': {}, other: {} },
   });
   assert.equal(aggregateInstructions(merged(offers)), '# b\n\nUse wisely.');
   assert.equal(aggregateInstructions(merged({ a: {} })), null);
   const unknown = JSON.parse(aggregateCapabilities(merged({ z: null }), 'stateful'));
   assert.deepEqual(Object.keys(unknown).sort(), ['completions', 'logging', 'prompts', 'resources', 'tools']);
+});
+
+test('S2.6 what several members declare of one extension is what one of them can do', () => {
+  const skills = 'io.modelcontextprotocol/skills';
+  const a = {
+    capabilities: { extensions: { [skills]: {}, constructor: { x: 1 } }, experimental: { 'v/old': { n: 1 } } },
+  };
+  const b = { capabilities: { extensions: { [skills]: { directoryRead: true }, ui: { mimeTypes: ['a'] } } } };
+  const c = { capabilities: { extensions: { [skills]: { directoryRead: false }, ui: { mimeTypes: ['b', 'a'] } } } };
+  const { extensions, experimental } = JSON.parse(aggregateCapabilities(merged({ a, b, c }), 'stateless'));
+  assert.deepEqual(extensions, {
+    [skills]: { directoryRead: true },
+    constructor: { x: 1 },
+    ui: { mimeTypes: ['a', 'b'] },
+  });
+  assert.deepEqual(experimental, { 'v/old': { n: 1 } });
 });
 
 function pick(target: { readonly server: string; readonly uri: string } | null): object | null {

@@ -8,6 +8,7 @@ import type { Capability } from '../model/server-catalog.ts';
 import { bodyField } from '../protocol/body.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { listMethod } from '../protocol/methods.ts';
+import type { AggregateExtensions } from './aggregate-extensions.ts';
 import type { AggregateLists } from './aggregate-lists.ts';
 import type { AggregateResources } from './aggregate-resources.ts';
 import type { Catalogs } from './catalogs.ts';
@@ -29,6 +30,7 @@ export interface AggregateDeps {
   readonly catalogs: Catalogs;
   readonly lists: AggregateLists;
   readonly resources: AggregateResources;
+  readonly extensions: AggregateExtensions;
   readonly tasks: Tasks;
   readonly taskIds: TaskIds;
   readonly logLevels: LogLevels;
@@ -75,8 +77,7 @@ export class Aggregate {
         return this.#deps.tasks.run(exchange, AGGREGATE);
       default: {
         const list = listMethod(method);
-        if (list !== null) return this.#deps.lists.list(exchange, list.kind);
-        return Promise.resolve(failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`)));
+        return list === null ? this.#deps.extensions.run(exchange) : this.#deps.lists.list(exchange, list.kind);
       }
     }
   }

@@ -8,6 +8,7 @@ import { sealingOf } from '../model/sealing-of.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { Aggregate } from './aggregate.ts';
+import { AggregateExtensions } from './aggregate-extensions.ts';
 import { AggregateLists } from './aggregate-lists.ts';
 import { AggregateResources } from './aggregate-resources.ts';
 import { Announcer } from './announcer.ts';
@@ -154,6 +155,7 @@ export function assemble(deps: GatewayDeps, serverInfo: string, bound: Upstreams
       catalogs,
       lists: new AggregateLists({ catalogs, sessions, cursors, clock, firstListWaitMs }),
       resources,
+      extensions: new AggregateExtensions({ upstreams, catalogs, clock, firstListWaitMs }),
       tasks,
       taskIds: ids,
       logLevels,

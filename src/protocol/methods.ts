@@ -70,7 +70,7 @@ const NAME_MEMBER: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ]);
 
-/** Results that carry `ttlMs` and `cacheScope` (server/utilities/caching). */
+/** Results that carry `ttlMs` and `cacheScope` (server/utilities/caching; SEP-2640 for skills). */
 const CACHEABLE: ReadonlySet<string> = new Set([
   'server/discover',
   'tools/list',
@@ -78,6 +78,8 @@ const CACHEABLE: ReadonlySet<string> = new Set([
   'resources/list',
   'resources/templates/list',
   'resources/read',
+  'skills/list',
+  'skills/get',
 ]);
 
 export interface ListMethod {
