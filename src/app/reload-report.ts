@@ -1,5 +1,6 @@
-import { renderProblem } from '../config/problem/problem.ts';
+import { type ConfigProblem, renderProblem } from '../config/problem/problem.ts';
 import type { Reload } from '../registry/config-follower.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Rooms } from './rooms.ts';
 
 /** Tells of readings of the configuration after the start: each is counted, and logged when something else is wrong than before. */
@@ -10,7 +11,7 @@ export class ReloadReport {
 
   constructor(rooms: Pick<Rooms, 'logger' | 'metrics' | 'loaded'>) {
     this.#rooms = rooms;
-    this.#told = JSON.stringify([false, rooms.loaded.warnings]);
+    this.#told = JSON.stringify(toldOf(rooms.loaded));
   }
 
   tell(reload: Reload): void {
@@ -20,8 +21,7 @@ export class ReloadReport {
       .counter('trunkline_config_reloads_total', 'Readings of the configuration after start.', ['result'])
       .of(reload.kind)
       .add();
-    const found = reload.kind === 'refused' ? reload.problems : reload.warnings;
-    const told = JSON.stringify([reload.kind === 'refused', found]);
+    const told = JSON.stringify(reload.kind === 'refused' ? [reload.problems] : toldOf(reload));
     // They are read every 30 s.
     if (told === this.#told) return;
     this.#told = told;
@@ -30,8 +30,22 @@ export class ReloadReport {
         logger.error('config_refused', { code: problem.code, problem: renderProblem(problem) });
       logger.warn('config_kept', { reason: 'the changed configuration has errors; the one before stays in force' });
     } else {
+      tellMisconfigured(reload.misconfigured, logger);
       for (const warning of reload.warnings)
         logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
     }
+  }
+}
+
+type Findings = Pick<Extract<Reload, { kind: 'applied' | 'unchanged' }>, 'misconfigured' | 'warnings'>;
+
+function toldOf({ misconfigured, warnings }: Findings): readonly unknown[] {
+  return [misconfigured, warnings];
+}
+
+/** Each names its server, and the others start or go on. */
+export function tellMisconfigured(problems: readonly ConfigProblem[], logger: Logger): void {
+  for (const problem of problems) {
+    logger.error('server_misconfigured', { code: problem.code, problem: renderProblem(problem) });
   }
 }

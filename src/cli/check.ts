@@ -8,7 +8,7 @@ import { loadOptions, sourceLabel } from './sources.ts';
 /** `trunkline check`: every problem at once, exit code 0 or 1. Starts nothing. */
 export async function check(input: CommandInput): Promise<ExitCode> {
   const { terminal, flags } = input;
-  const options = loadOptions(input);
+  const options = { ...loadOptions(input), strict: true };
   const result = await loadConfig(options);
   const bind = result.ok ? bindProblem(result.state) : null;
   const problems = result.ok ? [] : result.problems;

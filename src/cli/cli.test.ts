@@ -103,6 +103,7 @@ test('the start screen names addresses, states, reasons and how to connect', () 
     mcpUrl: 'http://127.0.0.1:4270/mcp',
     controlUrl: 'http://127.0.0.1:4271',
     source: '.mcp.json',
+    problems: [],
     warnings: ['w'],
   };
   const text = stripVTControlCharacters(

@@ -8,6 +8,7 @@ export interface GatewayFlags {
   readonly dataDir?: string;
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
   readonly insecure?: boolean;
+  readonly strict?: boolean;
   readonly nats?: string;
   readonly json?: boolean;
   /** Only of commands whose words are no file. */
@@ -29,6 +30,7 @@ export const GATEWAY_OPTIONS: readonly Option[] = [
     .env('TRUNKLINE_LOG_LEVEL')
     .choices(['debug', 'info', 'warn', 'error']),
   new Option('--nats <urls>', 'join the cluster of this NATS, for example nats://127.0.0.1:4222').env('TRUNKLINE_NATS'),
+  new Option('--strict', 'do not start at all where one server is misconfigured').env('TRUNKLINE_STRICT'),
   new Option('--insecure', 'listen beyond loopback without authentication and TLS').env('TRUNKLINE_INSECURE'),
 ];
 

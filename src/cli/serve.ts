@@ -32,6 +32,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     readyMs: Math.round(performance.now()),
     ...addresses,
     source: sourceLabel(load),
+    problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
     warnings: app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
   };
   if (flags.json === true) {

@@ -11,10 +11,11 @@ import { CommandError, EXIT } from './exit-code.ts';
  */
 export function loadOptions(input: CommandInput, mayLack = false): LoadOptions {
   const { file, serverCommand, flags, terminal } = input;
-  const { host, port, controlPort, dataDir, logLevel, insecure, nats } = flags;
+  const { host, port, controlPort, dataDir, logLevel, insecure, nats, strict } = flags;
   const base = {
     cwd: terminal.cwd,
     env: terminal.env,
+    strict: strict === true,
     ...(terminal.ask === null ? {} : { inputs: rememberInputs(terminal.ask) }),
     overrides: {
       ...(host === undefined ? {} : { host }),

@@ -9,6 +9,8 @@ export interface StartFacts {
   /** Configuration file as shown to the user, or the command line. */
   readonly source: string;
   readonly warnings: readonly string[];
+  /** What is wrong with single servers, each with its place and what to do. */
+  readonly problems: readonly string[];
 }
 
 /** What is known the moment the gateway listens: identity and addresses. */
@@ -18,6 +20,7 @@ export function startHeader(facts: StartFacts): string {
     `  MCP      ${facts.mcpUrl}   ${styleText('gray', '(2024-11-05 to 2026-07-28)')}`,
     `  Control  ${facts.controlUrl}`,
     `  File     ${facts.source}`,
+    ...facts.problems.map((problem) => `  ${styleText('red', 'Problem')}  ${problem}`),
     ...facts.warnings.map((warning) => `  ${styleText('yellow', 'Warning')}  ${warning}`),
     '',
   ].join('\n');
@@ -60,6 +63,8 @@ function describe(status: ServerStatus, now: number): { word: string; rest: stri
   switch (status.state) {
     case 'auth_required':
       return { word: styleText('yellow', 'login   '), rest: reason };
+    case 'misconfigured':
+      return { word: styleText('red', 'misconfigured'), rest: reason };
     case 'suspended':
       return { word: styleText('gray', 'off     '), rest: reason };
     case 'unknown':

@@ -70,3 +70,13 @@ test('a call that waits for its owner ends in NOT_SENT after five seconds, thoug
     assert.ok(nodes.clock.now() - since <= 5_500, `${nodes.clock.now() - since} ms`);
     await nodes.until(dropped);
   }));
+
+test('a server that is misconfigured at a node is served by a node where it is not, and known at its node alone where there is none', () =>
+  onNodes(async (nodes) => {
+    const wrong = (name: string) => serverNamed(name, { transport: remoteSpec, misconfigured: 'T is not set' });
+    const a = await nodes.join('a', [wrong('web'), wrong('lone')]);
+    const b = await nodes.join('b', [web]);
+    assert.equal(bodyOf(await nodes.until(call(a, new TestExchange()))), '{"node":"b"}');
+    const names = ({ cluster }: PlayedNode) => cluster.upstreams.servers().map(({ name }) => name);
+    assert.deepEqual([names(a), names(b)], [['lone', 'web'], ['web']]);
+  }));

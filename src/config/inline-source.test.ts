@@ -18,7 +18,12 @@ test('check:A1 a document without a file is read as our own, with places in it a
   assert.deepEqual(good.state.files, []);
   assert.deepEqual(good.watched, []);
 
-  const bad = await loadConfig({ inline: [{ label: '<program>', text: text.replace('cwd', 'cwdd') }], cwd, env: {} });
+  const bad = await loadConfig({
+    inline: [{ label: '<program>', text: text.replace('cwd', 'cwdd') }],
+    cwd,
+    env: {},
+    strict: true,
+  });
   assert.ok(!bad.ok);
   assert.deepEqual(
     bad.problems.map(({ file, line, code }) => [file, line, code]),
@@ -30,7 +35,7 @@ test('a file and a document together: no server in both, and what is wrong is to
   const file = join(cwd, 'servers.json');
   writeFileSync(file, '{"servers":{"a":{"command":"x"},"b":{}}}');
   const inline = [{ label: '<program>', text: '{"servers":{"a":{"command":"y"}}}' }];
-  const result = await loadConfig({ files: [file], inline, cwd, env: {} });
+  const result = await loadConfig({ files: [file], inline, cwd, env: {}, strict: true });
   assert.ok(!result.ok);
   assert.deepEqual(
     result.problems.map(({ file: where, code }) => [where, code]),

@@ -17,7 +17,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 async function load(content: unknown, options: Partial<LoadOptions> = {}, name = 'trunkline.json') {
   writeFileSync(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
-  return loadConfig({ files: [name], cwd: folder, env: { HOME: '/home/me' }, ...options });
+  return loadConfig({ files: [name], cwd: folder, env: { HOME: '/home/me' }, strict: true, ...options });
 }
 
 async function state(...args: Parameters<typeof load>) {

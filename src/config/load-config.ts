@@ -17,7 +17,8 @@ import { suggest } from './problem/suggest.ts';
 import { readingContext } from './reading-context.ts';
 import { configJsonSchema } from './schema-json.ts';
 import { argvServer } from './server/argv-server.ts';
-import { readServer } from './server/read-server.ts';
+import { misconfiguredServer } from './server/misconfigured-server.ts';
+import { hasUrl, readServer } from './server/read-server.ts';
 import { nameServers, type TakenName } from './server/server-names.ts';
 import { readAgents } from './settings/agents.ts';
 import { readCluster } from './settings/cluster.ts';
@@ -35,6 +36,8 @@ export interface LoadOptions {
   /** Asks the user for `${input:…}`; left out where nobody can be asked. */
   readonly inputs?: InputPrompt;
   readonly overrides?: Overrides;
+  /** What is wrong with one definition refuses the whole, as every other problem does. */
+  readonly strict?: boolean;
 }
 
 /** A document that a program has at hand. */
@@ -54,7 +57,12 @@ interface Findings {
 }
 
 export type ConfigResult =
-  | ({ readonly ok: true; readonly state: DesiredState } & Findings)
+  | ({
+      readonly ok: true;
+      readonly state: DesiredState;
+      /** What is wrong with single definitions: their servers are misconfigured, and do not keep others from starting. */
+      readonly misconfigured: readonly ConfigProblem[];
+    } & Findings)
   | ({ readonly ok: false; readonly problems: readonly ConfigProblem[] } & Findings);
 
 /**
@@ -83,6 +91,7 @@ class Load {
   readonly #watched = new Set<string>();
   readonly #secrets = new Set<string>();
   readonly #expanders: Expander[] = [];
+  readonly #misconfigured: ConfigProblem[] = [];
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -140,10 +149,14 @@ class Load {
     const secrets = [...new Set(forms)].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
     for (const { files } of this.#expanders) for (const file of files) this.#watched.add(file);
     const findings = { warnings: this.#inOrder(problems.warnings), watched: [...this.#watched], secrets };
-    if (problems.failed) return { ok: false, problems: this.#inOrder(problems.errors), ...findings };
+    const misconfigured = this.#inOrder(this.#misconfigured);
+    if (problems.failed || (this.#options.strict === true && misconfigured.length > 0)) {
+      return { ok: false, problems: this.#inOrder([...problems.errors, ...misconfigured]), ...findings };
+    }
     return {
       ok: true,
       state: { servers: this.#servers, agents, ...settings, cluster, files: this.#files },
+      misconfigured,
       ...findings,
     };
   }
@@ -186,7 +199,15 @@ class Load {
     const names = nameServers(definitions, ours, source, problems, this.#taken);
     for (const [definition, name] of names) {
       this.#definedNames.add(name);
-      const server = readServer(definition, name, context);
+      let server: Server | null = null;
+      const wrong = problems.apart(() => {
+        server = readServer(definition, name, context);
+      });
+      this.#misconfigured.push(...wrong);
+      if (wrong.length > 0) {
+        const origin = { file: source.file, ...source.position(definition.nameSpan.start) };
+        server = misconfiguredServer(name, origin, wrong, hasUrl(definition));
+      }
       if (server !== null) this.#servers.set(name, server);
     }
     const misspelt = ours && this.#problems.errors.some(({ code, file }) => code === 'TL1301' && file === source.file);

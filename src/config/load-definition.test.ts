@@ -41,7 +41,7 @@ test('what is wrong with a definition is told as it is of a file: the same codes
     for (const text of BAD) {
       const spread = text.replaceAll(/([{,]) /g, '$1\n  ');
       writeFileSync(file, `{ "mcpServers": { "one":\n${spread}\n} }`);
-      const fromFile = await loadConfig({ files: [file], cwd: folder, env: {} });
+      const fromFile = await loadConfig({ files: [file], cwd: folder, env: {}, strict: true });
       const own = await loadDefinition({ text: spread, name: 'one', folder, env: {} });
       assert.ok(!fromFile.ok && !own.ok, text);
       const told = (problems: typeof own.problems, above: number) =>

@@ -41,7 +41,13 @@ export const RUN_TIME = '<run time>';
  * Reads one definition exactly as it would be read in a file of Trunkline's own: the same keys, bounds, problems and
  * places, these as lines and columns of the text. Nobody is asked for `${input:…}`: `TRUNKLINE_INPUT_…` answers.
  */
-export async function loadDefinition({ text, name, folder, env, mayRead }: DefinitionText): Promise<DefinitionResult> {
+export async function loadDefinition({
+  text,
+  name: given,
+  folder,
+  env,
+  mayRead,
+}: DefinitionText): Promise<DefinitionResult> {
   const problems = new Problems();
   const source = new Source(RUN_TIME, text);
   const secrets = new Set<string>();
@@ -49,7 +55,7 @@ export async function loadDefinition({ text, name, folder, env, mayRead }: Defin
   const root = await parseSource(source, problems);
   if (root === null) return failed(problems, secrets);
   maskSecrets(source, root);
-  const named = nameIn(root, name, source, problems);
+  const named = nameIn(root, given, source, problems);
   if (named === null) return failed(problems, secrets);
   mayRead?.(readsOf(root));
   const context = readingContext({
@@ -66,8 +72,8 @@ export async function loadDefinition({ text, name, folder, env, mayRead }: Defin
   });
   const node = { ...root, members: root.members.filter(({ key }) => key !== 'name') };
   const definition = { ...named, node, path: named.name };
-  nameServers([definition], true, source, problems, new Map());
-  const server = readServer(definition, named.name, context);
+  const [name = ''] = nameServers([definition], true, source, problems, new Map()).values();
+  const server = readServer(definition, name, context);
   for (const secret of context.expander.secrets) secrets.add(secret);
   if (server === null || problems.failed) return failed(problems, secrets);
   return { ok: true, server, needs: needsOf(node, server), ...findings(problems, secrets) };

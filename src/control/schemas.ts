@@ -14,6 +14,7 @@ const STATES = [
   'failed',
   'unreachable',
   'auth_required',
+  'misconfigured',
   'suspended',
 ];
 

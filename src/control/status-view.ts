@@ -1,4 +1,4 @@
-import type { ServerStatus } from '../model/server-state.ts';
+import { DOWN, type ServerStatus } from '../model/server-state.ts';
 
 /** A server's status as the control API shows it: ours, and the keys that programs written for the seeds read (S2.24). */
 export interface StatusView extends Omit<ServerStatus, 'definition'> {
@@ -48,7 +48,7 @@ export function statusView(status: ServerStatus): StatusView {
     headers,
     timeout: definition.timeoutMs / 1000,
     description,
-    error: status.health === 'unhealthy' || status.state === 'auth_required' ? status.reason : null,
+    error: status.health === 'unhealthy' || DOWN.has(status.state) ? status.reason : null,
     clientReady: status.initialized,
     lastAttempt: time(lastAttemptAt),
     nextRetryAfter: time(nextRetryAt),

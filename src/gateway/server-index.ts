@@ -1,7 +1,7 @@
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import { type ServerState, STARTED } from '../model/server-state.ts';
+import { LOGIN_ADVICE, type ServerState, STARTED } from '../model/server-state.ts';
 
 /** Desired servers by name, read anew whenever the set was replaced. */
 export class ServerIndex {
@@ -29,9 +29,15 @@ export class ServerIndex {
    */
   unavailable(name: string): GatewayError {
     const status = this.#upstreams.status(name);
+    if (status?.state === 'auth_required') {
+      return new GatewayError('AUTH_REQUIRED', `Server '${name}' asks for credentials; ${LOGIN_ADVICE}`, {
+        server: name,
+      });
+    }
     const state = status === null || status.state === 'unknown' ? 'not ready' : status.state;
     const reason = status?.reason == null || status.endpoint?.startsWith('https:') ? '' : `: ${status.reason}`;
-    return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name });
+    const retryable = state !== 'misconfigured';
+    return new GatewayError('NOT_SENT', `Server '${name}' is ${state}${reason}`, { server: name, retryable });
   }
 }
 
@@ -47,6 +53,7 @@ const DOWN: ReadonlySet<ServerState> = new Set([
   'failed',
   'unreachable',
   'auth_required',
+  'misconfigured',
   'suspended',
 ]);
 

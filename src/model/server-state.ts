@@ -11,16 +11,20 @@ export type ServerState =
   | 'failed'
   | 'unreachable'
   | 'auth_required'
+  | 'misconfigured'
   | 'suspended';
 
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
 /** It could not be started. */
-export const DOWN: ReadonlySet<ServerState> = new Set(['failed', 'unreachable', 'auth_required']);
+export const DOWN: ReadonlySet<ServerState> = new Set(['failed', 'unreachable', 'auth_required', 'misconfigured']);
 
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);
+
+/** What the operator of a server in `auth_required` does. */
+export const LOGIN_ADVICE = 'OAuth is not supported yet; use a static token: headers.Authorization';
 
 export type Health = 'unknown' | 'healthy' | 'unhealthy';
 

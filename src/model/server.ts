@@ -162,6 +162,8 @@ export interface Server {
   /** There for a while: nothing of it is kept over a restart. */
   readonly temporary?: boolean;
   readonly enabled: boolean;
+  /** What is wrong with its definition, and what to do: it is known by name and never started. Absent: nothing is wrong. */
+  readonly misconfigured?: string;
   readonly tools: ToolFilter;
   readonly limits: ServerLimits;
   readonly origin: Origin;

@@ -73,7 +73,7 @@ test('fault:F37 a bad file keeps the old configuration and says why, until it is
   await follow();
   const before = registry.state;
   registry.onChange(({ servers }) => assert.deepEqual(servers.changed, ['s1']));
-  write('{ "mcpServers": { "s0": { "comand": "x" } } }');
+  write('{ "mcpServers": { "s0": { "command": "y" } }, "sesions": {} }');
   await until(() => reloads.length > 0);
   assert.equal(reloads[0]!.kind, 'refused');
   assert.deepEqual(
@@ -84,6 +84,32 @@ test('fault:F37 a bad file keeps the old configuration and says why, until it is
   assert.equal(registry.version, 1);
   write({ ...twenty, s1: { command: 'new' } });
   await until(() => registry.version === 2);
+  assert.deepEqual(follower!.problems, []);
+});
+
+test('check:A10 a definition with a mistake changes nothing of its server, and the others follow the file', async () => {
+  write(twenty);
+  await follow();
+  const before = registry.state.servers.get('s1');
+  write({ ...twenty, s1: { comand: 'x' }, s2: { command: 'new' }, fresh: { url: 'nonsense' } });
+  await until(() => registry.version === 2);
+  const { servers } = registry.state;
+  assert.equal(servers.get('s1'), before);
+  assert.match(
+    servers.get('fresh')!.misconfigured!,
+    /^mcpServers\.fresh\.url .*\(TL1408, trunkline\.json:\d+:\d+\); fix: /,
+  );
+  const { transport } = servers.get('s2')!;
+  assert.equal(transport.type === 'stdio' && transport.command, 'new');
+  assert.deepEqual(follower!.problems.map(({ code }) => code).sort(), ['TL1301', 'TL1408']);
+  assert.equal(reloads.at(-1)!.kind, 'applied');
+  // What was good before is good still after a further change, and what becomes good is taken over.
+  write({ ...twenty, s1: { comand: 'x' }, s2: { command: 'newer' }, fresh: { url: 'http://127.0.0.1/' } });
+  await until(() => registry.version === 3);
+  assert.equal(registry.state.servers.get('s1'), before);
+  assert.equal(registry.state.servers.get('fresh')!.misconfigured, undefined);
+  write({ ...twenty, s1: { command: 'y' } });
+  await until(() => registry.version === 4);
   assert.deepEqual(follower!.problems, []);
 });
 

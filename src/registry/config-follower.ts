@@ -10,6 +10,8 @@ import type { Registry } from './registry.ts';
 export type Reload =
   | {
       readonly kind: 'applied' | 'unchanged';
+      /** What is wrong with single definitions. */
+      readonly misconfigured: readonly ConfigProblem[];
       readonly warnings: readonly ConfigProblem[];
       readonly secrets: readonly string[];
     }
@@ -35,8 +37,8 @@ export interface FollowerDeps {
 
 /**
  * Keeps a registry equal to its configuration files: reads them again when one of them, or a file they name,
- * changes. A configuration that is not good in all its parts changes nothing (F37): the old one stays in force and
- * `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
+ * changes. A configuration that is wrong as a whole changes nothing (F37), and a definition that is wrong changes nothing
+ * of its server: what was good before stays in force and `problems` says why, until the files are good again. Readings never overlap; a change during one leads to another.
  * None of them rejects: nobody waits for what a change of a file or a signal began, so a defect would end the process.
  */
 export class ConfigFollower {
@@ -59,13 +61,14 @@ export class ConfigFollower {
     this.#options = options;
     this.#overlay = overlay ?? ((state) => state);
     this.#base = initial.state;
+    this.#problems = initial.misconfigured;
     this.#watched = initial.watched;
     this.#registry = registry;
     this.#onReload = onReload;
     this.#watch = watchConfig(initial.watched, () => void this.reload(), watching);
   }
 
-  /** What is wrong with the files as they are now; empty while they are in force. */
+  /** What is wrong with the files as they are now; empty while all they say is in force. */
   get problems(): readonly ConfigProblem[] {
     return this.#problems;
   }
@@ -132,20 +135,22 @@ export class ConfigFollower {
       this.#onReload(refused);
       return refused;
     }
-    const state = this.#overlay(result.state);
+    const { misconfigured } = result;
+    const base = misconfigured.length === 0 ? result.state : withGoodBefore(result.state, this.#base);
+    const state = this.#overlay(base);
     const kind = this.#registry.differs(state) ? 'applied' : 'unchanged';
-    const reload: Reload = { kind, warnings, secrets };
-    this.#problems = [];
+    const reload: Reload = { kind, misconfigured, warnings, secrets };
+    this.#problems = misconfigured;
     // First this: secrets must be known to the scrubber before anybody can log them.
     this.#onReload(reload);
-    this.#base = result.state;
+    this.#base = base;
     try {
       this.#registry.replace(state);
       return reload;
     } catch (error) {
       // It is in force, and all listeners have heard of it: to call it refused would be a lie.
       const problem = this.#defect('the configuration is in force, but not everything could follow it', error);
-      return this.#told({ kind, warnings: [...warnings, problem], secrets });
+      return this.#told({ kind, misconfigured, warnings: [...warnings, problem], secrets });
     }
   }
 
@@ -168,7 +173,17 @@ export class ConfigFollower {
   }
 }
 
-const NOTHING: Reload = { kind: 'unchanged', warnings: [], secrets: [] };
+const NOTHING: Reload = { kind: 'unchanged', misconfigured: [], warnings: [], secrets: [] };
+
+/** A server that was good goes on as it was where its definition is wrong now. */
+function withGoodBefore(state: DesiredState, before: DesiredState): DesiredState {
+  const servers = new Map(state.servers);
+  for (const [name, { misconfigured }] of servers) {
+    const good = misconfigured === undefined ? undefined : before.servers.get(name);
+    if (good !== undefined && good.misconfigured === undefined) servers.set(name, good);
+  }
+  return { ...state, servers };
+}
 
 /** The kind of an error, and the first line of its stack that is no part of its message. */
 function placeOf(error: unknown): string {

@@ -177,7 +177,7 @@ export class RunTimeState {
   }
 
   *#added(): Iterable<Server> {
-    for (const { server } of this.definitions.entries.values()) if (server !== null) yield server;
+    for (const { server } of this.definitions.entries.values()) yield server;
     for (const { server } of this.temporary.values()) yield server;
   }
 
@@ -188,7 +188,7 @@ export class RunTimeState {
   #fingerprint(): string {
     const entries = [...this.definitions.entries].map(([name, { server, problems }]) => [
       name,
-      server?.connectionDigest,
+      server.connectionDigest,
       problems.length,
     ]);
     return JSON.stringify([this.#revision, entries, [...this.#suspended]]);

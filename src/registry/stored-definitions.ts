@@ -1,13 +1,14 @@
-import { type DefinitionResult, loadDefinition } from '../config/load-definition.ts';
+import { type DefinitionResult, loadDefinition, RUN_TIME } from '../config/load-definition.ts';
 import type { ConfigProblem } from '../config/problem/problem.ts';
 import type { Need } from '../config/server/definition-needs.ts';
+import { misconfiguredServer } from '../config/server/misconfigured-server.ts';
 import type { Server } from '../model/server.ts';
 import type { StoredDesire, StoredServer } from './stored-servers.ts';
 
 export interface StoredEntry {
   readonly stored: StoredServer & { readonly revision: number };
-  /** As it was last read well; null where it never was. */
-  readonly server: Server | null;
+  /** As it was last read well; misconfigured where it never was. */
+  readonly server: Server;
   /** Why it cannot be read now; empty where it can. */
   readonly problems: readonly ConfigProblem[];
   /** Reads variables or files, so that the same text may mean another thing later. */
@@ -75,6 +76,11 @@ export class StoredDefinitions {
 }
 
 function entryOf(stored: StoredEntry['stored'], result: DefinitionResult, before: Server | null): StoredEntry {
-  if (!result.ok) return { stored, server: before, problems: result.problems, reads: true };
+  if (!result.ok) {
+    const { problems } = result;
+    const origin = { file: RUN_TIME, line: 1, column: 1 };
+    const server = before ?? misconfiguredServer(stored.name, origin, problems, stored.text.includes('"url"'));
+    return { stored, server, problems, reads: true };
+  }
   return { stored, server: result.server, problems: [], reads: result.needs.some(({ kind }) => kind === 'reads') };
 }

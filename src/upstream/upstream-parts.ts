@@ -158,6 +158,7 @@ export function assembleUpstream(
     clock,
     random,
     startupTimeoutMs: times.startupMs,
+    misconfigured: server.misconfigured,
     launch: (attempt) => runs.launch(attempt),
     halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
     moved: (transition) => {

@@ -265,8 +265,10 @@ export class UpstreamSet implements Upstreams {
   }
 
   #begin(upstream: Upstream): void {
-    const { enabled, start } = upstream.server;
+    const { enabled, misconfigured, start } = upstream.server;
     if (!enabled) void upstream.suspend();
+    // Nothing of it is launched, so that it need not wait for those that are.
+    else if (misconfigured !== undefined) void upstream.start();
     else if (start === 'eager') this.#startInTurn(upstream);
   }
 

@@ -194,7 +194,7 @@ test('check tells every problem of a file at once, each with its place, and exit
   assert.match(out + err, /trunkline\.json:3:\d+.*NOT_SET_ANYWHERE/);
   assert.match(out + err, /trunkline\.json:4:\d+.*comand/);
   assert.match(out + err, /did you mean/);
-  assert.equal((await trunkline([...PORTS], { cwd })).code, 1);
+  assert.equal((await trunkline([...PORTS, '--strict'], { cwd })).code, 1);
 });
 
 test('stdio: alone it serves its own file; beside a running gateway it is a bridge, as the agent of TRUNKLINE_KEY', async (t) => {

@@ -30,7 +30,7 @@ export interface ServerClient extends AgentClient, AsyncDisposable {
  */
 export async function connectServer(definition: ServerDefinition, options: ConnectOptions = {}): Promise<ServerClient> {
   const { name = 'server', ...rest } = options;
-  const gateway = await openGateway({ ...rest, servers: { [name]: definition } });
+  const gateway = await openGateway({ ...rest, servers: { [name]: definition }, strict: true });
   return new StandaloneClient(gateway, gateway.client(name)!);
 }
 

@@ -121,3 +121,18 @@ test('secrets of definitions never reach the log', async () => {
   assert.ok(lines.length > 0);
   assert.doesNotMatch(lines.join('\n') + JSON.stringify(gateway.servers()), new RegExp(secret));
 });
+
+test('check:A10 one server with mistakes is misconfigured and the others are there; strict refuses the whole', async () => {
+  const options = { env: {}, servers: { gh: { command: 'x', env: { T: '${NOT_SET}' } }, c: plain() } };
+  await using gateway = await createGateway(options);
+  const [good] = await gateway.tools();
+  assert.equal(good?.name, 'c__t');
+  const gh = gateway.server('gh');
+  assert.equal(gh?.state, 'misconfigured');
+  assert.match(gh?.error ?? '', /NOT_SET is not set/);
+  await assert.rejects(gateway.callTool({ server: 'gh', tool: 'x' }), {
+    code: 'NOT_SENT',
+    message: /gh is misconfigured: /,
+  });
+  await assert.rejects(createGateway({ ...options, strict: true }), ConfigError);
+});

@@ -22,7 +22,7 @@ export async function readDefinition(
 ): Promise<ReadDefinition> {
   const { label, cwd, env } = options;
   const text = JSON.stringify({ servers: { [name]: definition } }, null, 2);
-  const result = await loadConfig({ inline: [{ label, text }], cwd, env });
+  const result = await loadConfig({ inline: [{ label, text }], cwd, env, strict: true });
   if (!result.ok) throw new ConfigError(result.problems);
   const server = result.state.servers.get(name);
   if (server === undefined) throw new ConfigError(result.warnings);

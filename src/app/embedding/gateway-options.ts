@@ -34,6 +34,11 @@ export interface GatewayOptions {
   readonly dataDir?: string;
   /** Reads the configuration's files again when they change. Default false. */
   readonly follow?: boolean;
+  /**
+   * What is wrong with one server of the configuration rejects `createGateway`, as every other problem does. Default false: that
+   * server is `misconfigured`, and the others start.
+   */
+  readonly strict?: boolean;
   /** Takes the log. By default nothing is written. */
   readonly logger?: LogSink;
   /** Least level that is logged. Default: the configuration's, which is `info` by default. */

@@ -1,5 +1,5 @@
-import { DEFAULTS } from '../../config/defaults.ts';
 import { connectionDigest } from '../../config/server/connection-digest.ts';
+import { plainServer } from '../../config/server/plain-server.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
@@ -64,26 +64,19 @@ export function inProcessDefinition(name: string, key: string, options: InProces
   if (!SERVER_NAME_PATTERN.test(name)) {
     throw new GatewayError('INVALID_PARAMS', `${JSON.stringify(name)} cannot be the name of a server`);
   }
-  const { maxMessageBytes, maxProcessesPerServer } = DEFAULTS;
   const transport = { type: 'memory', key } as const;
   const isolation = options.isolation ?? null;
+  const plain = plainServer(name, transport, { file: '<in process>', line: 1, column: 1 });
+  const { maxMessageBytes } = plain.limits;
   return {
-    name,
-    transport,
+    ...plain,
     description: options.description ?? null,
     isolation,
-    isolationHeader: null,
-    timeoutMs: options.timeoutMs ?? DEFAULTS.timeoutMs,
-    toolTimeoutMs: new Map(),
-    retry: DEFAULTS.retry,
-    trusted: options.trusted ?? DEFAULTS.trusted,
-    cache: options.cache ?? DEFAULTS.cache,
-    start: options.start ?? DEFAULTS.start,
-    probeMs: DEFAULTS.probeMs,
-    enabled: true,
-    tools: { include: null, exclude: new Set() },
-    limits: { maxMessageBytes, maxProcesses: maxProcessesPerServer },
-    origin: { file: '<in process>', line: 1, column: 1 },
+    timeoutMs: options.timeoutMs ?? plain.timeoutMs,
+    trusted: options.trusted ?? plain.trusted,
+    cache: options.cache ?? plain.cache,
+    start: options.start ?? plain.start,
+    drift: 'off',
     connectionDigest: connectionDigest({ transport, isolation, isolationHeader: null, maxMessageBytes }),
   };
 }

@@ -4,6 +4,7 @@ import type { MemoryServerFactory } from '../../upstream/transport/memory-transp
 import type { App } from '../app.ts';
 import type { ClusterConnection } from '../cluster/cluster-connection.ts';
 import { openApp } from '../open-app.ts';
+import { tellMisconfigured } from '../reload-report.ts';
 import { Agents } from './agents.ts';
 import { EmbeddedGateway } from './embedded-gateway.ts';
 import type { ConfiguredServer, GatewayOptions } from './gateway-options.ts';
@@ -81,6 +82,7 @@ function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, C
     inline,
     cwd: options.cwd ?? process.cwd(),
     env: options.env ?? process.env,
+    strict: options.strict ?? false,
     overrides: {
       ...(dataDir === undefined ? {} : { dataDir }),
       ...(logLevel === undefined ? {} : { logLevel }),
@@ -89,6 +91,7 @@ function loadOptions(options: GatewayOptions, servers: Readonly<Record<string, C
 }
 
 function tellWarnings({ rooms }: App): void {
+  tellMisconfigured(rooms.loaded.misconfigured, rooms.logger);
   for (const warning of rooms.loaded.warnings) {
     rooms.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
   }

@@ -23,6 +23,7 @@ test('S4.5 every state has one of the seed’s four labels; what is no state, or
     failed: 'failed',
     unreachable: 'failed',
     auth_required: 'failed',
+    misconfigured: 'failed',
     stopping: 'unknown',
     stopped: 'unknown',
     suspended: 'unknown',

@@ -16,6 +16,7 @@ const LIFECYCLE: Readonly<Record<ServerState, LifecycleState>> = {
   failed: 'failed',
   unreachable: 'failed',
   auth_required: 'failed',
+  misconfigured: 'failed',
   stopping: 'unknown',
   stopped: 'unknown',
   suspended: 'unknown',

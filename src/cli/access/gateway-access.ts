@@ -26,7 +26,7 @@ export interface GatewayAccess {
   /** One line for people: which gateway this is. */
   readonly label: string;
   statuses(): Promise<readonly ServerStatus[]>;
-  facts(): Promise<Pick<GatewayFacts, 'desiredProblems' | 'processes'>>;
+  facts(): Promise<Pick<GatewayFacts, 'configProblem' | 'desiredProblems' | 'processes'>>;
   tools(): Promise<readonly ListedTool[]>;
   /** JSON text with `outcome`, and `result` or `error` as they came. */
   call(server: string, tool: string, argumentsJson: string): Promise<string>;

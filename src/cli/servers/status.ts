@@ -37,7 +37,7 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       return EXIT.ok;
     }
     const width = Math.max(0, ...statuses.map(({ name }) => name.length));
-    const { desiredProblems, processes } = await gateway.facts();
+    const { configProblem, desiredProblems, processes } = await gateway.facts();
     const ready = `${statuses.filter(isReady).length} of ${statuses.length} servers ready`;
     terminal.out(`${ready} (${gateway.label}), ${processText(processes)}\n`);
     for (const one of statuses) {
@@ -45,6 +45,8 @@ export async function status(input: StatusInput): Promise<ExitCode> {
       terminal.out(`${serverLine(one, width, Date.now())}${running}\n`);
     }
     terminal.out(driftLine(statuses));
+    if (configProblem !== null)
+      terminal.out(`${styleText('red', 'Problems of the configuration, not in force:')}\n${configProblem}\n`);
     for (const told of desiredProblems) terminal.out(`  ${styleText('yellow', 'Warning')}  ${told}\n`);
     return EXIT.ok;
   } finally {

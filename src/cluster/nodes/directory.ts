@@ -71,7 +71,13 @@ export function directory(
   lost: Iterable<LostHome> = [],
 ): Directory {
   const known = new Sides<ForeignHome>();
-  for (const [name, { digests }] of own.servers) {
+  // Calls go to a misconfigured one only where no other node has the server.
+  const misconfigured: string[] = [];
+  for (const [name, { server, digests }] of own.servers) {
+    if (server.misconfigured !== undefined) {
+      misconfigured.push(name);
+      continue;
+    }
     const one = known.side(name, digests);
     one.own = true;
     one.nodes.push(own.id);
@@ -93,10 +99,13 @@ export function directory(
   }
   const places = new Map<string, Place>();
   const conflicts: Conflict[] = [];
-  for (const name of [...known.names, ...gone.names].sort()) {
+  for (const name of [...new Set([...known.names, ...gone.names, ...misconfigured])].sort()) {
     const [first, ...rest] = known.ranked(name);
     if (first === undefined) {
-      places.set(name, lostPlace(gone.ranked(name)[0]!));
+      const [lost] = gone.ranked(name);
+      const { server, process } = own.servers.get(name) ?? { server: null, process: false };
+      if (lost !== undefined) places.set(name, lostPlace(lost));
+      else if (server !== null) places.set(name, { server, process, here: true, otherHomes: [], lost: null });
       continue;
     }
     if (rest.length > 0) conflicts.push({ server: name, sides: [first, ...rest].map(({ nodes }) => nodes) });

@@ -23,6 +23,11 @@ export interface Offer {
   readonly servers: readonly OfferedServer[];
 }
 
+/** What is misconfigured here is nothing that another node could send a call to. */
+function isGood({ misconfigured }: Server): boolean {
+  return misconfigured === undefined;
+}
+
 /** Changes come in bursts; the others hear of them once. */
 const COALESCE_MS = 50;
 
@@ -90,7 +95,7 @@ export class OwnOffer {
   text(): Offer {
     return {
       version: this.#version,
-      servers: this.#servers.map((server) => ({
+      servers: this.#servers.filter(isGood).map((server) => ({
         definition: serverText(server, isOwnProcess(server)),
         digest: this.digests(server)[0]!,
         digests: this.digests(server),

@@ -160,9 +160,10 @@ export class Expander {
 
   #unset(name: string, span: Span, user: string): null {
     const { env, source, problems } = this.#options;
-    const near = Object.keys(env).find((candidate) => candidate.toLowerCase() === name.toLowerCase());
-    const instead = near === undefined ? '' : ` (there is a ${near})`;
-    const message = `environment variable ${name} is not set${instead} (used by ${user})`;
+    // Short names resemble others by chance.
+    const near = name.length < 4 ? null : (suggest(name, Object.keys(env)) ?? sameEnds(name, Object.keys(env)));
+    const instead = near === null ? '' : `; ${near} is set, did you mean that?`;
+    const message = `environment variable ${name} is not set (used by ${user})${instead}`;
     problems.error('TL1203', source, span, message, `export ${name}=...   or   \${${name}:-}   for an empty default`);
     return null;
   }
@@ -203,6 +204,12 @@ export class Expander {
     const start = this.#options.source.text.indexOf(written, from);
     return start < 0 || start >= within.end ? within : { start, end: start + written.length };
   }
+}
+
+/** `GITHUB_TOKEN` for `GITHUB_PERSONAL_ACCESS_TOKEN`: a name of the same first and last word. */
+function sameEnds(name: string, candidates: readonly string[]): string | null {
+  const ends = (text: string): string => text.toUpperCase().replace(/^([^_]+)_(?:.*_)?([^_]+)$/, '$1 $2');
+  return candidates.find((candidate) => name.includes('_') && ends(candidate) === ends(name)) ?? null;
 }
 
 /** `api-key` → `TRUNKLINE_INPUT_API_KEY`. */

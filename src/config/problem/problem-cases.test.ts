@@ -156,7 +156,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 async function rendered({ code, file, text, options }: Case): Promise<string> {
   writeFileSync(join(folder, file), text);
-  const result = await loadConfig({ files: [file], cwd: folder, env: { HOME: '/home/me' }, ...options });
+  const result = await loadConfig({ files: [file], cwd: folder, env: { HOME: '/home/me' }, strict: true, ...options });
   const all = [...(result.ok ? [] : result.problems), ...result.warnings];
   const kind = result.ok ? 'accepted' : 'refused';
   assert.ok(

@@ -24,7 +24,7 @@ const FRAME_WIDTH = 110;
  * the hundredth error or warning is dropped.
  */
 export class Problems {
-  readonly errors: ConfigProblem[] = [];
+  errors: ConfigProblem[] = [];
   readonly warnings: ConfigProblem[] = [];
   /** While true, errors are recorded as warnings: what concerns a disabled server does not stop the others. */
   lenient = false;
@@ -36,6 +36,19 @@ export class Problems {
 
   warn(code: ProblemCode, source: Source, span: Span | null, message: string, fix?: string): void {
     if (this.warnings.length < MAX_PROBLEMS) this.warnings.push(problemAt(code, source, span, message, fix));
+  }
+
+  /** What is wrong in the part that `read` reads, apart from the errors of the rest. */
+  apart(read: () => void): readonly ConfigProblem[] {
+    const others = this.errors;
+    const own: ConfigProblem[] = [];
+    this.errors = own;
+    try {
+      read();
+    } finally {
+      this.errors = others;
+    }
+    return own;
   }
 
   get failed(): boolean {

@@ -28,7 +28,7 @@ In \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, c
 
 | written | stands for |
 |---|---|
-| \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; an error when it is not set |
+| \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; when it is not set, the server that needs it is misconfigured |
 | \`\${NAME:-default}\` | the same, or the default when it is unset or empty |
 | \`\${input:id}\` | asked on a terminal, else \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
 | \`\${file:path}\` | the text of the file, without the line break at its end; relative to the configuration file |

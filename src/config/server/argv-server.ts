@@ -1,7 +1,6 @@
 import { basename, resolve } from 'node:path';
 import type { Server } from '../../model/server.ts';
-import { DEFAULTS } from '../defaults.ts';
-import { connectionDigest } from './connection-digest.ts';
+import { plainServer } from './plain-server.ts';
 import { serverNameOf } from './server-names.ts';
 
 /** Programs that run another program: the name of a server is that of what they run. */
@@ -16,27 +15,7 @@ export function argvServer(words: readonly string[], cwd: string): Server | null
   const program = /[/\\]/.test(command) ? resolve(cwd, command) : command;
   // Whoever types the command has no file to declare variables in, and expects those of the shell.
   const transport = { type: 'stdio', command: program, args, env: {}, inheritEnv: true, cwd } as const;
-  const maxMessageBytes = DEFAULTS.maxMessageBytes;
-  return {
-    name: nameOf(words),
-    transport,
-    description: null,
-    isolation: null,
-    isolationHeader: null,
-    timeoutMs: DEFAULTS.timeoutMs,
-    toolTimeoutMs: new Map(),
-    retry: DEFAULTS.retry,
-    trusted: DEFAULTS.trusted,
-    cache: DEFAULTS.cache,
-    start: DEFAULTS.start,
-    probeMs: DEFAULTS.probeMs,
-    drift: DEFAULTS.drift,
-    enabled: true,
-    tools: { include: null, exclude: new Set() },
-    limits: { maxMessageBytes, maxProcesses: DEFAULTS.maxProcessesPerServer },
-    origin: { file: '<command line>', line: 1, column: 1 },
-    connectionDigest: connectionDigest({ transport, isolation: null, isolationHeader: null, maxMessageBytes }),
-  };
+  return plainServer(nameOf(words), transport, { file: '<command line>', line: 1, column: 1 });
 }
 
 /** `npx -y @scope/server-memory@1.2` → `memory`, `./bin/files.js` → `files`. */

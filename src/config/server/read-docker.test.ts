@@ -14,7 +14,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 async function load(server: unknown) {
   writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { one: server } }));
-  return loadConfig({ files: ['trunkline.json'], cwd: folder, env: { HOME: '/home/me', TAG: '3' } });
+  return loadConfig({ files: ['trunkline.json'], cwd: folder, env: { HOME: '/home/me', TAG: '3' }, strict: true });
 }
 
 async function read(server: unknown) {

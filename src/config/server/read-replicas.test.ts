@@ -13,7 +13,7 @@ after(() => rmSync(folder, { recursive: true }));
 
 async function load(server: object) {
   writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { one: server } }));
-  const result = await loadConfig({ files: ['trunkline.json'], cwd: folder, env: {} });
+  const result = await loadConfig({ files: ['trunkline.json'], cwd: folder, env: {}, strict: true });
   if (!result.ok) return result.problems.map(({ code, message }) => `${code} ${message}`).join();
   const { replicas, connectionDigest } = result.state.servers.get('one')!;
   return { replicas, connectionDigest };

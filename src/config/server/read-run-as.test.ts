@@ -5,7 +5,7 @@ import { loadConfig } from '../load-config.ts';
 
 async function specOf(definition: object) {
   const text = JSON.stringify({ mcpServers: { one: { command: 'x', ...definition } } });
-  return loadConfig({ inline: [{ label: '<test>', text }], cwd: tmpdir(), env: {} });
+  return loadConfig({ inline: [{ label: '<test>', text }], cwd: tmpdir(), env: {}, strict: true });
 }
 
 test('fault:F41 whose process a server is: by name or number, with a limit or without; another one is another connection', async () => {

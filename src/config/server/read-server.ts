@@ -12,7 +12,7 @@ import { serverJsonSchema } from '../schema-json.ts';
 import { connectionDigest } from './connection-digest.ts';
 import { FieldReader } from './field-reader.ts';
 import { readDocker } from './read-docker.ts';
-import { type HttpContext, readHttp } from './read-http.ts';
+import { type HttpContext, readHttp, URL_KEYS } from './read-http.ts';
 import { readReplicas } from './read-replicas.ts';
 import { readStdio, type StdioContext } from './read-stdio.ts';
 import { serverType } from './server-type.ts';
@@ -33,6 +33,10 @@ export interface ServerContext extends StdioContext, HttpContext {
 export function readServer(definition: Definition, name: string, context: ServerContext): Server | null {
   const { source, problems, expander, client, strict } = context;
   const { path, node } = definition;
+  if (strict && name !== definition.name) {
+    const message = `${JSON.stringify(definition.name)} cannot be the name of a server`;
+    problems.error('TL1402', source, definition.nameSpan, message, `write ${JSON.stringify(name)}`);
+  }
   if (node.kind !== 'object') {
     problems.error('TL1302', source, node.span, `${path} must be a map of keys`);
     return null;
@@ -95,6 +99,11 @@ export function readServer(definition: Definition, name: string, context: Server
   } finally {
     problems.lenient = false;
   }
+}
+
+/** Whether it is written as a remote server. */
+export function hasUrl({ node }: Definition): boolean {
+  return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
 }
 
 /** Members that some clients put into an inner object come up to the server: Continue's `transport`, Zed's `command`. */

@@ -15,7 +15,7 @@ after(() => rmSync(folder, { recursive: true }));
 async function load(server: unknown) {
   writeFileSync(join(folder, 'trunkline.json'), JSON.stringify({ mcpServers: { one: server } }));
   const env = { HOME: '/home/me', WHERE: 'far.example' };
-  return loadConfig({ files: ['trunkline.json'], cwd: folder, env });
+  return loadConfig({ files: ['trunkline.json'], cwd: folder, env, strict: true });
 }
 
 async function spec(ssh: unknown, more: object = {}) {

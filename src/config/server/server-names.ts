@@ -13,9 +13,10 @@ export interface TakenName {
 }
 
 /**
- * Gives the definitions of one file names that can stand in paths and tool names, and refuses those that a client
- * would confuse with another: the same after adaption, or different only in case or in `-` and `_` (Codex
- * rewrites one to the other). `taken` holds the names of the files before and gets those of this one.
+ * Gives the definitions of one file names that can stand in paths and tool names (with `strict` a definition may only
+ * have such a name, which `readServer` checks), and refuses those that a client would confuse with another: the same
+ * after adaption, or different only in case or in `-` and `_` (Codex rewrites one to the other). `taken` holds the names
+ * of the files before and gets those of this one.
  */
 export function nameServers(
   definitions: readonly Definition[],
@@ -28,10 +29,7 @@ export function nameServers(
   for (const definition of definitions) {
     const { name: written, nameSpan: span } = definition;
     const name = serverNameOf(written);
-    if (name !== written && strict) {
-      const message = `${JSON.stringify(written)} cannot be the name of a server`;
-      problems.error('TL1402', source, span, message, `write ${JSON.stringify(name)}`);
-    } else if (name !== written) {
+    if (name !== written && !strict) {
       problems.warn(
         'TL1403',
         source,

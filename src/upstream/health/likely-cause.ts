@@ -2,7 +2,7 @@ import { HttpFailure } from '../../http/client/http-failure.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { bareHost, isLoopbackHost } from '../../model/host-address.ts';
 import type { TransportSpec } from '../../model/server.ts';
-import type { LaunchFailure } from '../../model/server-state.ts';
+import { type LaunchFailure, LOGIN_ADVICE } from '../../model/server-state.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
 import type { FailureClass } from './failure-class.ts';
 
@@ -34,7 +34,7 @@ export function likelyCause({
   if (missing.length > 0) {
     return `${missing.join(', ')} is to be handed on to it, and is not set in the gateway's own environment`;
   }
-  if (failure === 'auth') return 'it asks for credentials; add them to its headers';
+  if (failure === 'auth') return `it asks for credentials; ${LOGIN_ADVICE}`;
   if ('url' in transport) return ofRemote(error, inContainer && isHere(transport.url));
   if (failure === 'configuration') return 'its definition names something that is not there; see the error';
   if (exit?.code === NOT_FOUND) return 'a program that its command starts is not installed where it runs';

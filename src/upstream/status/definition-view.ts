@@ -5,7 +5,7 @@ import { shownArguments } from '../process/launch-command.ts';
 /** A server's definition for people (S3.16): names of variables and headers are shown, of their values none. */
 export function definitionView(server: Server, redact: (text: string) => string): DefinitionView {
   const { transport } = server;
-  const process = transport.type === 'stdio' ? transport : null;
+  const process = transport.type === 'stdio' && server.misconfigured === undefined ? transport : null;
   return {
     enabled: server.enabled,
     start: server.start,

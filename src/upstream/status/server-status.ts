@@ -3,6 +3,7 @@ import type { ServerCatalog } from '../../model/server-catalog.ts';
 import {
   type ConnectionStatus,
   type Health,
+  LOGIN_ADVICE,
   type ReplicaStatus,
   type ServerState,
   type ServerStatus,
@@ -39,9 +40,10 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     name: server.name,
     state,
     health: healthOf(state, observed.health),
-    reason: supervisor.reason ?? (UP.has(state) ? observed.health.reason : null) ?? adviceOn(state, server),
+    reason: reasonOf(observed),
     transport: server.transport.type,
-    endpoint: 'url' in server.transport ? withoutSecrets(server.transport.url) : null,
+    endpoint:
+      'url' in server.transport && server.misconfigured === undefined ? withoutSecrets(server.transport.url) : null,
     containerId: containerOf(server),
     sshHost: 'ssh' in server.transport ? (server.transport.ssh?.host ?? null) : null,
     era: catalog?.hello.era ?? null,
@@ -85,10 +87,12 @@ function healthOf(state: ServerState, judged: ServerHealth): Health {
   return state === 'degraded' || state === 'failed' || state === 'unreachable' ? 'unhealthy' : 'unknown';
 }
 
-function adviceOn(state: ServerState, server: Server): string | null {
-  if (state === 'unknown' && server.start === 'lazy') return 'starts on first use';
-  if (state === 'auth_required') return 'add credentials to its headers and save the file';
-  return null;
+function reasonOf({ supervisor, health, server }: ObservedServer): string | null {
+  const { state, reason } = supervisor;
+  if (state === 'auth_required') return `${reason}; ${LOGIN_ADVICE}`;
+  if (reason !== null) return reason;
+  if (UP.has(state)) return health.reason;
+  return state === 'unknown' && server.start === 'lazy' ? 'starts on first use' : null;
 }
 
 /** User info and query may hold keys. */

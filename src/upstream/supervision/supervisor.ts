@@ -1,7 +1,7 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
-import { type ServerState, UP } from '../../model/server-state.ts';
+import { LOGIN_ADVICE, type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
@@ -24,6 +24,8 @@ export interface SupervisorDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly startupTimeoutMs: number;
+  /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
+  readonly misconfigured?: string | undefined;
   /** Brings the server up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
   readonly launch: (attempt: Attempt) => Promise<void>;
   /** Ends all its connections. Must not reject. */
@@ -267,6 +269,13 @@ export class Supervisor {
   }
 
   #run(counts: boolean): Promise<void> {
+    const { misconfigured, server } = this.#deps;
+    if (misconfigured !== undefined) {
+      this.#machine.move('misconfigured', new GatewayError('NOT_SENT', misconfigured, { server }));
+      this.#due?.resolve();
+      this.#due = null;
+      return Promise.resolve();
+    }
     if (counts) this.#setbacks.cancel();
     this.#machine.move('starting');
     const attempt = new Attempt();
@@ -343,7 +352,10 @@ export class Supervisor {
     const { state, error } = this.#machine;
     if (state === 'failed' && error?.code === 'OVERLOADED') return error;
     if (state === 'auth_required') {
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials`, { server });
+      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${LOGIN_ADVICE}`, { server });
+    }
+    if (state === 'misconfigured') {
+      return new GatewayError('NOT_SENT', `${server} is misconfigured: ${this.reason}`, { server, retryable: false });
     }
     if (state === 'suspended' || state === 'stopped' || state === 'disconnected' || state === 'stopping') {
       return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
