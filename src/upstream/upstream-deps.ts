@@ -63,7 +63,10 @@ export interface UpstreamTimes {
   readonly startupMs: number;
   /** The same for a server behind a URL (S3.3), where nothing has to be fetched first. */
   readonly remoteStartupMs: number;
-  /** How long a server may be silent on `server/discover` before it is asked in the old way as well. */
+  /**
+   * How long a server may be silent on `server/discover` before it is asked in the old way as well; at least 5 s where it is
+   * reached by a URL.
+   */
   readonly probeSilenceMs: number;
   /** An unresponsive server's time for an answer to a ping (F05). */
   readonly pingMs: number;
@@ -74,7 +77,7 @@ export interface UpstreamTimes {
 export const UPSTREAM_TIMES: UpstreamTimes = {
   startupMs: 60_000,
   remoteStartupMs: 30_000,
-  probeSilenceMs: 5_000,
+  probeSilenceMs: 2_000,
   pingMs: 5_000,
   drainMs: 30_000,
 };

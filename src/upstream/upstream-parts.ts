@@ -28,6 +28,8 @@ import { type RecoveryStep, Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
+const REMOTE_SILENCE_MS = 5_000;
+
 /** What all servers of a node share. */
 export interface UpstreamContext {
   readonly deps: UpstreamSetDeps;
@@ -262,9 +264,13 @@ export function assembleUpstream(
   return { supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, probe, dispatcher };
 }
 
-/** What is reached by a URL is there or is not: nothing has to be fetched before it starts (S3.3). */
+/**
+ * What is reached by a URL is there or is not: nothing has to be fetched before it starts (S3.3). It is given longer to
+ * answer the probe, because `initialize` begins a session there.
+ */
 function remoteTimes(times: UpstreamTimes): UpstreamTimes {
-  return { ...times, startupMs: Math.min(times.startupMs, times.remoteStartupMs) };
+  const probeSilenceMs = Math.max(times.probeSilenceMs, REMOTE_SILENCE_MS);
+  return { ...times, probeSilenceMs, startupMs: Math.min(times.startupMs, times.remoteStartupMs) };
 }
 
 /** null for what is started here, and is there when its start is over. */

@@ -174,6 +174,7 @@ test('silence means no for this run of the server, after the time of a probe; it
   await bench.clock.advance(2999);
   assert.equal(script.links[0]!.count('tools/call'), 0);
   await bench.clock.advance(1);
+  await bench.clock.advance(200);
   answerText(await outcome);
   assert.equal(script.links[0]!.count('tools/call'), 1);
   assert.equal(script.links[1]!.state, 'closed');
@@ -188,6 +189,25 @@ test('silence means no for this run of the server, after the time of a probe; it
   await restarted;
   answerText(await bench.call('a', toolCall(clientOf('two'))));
   assert.equal(script.last.seen[0]!.method, 'initialize');
+});
+
+test('a second process that is slow to start is not taken for one that ignores initialize', async () => {
+  const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
+  const script = bilingual();
+  const take = script.handlers['initialize']!;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  answerText(await bench.call('a', toolCall(clientOf(null))));
+  script.handlers['server/discover'] = () => SILENCE;
+  const outcome = bench.call('a', toolCall(clientOf('one')));
+  await settled();
+  await bench.clock.advance(40_000);
+  const link = script.links[1]!;
+  assert.equal(link.state, 'open');
+  link.respond(link.lastOf('initialize').id as number, take({ protocolVersion: '2025-11-25' }, link, 0));
+  answerText(await outcome);
+  assert.equal(link.count('tools/call'), 1);
+  assert.equal(script.links.length, 2);
 });
 
 test('a process that exits on initialize leaves the one that serves untouched', async () => {

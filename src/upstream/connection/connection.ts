@@ -147,6 +147,8 @@ export class Connection implements Carrier, TransportReceiver {
 
   /** The handshake is done: from now on the connection speaks this era and takes calls. */
   negotiated(hello: Hello): void {
+    // What the handshake has asked beside that is answered late or never, and must not keep the connection busy.
+    for (let id = 1; id <= this.#ids.last; id++) if (this.#pending.remove(id)) this.transport.abandon(id);
     this.#speaks(hello);
     if (hello.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
   }

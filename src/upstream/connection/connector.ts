@@ -23,9 +23,6 @@ import type { Wanted } from './wanted.ts';
 /** Stands for the session id where a process is the session. */
 const NO_SESSION = '';
 
-/** A second start of a server may take so many times what its first one took, before it counts as silent. */
-const SLOWER = 3;
-
 export interface ConnectorDeps
   extends Pick<
     UpstreamSetDeps,
@@ -56,8 +53,6 @@ export class Connector {
   readonly #joiner: SessionJoiner | null;
   readonly #hellos = new LastHello();
   #fallback: Transport['kind'] | null = null;
-  /** How long the last handshake of the stateless era took. */
-  #tookMs = 0;
 
   constructor(deps: ConnectorDeps) {
     this.#deps = deps;
@@ -153,28 +148,19 @@ export class Connector {
 
   async #open(server: Server, want: Wanted, handshake: Handshake): Promise<Connection> {
     const wire = this.#fallback ?? server.transport.type;
-    const { clock, eras } = this.#deps;
+    const { eras } = this.#deps;
     if (want.era === 'stateful' && eras.newest === 'stateless') {
-      const connection = await handshake.initialized(wire, this.#patienceMs);
+      const connection = await handshake.initialized(wire);
       eras.tookInitialize();
       return connection;
     }
     this.#fallback = null;
-    const begunAt = clock.now();
     const connection = await handshake.run(wire);
     const { kind } = connection.transport;
     if (kind !== server.transport.type) this.#fallback = kind;
-    if (connection.era === 'stateless') this.#tookMs = clock.now() - begunAt;
     eras.found(connection.era);
     this.#joiner?.met(connection);
     return connection;
-  }
-
-  /** A server that is known to take `initialize` is only starting; one that is not is not waited for that long. */
-  get #patienceMs(): number {
-    const { eras, times } = this.#deps;
-    if (eras.both) return times.startupMs;
-    return Math.min(times.startupMs, Math.max(times.probeSilenceMs, SLOWER * this.#tookMs));
   }
 
   /**

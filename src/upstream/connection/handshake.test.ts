@@ -104,25 +104,76 @@ test('a server that is silent on the unknown first message is initialized on the
   await bench.clock.advance(2999);
   assert.deepEqual(methods(script.last), ['server/discover']);
   await bench.clock.advance(1);
+  await bench.clock.advance(200);
   answerText(await outcome);
   assert.equal(script.links.length, 1);
 });
 
-test('a server that was only slow to start is asked again in the way it speaks', async () => {
+test('a server of 2026-07-28 that is slow to start keeps its process, whatever it answers first', async () => {
+  for (const order of [
+    ['server/discover', 'initialize'],
+    ['initialize', 'server/discover'],
+  ]) {
+    for (const both of [false, true]) {
+      const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
+      const quick = statelessServer();
+      const silent = { 'server/discover': () => SILENCE, initialize: () => SILENCE };
+      const script = new ScriptedServer({ ...quick, ...silent });
+      await bench.run([serverOf('a'), script]);
+      const outcome = bench.call('a', toolCall(clientOf(null)));
+      await settled();
+      await bench.clock.advance(20_000);
+      const [link] = script.links;
+      for (const method of order) {
+        const { id } = link!.lastOf(method);
+        if (method === 'server/discover') link!.respond(id as number, quick[method]!({}, link!, 0));
+        else if (both) link!.respond(id as number, statefulServer()['initialize']!({}, link!, 0));
+        else link!.deliver({ jsonrpc: '2.0', id, error: { code: -32022, message: 'no' } });
+        await settled();
+      }
+      answerText(await outcome);
+      assert.equal(script.links.length, 1);
+      assert.equal(link!.facts?.era, 'stateless', `${order[0]} first, both eras ${both}`);
+      assert.equal(link!.count('tools/call'), 1);
+    }
+  }
+});
+
+test('an old server that is slow to start, or ignores the probe, keeps its process and is not busy for ever', async () => {
   const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
-  const slow = statelessServer();
-  const script = new ScriptedServer({ ...slow, 'server/discover': () => SILENCE, initialize: () => SILENCE });
+  const script = statefulScript();
+  const take = script.handlers['initialize']!;
+  script.handlers['server/discover'] = () => SILENCE;
+  script.handlers['initialize'] = () => SILENCE;
   await bench.run([serverOf('a'), script]);
-  const outcome = bench.call('a', toolCall(clientOf(null)));
+  const outcome = bench.call('a', toolCall(client));
   await settled();
-  await bench.clock.advance(3500);
-  script.handlers['server/discover'] = slow['server/discover']!;
-  const [first] = script.links;
-  first!.respond(first!.lastOf('server/discover').id as number, slow['server/discover']!({}, first!, 0));
-  first!.deliver({ jsonrpc: '2.0', id: first!.lastOf('initialize').id, error: { code: -32601, message: 'no' } });
+  await bench.clock.advance(20_000);
+  const [link] = script.links;
+  link!.respond(link!.lastOf('initialize').id as number, take({ protocolVersion: '2025-11-25' }, link!, 0));
+  await settled();
+  await bench.clock.advance(200);
   answerText(await outcome);
-  assert.equal(script.last.facts?.era, 'stateless');
-  assert.equal(first!.state, 'closed');
+  assert.equal(script.links.length, 1);
+  await settled();
+  assert.equal(bench.set.status('a')!.connections[0]!.inFlight, 0);
+});
+
+test('an old server that is slow to start and exits on the probe is started once more, without it', async () => {
+  const bench = new UpstreamBench({ times: { probeSilenceMs: 3000 } });
+  const script = statefulScript();
+  const take = script.handlers['initialize']!;
+  script.handlers['server/discover'] = () => SILENCE;
+  script.handlers['initialize'] = () => SILENCE;
+  await bench.run([serverOf('a'), script]);
+  const outcome = bench.call('a', toolCall(client));
+  await settled();
+  await bench.clock.advance(8_000);
+  script.handlers['initialize'] = take;
+  script.last.end();
+  answerText(await outcome);
+  assert.deepEqual(methods(script.last).slice(0, 2), ['initialize', 'notifications/initialized']);
+  assert.equal(script.links.length, 2);
 });
 
 test('a server that knows 2026-07-28 but wants an older revision is initialized; one that names none of ours is not', async () => {

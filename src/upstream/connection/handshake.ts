@@ -27,6 +27,8 @@ const MODERN_ERRORS: ReadonlySet<number> = new Set([
   CATALOGUE.MISSING_CAPABILITY.rpc,
   CATALOGUE.UNSUPPORTED_VERSION.rpc,
 ]);
+/** How long the answer to the second of two requests may be behind that to the first. */
+const OTHER_ANSWER_MS = 200;
 const MAX_TRANSPORTS = 4;
 const PROBE_HEADERS = ['MCP-Protocol-Version', LATEST_STATELESS, 'Mcp-Method', 'server/discover'] as const;
 
@@ -41,6 +43,9 @@ export interface HandshakeDeps {
   readonly startupMs: number;
   readonly probeSilenceMs: number;
 }
+
+/** What a request led to. */
+type Said = Message | GatewayError | 'silence';
 
 type First = 'discover' | 'initialize';
 
@@ -125,11 +130,18 @@ export class Handshake {
    * A connection of the stateful era to a server that is known to speak the stateless one. Rejects with EraUnspoken
    * when it does not take `initialize`, and with GatewayError when it cannot be asked; nothing left behind.
    */
-  async initialized(wire: Transport['kind'], patienceMs: number): Promise<Connection> {
+  async initialized(wire: Transport['kind']): Promise<Connection> {
     const connection = await this.#open(wire);
     try {
-      const message = initializeRequest('0', this.#profile, LATEST_STATEFUL);
-      const answer = await this.#within(connection.post(message).pending.answer, patienceMs, connection);
+      const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
+      const { probeSilenceMs, startupMs } = this.#deps;
+      let answer = await this.#within(pending.answer, probeSilenceMs, connection);
+      if (answer === 'silence') {
+        // It may be slow to start. A server that has started answers this, whatever it makes of the other.
+        const started = this.#probe(connection);
+        const late = () => this.#within(pending.answer, OTHER_ANSWER_MS, connection);
+        answer = await this.#within(Promise.race([pending.answer, started.then(late, late)]), startupMs, connection);
+      }
       const hello = this.#taken(connection, answer);
       this.#done(connection, hello);
       return connection;
@@ -140,7 +152,7 @@ export class Handshake {
   }
 
   /** What a fresh connection said to `initialize`. Only the server's own word is taken to last. */
-  #taken(connection: Connection, answer: Message | GatewayError | 'silence'): Hello {
+  #taken(connection: Connection, answer: Said): Hello {
     const { name } = this.#deps.server;
     if (answer === 'silence') throw new EraUnspoken(name, 'it did not answer', false);
     if (answer instanceof GatewayError) {
@@ -182,12 +194,16 @@ export class Handshake {
 
   async #discover(connection: Connection): Promise<Step> {
     this.#tried.add('discover');
-    const headers = connection.transport.streamPerRequest ? PROBE_HEADERS : null;
-    const probe = connection.post(discoverRequest('0', this.#profile), headers);
-    const answer = await this.#within(probe.pending.answer, this.#deps.probeSilenceMs, connection);
-    if (answer === 'silence') return this.#initialize(connection, probe.pending.answer);
+    const probe = this.#probe(connection);
+    const answer = await this.#within(probe, this.#deps.probeSilenceMs, connection);
+    if (answer === 'silence') return this.#initialize(connection, probe);
     if (answer instanceof GatewayError) return this.#probeLost(connection, answer);
     return this.#discovered(connection, answer);
+  }
+
+  #probe(connection: Connection): Promise<Message> {
+    const headers = connection.transport.streamPerRequest ? PROBE_HEADERS : null;
+    return connection.post(discoverRequest('0', this.#profile), headers).pending.answer;
   }
 
   async #discovered(connection: Connection, answer: Message): Promise<Step> {
@@ -223,25 +239,28 @@ export class Handshake {
     throw this.#endedOr(connection, error);
   }
 
-  /** `late` is the answer to `server/discover` that has not come yet; a slow start looks like an old server. */
+  /**
+   * `late` is the answer to `server/discover` that has not come yet: a server that is slow to start looks like an old one
+   * that ignores what it does not know. Both requests wait in its pipe then, and when it has started it answers both, in
+   * any order. So whatever it says to `server/discover` is taken, and it keeps its process.
+   */
   async #initialize(connection: Connection, late: Promise<Message> | null): Promise<Step> {
     this.#tried.add('initialize');
-    const message = initializeRequest('0', this.#profile, LATEST_STATEFUL);
-    const { pending } = connection.post(message);
-    let discovered: Message | null = null;
-    late?.then(
-      (answer) => {
-        discovered = answer;
-      },
-      () => {},
-    );
-    const answer = await this.#within(pending.answer, this.#deps.startupMs, connection);
-    if (discovered !== null && speaksStateless(discovered)) {
-      const why = this.#failed('it was slow to say that it speaks 2026-07-28');
-      return { kind: 'again', first: 'discover', wire: connection.transport.kind, why };
+    const { pending } = connection.post(initializeRequest('0', this.#profile, LATEST_STATEFUL));
+    const { clock, startupMs, probeSilenceMs } = this.#deps;
+    const stateless = (said: Message) => (speaksStateless(said) ? said : null);
+    const discovered = late?.then(stateless, () => null) ?? Promise.resolve(null);
+    const either = Promise.race([pending.answer, discovered.then((said) => said ?? pending.answer)]);
+    const answer = await this.#within(either, startupMs, connection);
+    if (late !== null && isMessage(answer)) {
+      // Over HTTP a result has begun a session, which is gone on with.
+      const afterResultMs = connection.transport.streamPerRequest ? 0 : OTHER_ANSWER_MS;
+      const waitMs = answer.kind === 'error' ? probeSilenceMs : afterResultMs;
+      const said = await within(clock, waitMs, discovered, () => null);
+      if (said !== null) return this.#done(connection, helloFromDiscover(said));
     }
     if (answer === 'silence') throw this.#failed('it did not answer initialize');
-    if (answer instanceof GatewayError) return this.#initializeLost(connection, answer);
+    if (answer instanceof GatewayError) return this.#initializeLost(connection, answer, late !== null);
     if (answer.kind === 'error') return this.#refused(connection, answer);
     const hello = helloFromInitialize(answer);
     if (!isRevision(hello.revision)) {
@@ -250,13 +269,18 @@ export class Handshake {
     return this.#done(connection, hello);
   }
 
-  async #initializeLost(connection: Connection, error: GatewayError): Promise<Step> {
+  /** `afterProbe`: it had `server/discover` before it, unanswered. */
+  async #initializeLost(connection: Connection, error: GatewayError, afterProbe: boolean): Promise<Step> {
     if (connection.ended?.kind === 'auth_required' || error.code === 'AUTH_REQUIRED')
       throw this.#unauthorized(connection, error);
     // 2024-11-05 servers take no POST on the URL they are configured with (2025-11-25 basic/transports §Backwards Compatibility).
     const status = refusalOf(error)?.status ?? 0;
     const why = this.#endedOr(connection, error);
-    if (connection.transport.kind !== 'http' || status < 400 || status >= 500) throw why;
+    const { kind } = connection.transport;
+    // It may have started by now, and ended because of the request that it does not know.
+    if (afterProbe && connection.ended?.kind === 'exited')
+      return { kind: 'again', first: 'initialize', wire: kind, why };
+    if (kind !== 'http' || status < 400 || status >= 500) throw why;
     const { transport } = this.#deps.server;
     const fallback = transport.type === 'http' && transport.sseFallback === true;
     if (fallback) return { kind: 'again', first: 'initialize', wire: 'sse', why };
@@ -281,11 +305,7 @@ export class Handshake {
     return { kind: 'done', connection };
   }
 
-  async #within(
-    answer: Promise<Message>,
-    ms: number,
-    connection: Connection,
-  ): Promise<Message | GatewayError | 'silence'> {
+  async #within(answer: Promise<Said>, ms: number, connection: Connection): Promise<Said> {
     try {
       return await within(this.#deps.clock, ms, answer, () => 'silence' as const);
     } catch (error) {
@@ -315,6 +335,10 @@ export class Handshake {
       cause,
     });
   }
+}
+
+function isMessage(said: Said): said is Message {
+  return said !== 'silence' && !(said instanceof GatewayError);
 }
 
 function reasonIn(answer: Message): string {
