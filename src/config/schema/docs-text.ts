@@ -41,8 +41,12 @@ In \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, c
 They are expanded once; what comes out is never expanded again. Relative commands (\`./x\`) and \`cwd\` start from the
 folder of the file; for files in \`.vscode\`, \`.cursor\` and the like from the folder around that.
 
-A local server inherits PATH, HOME, USER, SHELL, LANG, LC_*, TZ, TMPDIR, XDG_*, *_PROXY, NODE_EXTRA_CA_CERTS,
-SSH_AUTH_SOCK and DOCKER_HOST, what is declared in \`env\`, and what \`inheritEnv\` names.
+A local server gets the variables that \`env\` declares, those that \`inheritEnv\` names, and these of the gateway's own: PATH,
+HOME, USER, SHELL, LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK, DOCKER_HOST, and, so that \`npx\` and \`uvx\` work behind a
+company proxy, *_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and
+npm_config_* in any case. Left out are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses that hold
+a login (\`https://user:password@…\`), and what npm sets for the command that it runs itself (npm_config_package, …prefix).
+To hand one of those on, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`.
 
 ## Timeouts of clients' files
 

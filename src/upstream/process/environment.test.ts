@@ -33,9 +33,41 @@ test('S2.9 check:B1 a server inherits the minimal set, and what is declared', ()
       https_proxy: 'http://proxy',
       NO_PROXY: 'localhost',
       DOCKER_HOST: 'unix:///x',
+      NPM_CONFIG_REGISTRY: 'http://r',
       API_TOKEN: 'mine',
     },
   );
+});
+
+test('S2.9 certificates and what uvx, pip and npx need to reach a registry are inherited, their logins are not', () => {
+  const reaching = {
+    SSL_CERT_FILE: '/ca.pem',
+    SSL_CERT_DIR: '/certs',
+    REQUESTS_CA_BUNDLE: '/ca.pem',
+    CURL_CA_BUNDLE: '/ca.pem',
+    UV_DEFAULT_INDEX: 'https://pypi.company.example/simple',
+    UV_NATIVE_TLS: 'true',
+    PIP_INDEX_URL: 'https://pypi.company.example/simple',
+    npm_config_registry: 'https://npm.company.example/',
+    NPM_CONFIG_CAFILE: '/ca.pem',
+    'npm_config_@company:registry': 'https://npm.company.example/',
+  };
+  const kept = {
+    npm_config__authToken: 'x',
+    npm_config__auth: 'dTpw',
+    'npm_config_//npm.company.example/:_auth': 'dTpw',
+    npm_config__password: 'x',
+    UV_INDEX_COMPANY_PASSWORD: 'x',
+    UV_PUBLISH_TOKEN: 'x',
+    PIP_EXTRA_INDEX_URL: 'https://user:password@pypi.company.example/simple',
+    UV_INDEX_URL: 'https://token@pypi.company.example/simple',
+    // Set by npm for the command that it runs: another npx would run that package.
+    npm_config_package: 'node@24',
+    npm_config_local_prefix: '/elsewhere',
+  };
+  assert.deepEqual(childEnvironment({ env: {}, inheritEnv: false }, { ...reaching, ...kept }), reaching);
+  const listed = childEnvironment({ env: {}, inheritEnv: ['PIP_EXTRA_INDEX_URL'] }, kept);
+  assert.deepEqual(listed, { PIP_EXTRA_INDEX_URL: kept.PIP_EXTRA_INDEX_URL });
 });
 
 test('inheritEnv: true gives everything but what looks like a secret', () => {

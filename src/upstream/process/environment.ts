@@ -3,9 +3,18 @@ import type { StdioSpec } from '../../model/server.ts';
 
 const ALWAYS = new Set([
   ...['PATH', 'HOME', 'USER', 'SHELL', 'LANG', 'TZ', 'TMPDIR'],
-  ...['NODE_EXTRA_CA_CERTS', 'SSH_AUTH_SOCK', 'DOCKER_HOST'],
+  ...['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE'],
+  ...['SSH_AUTH_SOCK', 'DOCKER_HOST'],
 ]);
 const ALWAYS_PATTERN = /^(?:LC_|XDG_)|_PROXY$/i;
+/** How `uvx`, `pip` and `npx` reach their registries; without these no such server starts behind a company proxy. */
+const FETCHING = /^(?:UV_|PIP_|npm_config_)/i;
+/** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
+const OF_NPM_ITSELF =
+  /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
+/** A login for a registry, and an address that holds one. */
+const HOLDS_LOGIN = /^npm_config_.*_auth$/i;
+const USER_INFO = /:\/\/[^/\s@]+@/;
 /** Names that tell a secret lies behind them; `TRUNKLINE_INPUT_…` holds answers to password prompts. */
 const SECRET_PATTERN = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
 
@@ -21,8 +30,12 @@ export function childEnvironment(
   const listed = typeof spec.inheritEnv === 'boolean' ? new Set<string>() : new Set(spec.inheritEnv);
   for (const [name, value] of Object.entries(own)) {
     if (value === undefined) continue;
-    const wanted = ALWAYS.has(name) || ALWAYS_PATTERN.test(name) || spec.inheritEnv === true;
+    const wanted = ALWAYS.has(name) || ALWAYS_PATTERN.test(name) || fetches(name, value) || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
   }
   return Object.assign(environment, revealed(spec.env));
+}
+
+function fetches(name: string, value: string): boolean {
+  return FETCHING.test(name) && !OF_NPM_ITSELF.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
 }
