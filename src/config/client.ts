@@ -2,6 +2,7 @@ import { basename, dirname } from 'node:path';
 
 /** A client whose file format differs from the common `mcpServers` in more than the container's name. */
 export type ClientId =
+  | 'amp'
   | 'claude'
   | 'claude-user'
   | 'cline'
@@ -10,6 +11,7 @@ export type ClientId =
   | 'cursor'
   | 'gemini'
   | 'goose'
+  | 'librechat'
   | 'muster'
   | 'opencode'
   | 'roo'
@@ -33,6 +35,7 @@ function client(id: ClientId, timeoutUnitMs: number | null, isSettings = false, 
 }
 
 const CLIENTS = {
+  amp: client('amp', 1, true),
   claude: client('claude', 1),
   'claude-user': client('claude-user', 1, true),
   cline: client('cline', 1000),
@@ -41,6 +44,7 @@ const CLIENTS = {
   cursor: client('cursor', 1),
   gemini: client('gemini', 1, true, 'sse'),
   goose: client('goose', 1000, true),
+  librechat: client('librechat', 1, true, 'sse'),
   muster: client('muster', 1000),
   opencode: client('opencode', 1, true),
   roo: client('roo', 1000),
@@ -52,6 +56,8 @@ const CLIENTS = {
 
 /** By `folder/file`, then by file alone, then by the container. */
 const BY_PATH: Readonly<Record<string, ClientId>> = {
+  '.amp/settings.json': 'amp',
+  'amp/settings.json': 'amp',
   '.vscode/mcp.json': 'vscode',
   '.cursor/mcp.json': 'cursor',
   '.roo/mcp.json': 'roo',
@@ -70,10 +76,13 @@ const BY_NAME: Readonly<Record<string, ClientId>> = {
   'cline_mcp_settings.json': 'cline',
   'mcp_settings.json': 'roo',
   'mcp_config.json': 'windsurf',
+  'librechat.yaml': 'librechat',
+  'librechat.yml': 'librechat',
   'opencode.json': 'opencode',
   'opencode.jsonc': 'opencode',
 };
 const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
+  'amp.mcpServers': 'amp',
   servers: 'vscode',
   mcp_servers: 'codex',
   context_servers: 'zed',
@@ -85,6 +94,8 @@ export function clientOf(file: string, containers: readonly string[]): Client {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return CLIENTS[byPath];
+  // Blocks of Continue lie in folders of their own.
+  if (/[/\\]\.continue[/\\]/.test(file)) return CLIENTS.continue;
   for (const container of containers) {
     const id = BY_CONTAINER[container];
     if (id !== undefined) return CLIENTS[id];
@@ -92,7 +103,17 @@ export function clientOf(file: string, containers: readonly string[]): Client {
   return CLIENTS.unknown;
 }
 
-const IN_WORKSPACE = new Set(['.vscode', '.cursor', '.roo', '.gemini', '.codex', '.zed', '.continue', '.claude']);
+const IN_WORKSPACE = new Set([
+  '.amp',
+  '.vscode',
+  '.cursor',
+  '.roo',
+  '.gemini',
+  '.codex',
+  '.zed',
+  '.continue',
+  '.claude',
+]);
 
 /** The folder that relative paths and `${workspaceFolder}` mean: the file's, or the one around `.vscode` and the like. */
 export function folderOf(file: string): string {
@@ -119,7 +140,16 @@ export const CLIENT_KEYS: ReadonlySet<string> = new Set([
   'display_name',
   'settings',
   'source',
+  'chatMenu',
   'connectionTimeout',
+  'customUserVars',
+  'faviconUrl',
+  'iconPath',
+  'initTimeout',
+  'schema',
+  'serverInstructions',
+  'startup',
+  'stderr',
   'sampling',
   'sandboxEnabled',
   'sandbox',

@@ -9,7 +9,7 @@ import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { readSource } from './document/read-source.ts';
 import { checkShape, NOT_YET } from './document/shape.ts';
-import { findDefinitions, isContainerKey, isSetting, type Layout } from './files/containers.ts';
+import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems } from './problem/problem.ts';
 import { secretForms } from './problem/secret-words.ts';
 import { Source } from './problem/source.ts';
@@ -216,7 +216,10 @@ class Load {
       const keys = root.members
         .map(({ key }) => suggest(key, ['mcpServers', 'servers', 'mcp_servers']))
         .filter((near) => near !== null);
-      const fix = keys.length === 0 ? undefined : `did you mean ${JSON.stringify(keys[0])}?`;
+      const [folder] = foldersWithServers(root);
+      const elsewhere =
+        folder === undefined ? undefined : `start Trunkline in a folder that has servers here, as ${folder}`;
+      const fix = keys.length === 0 ? elsewhere : `did you mean ${JSON.stringify(keys[0])}?`;
       problems.error(
         'TL1401',
         source,

@@ -26,6 +26,11 @@ const MAX_TOLD = 20;
 const REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{/g;
 const OPENCODE_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{((?:env|file):[^{}]{0,1024})\}/g;
 const GEMINI_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\$([A-Za-z_][A-Za-z0-9_]*)/g;
+/** Continue's secrets are variables of these names, where its own store of them is not. */
+const CONTINUE_REFERENCE =
+  /\$\$\{|\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}|\$\{([^}]{0,1024})\}|\$\{/g;
+/** LibreChat fills these in for each of its users. */
+const LIBRECHAT_REFERENCE = /\$\$\{|\$\{([^}]{0,1024})\}|\$\{|\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}/g;
 /** References to what is no variable, and no secret either. */
 const SURROUNDING = /^(?:workspaceFolder|workspaceFolderBasename|userHome|pathSeparator|\/)$/;
 const NAME = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -89,6 +94,8 @@ export class Expander {
   #pattern(shellNames: boolean): RegExp {
     const { client } = this.#options;
     if (shellNames && client === 'gemini') return GEMINI_REFERENCE;
+    if (client === 'continue') return CONTINUE_REFERENCE;
+    if (client === 'librechat') return LIBRECHAT_REFERENCE;
     return client === 'opencode' ? OPENCODE_REFERENCE : REFERENCE;
   }
 

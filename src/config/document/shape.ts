@@ -1,5 +1,5 @@
 import type { Problems } from '../problem/problem.ts';
-import type { Source } from '../problem/source.ts';
+import type { Source, Span } from '../problem/source.ts';
 import { didYouMean } from '../problem/suggest.ts';
 import { type JsonSchema, type JsonType, resolved, typesOf } from '../schema-json.ts';
 import type { Node, ObjectNode, ScalarNode } from './node.ts';
@@ -17,6 +17,16 @@ export interface ShapeContext {
 export const NOT_YET: Readonly<Record<string, string>> = {
   endpoints: 'virtual servers',
 };
+
+/** Keys of clients about a login by OAuth, which comes later. */
+const OAUTH_KEYS: ReadonlySet<string> = new Set([
+  'auth',
+  'oauth',
+  'requiresOAuth',
+  'authProviderType',
+  'oauth_resource',
+  'scopes',
+]);
 
 /**
  * Whether a node has the shape the generated schema demands; what is wrong is reported where it stands. Says
@@ -42,7 +52,9 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
     const inner = path === '' ? key : `${path}.${key}`;
     const property = Object.hasOwn(schema.properties ?? {}, key) ? schema.properties![key] : undefined;
     if (property !== undefined) good = checkShape(value, property, inner, context) && good;
-    else if (schema.additionalProperties === false) good = unknownKey(key, keySpan, inner, schema, context) && good;
+    else if (schema.additionalProperties === false && OAUTH_KEYS.has(key) && path !== '') {
+      good = oauthKey(keySpan, value, inner, context) && good;
+    } else if (schema.additionalProperties === false) good = unknownKey(key, keySpan, inner, schema, context) && good;
     else if (schema.additionalProperties) good = checkShape(value, schema.additionalProperties, inner, context) && good;
   }
   for (const key of schema.required ?? []) {
@@ -55,7 +67,7 @@ function checkObject(node: ObjectNode, schema: JsonSchema, path: string, context
 
 function unknownKey(
   key: string,
-  span: { start: number; end: number },
+  span: Span,
   path: string,
   schema: JsonSchema,
   { source, problems, strict, ignored }: ShapeContext,
@@ -67,9 +79,19 @@ function unknownKey(
   }
   if (ignored.has(key) && !strict) return true;
   if (problems.isFull(strict && !problems.lenient ? 'errors' : 'warnings')) return !strict;
-  const fix = didYouMean(key, Object.keys(schema.properties ?? {}), 'remove it');
+  const otherwise = strict ? 'remove it' : 'leave it, if your client needs it';
+  const fix = didYouMean(key, Object.keys(schema.properties ?? {}), otherwise);
   if (strict) problems.error('TL1301', source, span, `${path} is not a known key`, fix);
   else problems.warn('TL1301', source, span, `${path} is not a known key and is ignored`, fix);
+  return !strict;
+}
+
+/** `false` says that the server is used without. */
+function oauthKey(span: Span, value: Node, path: string, { source, problems, strict }: ShapeContext): boolean {
+  if (value.kind === 'null' || (value.kind === 'boolean' && value.value === false)) return true;
+  const message = `${path} has no effect: OAuth is not supported yet`;
+  if (strict) problems.error('TL1311', source, span, message);
+  else problems.warn('TL1311', source, span, message);
   return !strict;
 }
 

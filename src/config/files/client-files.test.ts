@@ -76,6 +76,13 @@ const CASES: readonly [client: string, file: string, cwd?: string][] = [
   ['roo', '.roo/mcp.json'],
   ['continue', '.continue/config.yaml'],
   ['copilot', '.copilot/mcp-config.json'],
+  ['amp', '.config/amp/settings.json'],
+  ['claude-local', '.claude.json', '/home/me/code/shop'],
+  ['continue-hub', '.continue/config.yaml'],
+  ['gemini-lists', '.gemini/settings.json'],
+  ['goose-keys', 'goose/config.yaml'],
+  ['librechat', 'librechat.yaml'],
+  ['zed-extensions', 'zed/settings.json'],
   ['root-map', 'servers.json'],
   ['own', 'trunkline.yaml'],
 ];

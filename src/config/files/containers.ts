@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from 'node:fs';
 import { basename, sep } from 'node:path';
 import { CLIENT_KEYS, type Client, clientOf } from '../client.ts';
 import { child, isString, type Member, type Node, type ObjectNode, objectAt } from '../document/node.ts';
@@ -28,7 +29,7 @@ export interface Layout {
   readonly inputsOf: ObjectNode;
 }
 
-const CONTAINERS = ['mcpServers', 'servers', 'mcp_servers', 'context_servers', 'mcp', 'extensions'];
+const CONTAINERS = ['mcpServers', 'amp.mcpServers', 'servers', 'mcp_servers', 'context_servers', 'mcp', 'extensions'];
 const OUR_SERVER_KEYS = [
   'docker',
   'ssh',
@@ -59,12 +60,15 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
       path = 'mcp.servers';
     }
     if (node === undefined || (container === 'extensions' && !holdsServers(node))) continue;
+    // Gemini's settings of the same name.
+    if (container === 'mcp' && node.kind === 'object' && holdsSettings(node)) continue;
     containers.push(path);
     definitions.push(...entries(node, path, source, problems));
   }
   const local = projectServers(root, cwd);
   const shadowed = new Set(local.map(({ name }) => name));
-  const all = [...definitions.filter(({ name }) => !shadowed.has(name)), ...local];
+  const shown = definitions.filter((one) => !shadowed.has(one.name) && !isExcluded(one, root, source, problems));
+  const all = [...shown, ...local];
   const client = clientOf(source.file, containers);
   const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
   if (isRootMap) all.push(...entries(root, '', source, problems));
@@ -86,6 +90,10 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
     return node.items.flatMap((item, index) => {
       const name = item.kind === 'object' ? child(item, 'name') : undefined;
       const at = `${path}[${index}]`;
+      if (item.kind === 'object' && isString(child(item, 'uses'))) {
+        problems.warn('TL1414', source, item.span, `${at} stands at Continue's hub, and is left out`);
+        return [];
+      }
       if (isString(name)) return [{ name: name.text, nameSpan: name.span, node: item, path: `${path}.${name.text}` }];
       problems.error('TL1304', source, item.span, `${at} needs a "name"`);
       return [];
@@ -96,12 +104,18 @@ function entries(node: Node, path: string, source: Source, problems: Problems): 
   return [];
 }
 
-/** Claude Code's local scope: `projects.<folder>.mcpServers`, of the folder nearest above `cwd`. */
+/**
+ * Claude Code's local scope: `projects.<folder>.mcpServers`, of the folder nearest above `cwd`, by the name that was typed or by
+ * its real one.
+ */
 function projectServers(root: ObjectNode, cwd: string): Definition[] {
   const projects = objectAt(root, 'projects');
+  if (projects === undefined) return [];
   let nearest: Member | undefined;
-  for (const project of projects?.members ?? []) {
-    const covers = cwd === project.key || cwd.startsWith(project.key.endsWith(sep) ? project.key : project.key + sep);
+  const places = [cwd, existsSync(cwd) ? realpathSync(cwd) : cwd];
+  for (const project of projects.members) {
+    const within = project.key.endsWith(sep) ? project.key : project.key + sep;
+    const covers = places.some((place) => place === project.key || place.startsWith(within));
     if (covers && project.key.length > (nearest?.key.length ?? 0)) nearest = project;
   }
   const servers = nearest?.value.kind === 'object' ? objectAt(nearest.value, 'mcpServers') : undefined;
@@ -111,6 +125,36 @@ function projectServers(root: ObjectNode, cwd: string): Definition[] {
     node: value,
     path: `projects.${nearest!.key}.mcpServers.${key}`,
   }));
+}
+
+/** The folders that Claude Code has servers for. */
+export function foldersWithServers(root: ObjectNode): readonly string[] {
+  return (objectAt(root, 'projects')?.members ?? [])
+    .filter(({ value }) => value.kind === 'object' && (objectAt(value, 'mcpServers')?.members ?? []).length > 0)
+    .map(({ key }) => key);
+}
+
+/** Gemini's `mcp.allowed` and `mcp.excluded` name the servers that it uses. */
+function isExcluded(
+  { name, nameSpan, path }: Definition,
+  root: ObjectNode,
+  source: Source,
+  problems: Problems,
+): boolean {
+  const settings = objectAt(root, 'mcp');
+  const names = (key: string): readonly string[] | null => {
+    const list = settings === undefined ? undefined : child(settings, key);
+    return list?.kind === 'array' ? list.items.filter(isString).map(({ text }) => text) : null;
+  };
+  const allowed = names('allowed');
+  const by = names('excluded')?.includes(name) === true ? 'excluded' : 'allowed';
+  if (by === 'allowed' && (allowed === null || allowed.includes(name))) return false;
+  problems.warn('TL1414', source, nameSpan, `${path} is left out, as its client does by mcp.${by}`);
+  return true;
+}
+
+function holdsSettings(node: ObjectNode): boolean {
+  return node.members.length > 0 && node.members.every(({ value }) => value.kind !== 'object');
 }
 
 function looksLikeServer(node: Node): boolean {

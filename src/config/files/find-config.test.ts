@@ -56,3 +56,19 @@ test('a folder of such a name is no file', () => {
   mkdirSync(join(home, 'trunkline.json'));
   assert.equal(findConfig(home, home), null);
 });
+
+test('check:A1 where there is no file, Claude Code’s own is taken, if it has servers for this folder', () => {
+  const home = mkdtempSync(join(tmpdir(), 'tl-claude-'));
+  try {
+    const shop = join(home, 'code', 'shop');
+    mkdirSync(join(shop, 'src'), { recursive: true });
+    const projects = { [shop]: { mcpServers: { a: { command: 'x' } } }, [join(home, 'code')]: { mcpServers: {} } };
+    writeFileSync(join(home, '.claude.json'), JSON.stringify({ projects }));
+    assert.equal(findConfig(join(shop, 'src'), home), join(home, '.claude.json'));
+    assert.equal(findConfig(join(home, 'code'), home), null);
+    writeFileSync(join(shop, '.mcp.json'), '{}');
+    assert.equal(findConfig(shop, home), join(shop, '.mcp.json'));
+  } finally {
+    rmSync(home, { recursive: true });
+  }
+});

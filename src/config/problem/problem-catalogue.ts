@@ -43,6 +43,14 @@ export const PROBLEMS = {
     'A command that holds its arguments was split at its blanks (a warning).',
     'write the arguments in "args"',
   ),
+  TL1310: entry(
+    'An argument holds what only a shell would expand: `~`, `$NAME` or `%NAME%` (a warning).',
+    'write ${userHome} or ${NAME}',
+  ),
+  TL1311: entry(
+    'OAuth is not supported yet: an error in our own files, a warning in those of clients.',
+    'use a static token: "headers": { "Authorization": "Bearer ${TOKEN}" }',
+  ),
   TL1401: entry('The file defines no servers.', 'add "mcpServers": { "name": { "command": "…" } }'),
   TL1402: entry('The name of a server cannot be used.', 'use letters, digits, ".", "-" and single "_", 64 at most'),
   TL1403: entry('The name of a server was adapted (a warning).', 'use letters, digits, ".", "-" and single "_"'),
@@ -58,6 +66,10 @@ export const PROBLEMS = {
   TL1413: entry(
     'A server in a container is not described as one.',
     'write "docker": { "image": "name" }, or { "container": "name" }',
+  ),
+  TL1414: entry(
+    'The entry of a client is nothing that can be started here, and is left out (a warning).',
+    'nothing has to be done; to use the server here, add it with a command or url',
   ),
   TL1501: entry('The key of an agent is too short.', 'use at least 16 characters, as from: openssl rand -hex 32'),
   TL1502: entry('Two agents have the same key.', 'give each agent a key of its own'),

@@ -88,6 +88,8 @@ export interface ServerInput {
   readonly envs?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** Names of variables to inherit (Codex); like a list in `inheritEnv`. */
   readonly env_vars?: readonly string[] | undefined;
+  /** The same as `env_vars` (Goose). */
+  readonly env_keys?: readonly string[] | undefined;
   /** A file of NAME=value lines; `env` wins over it (VS Code). */
   readonly envFile?: string | undefined;
   /** Working directory; the configuration file's folder by default, with `ssh` the home folder there. */

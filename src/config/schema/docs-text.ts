@@ -37,6 +37,8 @@ In \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, c
 | \`$\${\` | a literal \`\${\` |
 | \`$NAME\` | as \`\${NAME}\`, only in \`env\` of Gemini's files |
 | \`{env:NAME}\`, \`{file:path}\` | as with \`$\`, only in opencode's files |
+| \`\${{ secrets.NAME }}\` | as \`\${NAME}\`, only in Continue's files |
+| \`{{NAME}}\` | as \`\${NAME}\`, only in LibreChat's files |
 
 They are expanded once; what comes out is never expanded again. Relative commands (\`./x\`) and \`cwd\` start from the
 folder of the file; for files in \`.vscode\`, \`.cursor\` and the like from the folder around that.
@@ -51,7 +53,7 @@ To hand one of those on, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`.
 ## Timeouts of clients' files
 
 \`timeout\` means milliseconds in the files of Claude, Gemini, VS Code, Cursor, Windsurf and opencode, and seconds in those of
-Cline, Roo, Goose, Continue and muster. In a file whose client cannot be told, a value below 1000 is read as seconds,
+Cline, Roo, Goose, Continue and muster (of Amp and LibreChat: milliseconds). In a file whose client cannot be told, a value below 1000 is read as seconds,
 with a warning. \`timeoutMs\` leaves no doubt.
 
 ## Connections that end by themselves

@@ -29,6 +29,7 @@ export const serverSchema = z
     environment: words.optional().describe('The same as `env` (opencode).'),
     envs: words.optional().describe('The same as `env` (Goose).'),
     env_vars: names.optional().describe('Names of variables to inherit (Codex); like a list in `inheritEnv`.'),
+    env_keys: names.optional().describe('The same as `env_vars` (Goose).'),
     envFile: z.string().min(1).optional().describe('A file of NAME=value lines; `env` wins over it (VS Code).'),
     cwd: z
       .string()

@@ -26,7 +26,18 @@ export function readHttp(
   sseFallback: boolean,
   context: HttpContext,
 ): HttpSpec | null {
-  for (const key of ['args', 'env', 'environment', 'envs', 'envFile', 'env_vars', 'cwd', 'inheritEnv', 'ssh']) {
+  for (const key of [
+    'args',
+    'env',
+    'environment',
+    'envs',
+    'envFile',
+    'env_vars',
+    'env_keys',
+    'cwd',
+    'inheritEnv',
+    'ssh',
+  ]) {
     const useless = fields.first(key);
     if (useless === null) continue;
     const message = `${fields.path}.${key} has no effect on a server behind a url`;

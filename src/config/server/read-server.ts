@@ -52,8 +52,8 @@ export function readServer(definition: Definition, name: string, context: Server
       ignored: CLIENT_KEYS,
     });
     const type = serverType(fields, client, !shaped);
-    if (type?.type === 'builtin') {
-      problems.warn('TL1405', source, node.span, `${path} is built into its client and left out`);
+    if (type?.type === 'none') {
+      problems.warn('TL1414', source, definition.nameSpan, `${path} ${type.why}, and is left out`);
       return null;
     }
     const transport =
@@ -106,13 +106,16 @@ export function hasUrl({ node }: Definition): boolean {
   return node.kind === 'object' && URL_KEYS.some((key) => child(flattened(node), key) !== undefined);
 }
 
-/** Members that some clients put into an inner object come up to the server: Continue's `transport`, Zed's `command`. */
+/** Members that some clients put into an inner object come up to the server: Continue's `transport`
+ * and `requestOptions`, Zed's `command`. */
 function flattened(node: ObjectNode): ObjectNode {
   const members: Member[] = [];
   for (const member of node.members) {
     const { key, value } = member;
     if (value.kind === 'object' && key === 'transport') members.push(...value.members);
-    else if (value.kind === 'object' && key === 'command') {
+    else if (value.kind === 'object' && key === 'requestOptions') {
+      members.push(...value.members.filter((inner) => inner.key === 'headers'));
+    } else if (value.kind === 'object' && key === 'command') {
       members.push(...value.members.map((inner) => (inner.key === 'path' ? { ...inner, key: 'command' } : inner)));
     } else members.push(member);
   }

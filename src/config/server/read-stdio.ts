@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Secret } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
@@ -41,6 +42,7 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
     return null;
   }
   for (const secret of secretArguments(all)) fields.secrets.add(secret);
+  warnOfShellWords(fields, named);
   // Paths on another host are that host's.
   const command = ssh === null ? placedCommand(named, context) : named;
   const [first = '', ...rest] = program.written;
@@ -51,11 +53,29 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
     args: all,
     ...(isDeepStrictEqual(written, { command, args: all }) ? {} : { written }),
     env,
-    inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv') ?? fields.names('env_vars') ?? false,
+    inheritEnv: fields.boolean('inheritEnv') ?? fields.names('inheritEnv', 'env_vars', 'env_keys') ?? false,
     cwd: ssh === null ? placed(cwd, context) : cwd,
     ...(ssh === null ? {} : { ssh }),
     ...(runAs === null ? {} : { runAs }),
   };
+}
+
+/** Programs that expand what is in their arguments. */
+const SHELL = /^(?:(?:ba|z|da|fi|k)?sh|cmd|powershell|pwsh)(?:\.exe)?$/i;
+const SHELL_WORD = /(?:^|[=:])~(?:\/|$)|\$[A-Z_]{2,}\b|%[A-Za-z_]{3,}%/;
+
+/** What people write who think of a shell: the server gets it as it is written, and cannot find such a file. */
+function warnOfShellWords(fields: FieldReader, program: string): void {
+  const args = fields.first('args')?.node;
+  if (args?.kind !== 'array' || SHELL.test(basename(program))) return;
+  args.items.forEach((item, index) => {
+    const [word] = (isString(item) && SHELL_WORD.exec(item.text)) || [];
+    if (word === undefined) return;
+    const shown = word.replace(/^[=:]/, '');
+    const message = `${fields.path}.args[${index}] has ${JSON.stringify(shown)}, which only a shell would expand`;
+    const fix = shown.startsWith('~') ? 'write ${userHome}' : `write \${${shown.replaceAll(/[$%]/g, '')}}`;
+    fields.problems.warn('TL1310', fields.source, item.span, message, fix);
+  });
 }
 
 interface Program {

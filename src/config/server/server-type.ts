@@ -9,8 +9,8 @@ export type ServerType =
   | { readonly type: 'stdio' }
   | { readonly type: 'docker' }
   | { readonly type: HttpSpec['type']; readonly sseFallback: boolean }
-  /** A client's own built-in: nothing that could be started. */
-  | { readonly type: 'builtin' };
+  /** Nothing that could be started: a client's own built-in, or something of it that is unknown here. */
+  | { readonly type: 'none'; readonly why: string };
 
 const TYPES: Readonly<Record<string, 'stdio' | 'docker' | HttpSpec['type'] | 'remote'>> = {
   stdio: 'stdio',
@@ -48,7 +48,10 @@ export function serverType(fields: FieldReader, client: Client, quiet: boolean):
   const wanted = isString(written?.node) ? written.node.text : null;
   const type = wanted === null ? null : TYPES[wanted.toLowerCase().replaceAll(/[-_\s]/g, '')];
   if (type === undefined) {
-    if (BUILTIN.has(wanted!.toLowerCase().replaceAll(/[-_]/g, '')) && client.isSettings) return { type: 'builtin' };
+    if (BUILTIN.has(wanted!.toLowerCase().replaceAll(/[-_]/g, '')) && client.isSettings) {
+      return { type: 'none', why: 'is built into its client' };
+    }
+    if (client.isSettings) return { type: 'none', why: `has a type that is unknown here, ${JSON.stringify(wanted)}` };
     fields.error('TL1405', written!.node, `${path}: unsupported MCP server type ${JSON.stringify(wanted)}`);
     return null;
   }
@@ -56,6 +59,9 @@ export function serverType(fields: FieldReader, client: Client, quiet: boolean):
     const message = `${path} has both ${command.key} and ${url.key}: is it a local program or a remote server?`;
     fields.error('TL1306', url.node, message);
     return null;
+  }
+  if (command === null && url === undefined && client.id === 'zed') {
+    return { type: 'none', why: 'is an extension of Zed, which knows its command' };
   }
   const docker = fields.first('docker');
   if (docker !== null || type === 'docker') return dockerType(fields, quiet, docker !== null, type, url !== undefined);
