@@ -32,14 +32,14 @@ export function untilStopped(app: App): Promise<ExitCode> {
       else end(app.close('interrupt'), EXIT.ok);
     });
     process.on('SIGHUP', () => void app.reload());
-    const crash = (cause: string) => (error: unknown) => {
+    // One of the work for a server is that server's, and handled.
+    process.on('uncaughtException', (error: unknown, origin) => {
+      if (app.rooms.upstreams.atWork) return;
       logger.error('crash', {
-        cause,
+        cause: origin === 'unhandledRejection' ? 'unhandled rejection' : 'uncaught exception',
         error: error instanceof Error ? { message: error.message, stack: error.stack } : String(error),
       });
       end(app.drain(CRASH_DRAIN_MS), EXIT.internal);
-    };
-    process.on('uncaughtException', crash('uncaught exception'));
-    process.on('unhandledRejection', crash('unhandled rejection'));
+    });
   });
 }

@@ -65,6 +65,11 @@ function describe(status: ServerStatus, now: number): { word: string; rest: stri
       return { word: styleText('yellow', 'login   '), rest: reason };
     case 'misconfigured':
       return { word: styleText('red', 'misconfigured'), rest: reason };
+    case 'defect':
+      return {
+        word: styleText('red', 'defect  '),
+        rest: `${reason}; trunkline restart ${status.name} starts it again`,
+      };
     case 'suspended':
       return { word: styleText('gray', 'off     '), rest: reason };
     case 'unknown':

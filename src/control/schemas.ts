@@ -15,6 +15,7 @@ const STATES = [
   'unreachable',
   'auth_required',
   'misconfigured',
+  'defect',
   'suspended',
 ];
 

@@ -54,6 +54,7 @@ const DOWN: ReadonlySet<ServerState> = new Set([
   'unreachable',
   'auth_required',
   'misconfigured',
+  'defect',
   'suspended',
 ]);
 

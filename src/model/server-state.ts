@@ -12,13 +12,21 @@ export type ServerState =
   | 'unreachable'
   | 'auth_required'
   | 'misconfigured'
+  /** An exception in the gateway that only this server caused; nothing of it runs until it is restarted. */
+  | 'defect'
   | 'suspended';
 
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
 
 /** It could not be started. */
-export const DOWN: ReadonlySet<ServerState> = new Set(['failed', 'unreachable', 'auth_required', 'misconfigured']);
+export const DOWN: ReadonlySet<ServerState> = new Set([
+  'failed',
+  'unreachable',
+  'auth_required',
+  'misconfigured',
+  'defect',
+]);
 
 /** Up, or about to be brought back up: nothing is started by asking such a server. */
 export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected', 'degraded']);

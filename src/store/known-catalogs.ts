@@ -64,7 +64,7 @@ export class SqliteKnownCatalogs implements KnownCatalogs {
 function read(value: Buffer): Stored | null {
   try {
     const stored = deserialize(value) as Stored;
-    return stored.format === FORMAT ? stored : null;
+    return stored.format === FORMAT && typeof stored.catalog?.server === 'string' ? stored : null;
   } catch {
     return null;
   }

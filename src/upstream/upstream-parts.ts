@@ -8,6 +8,7 @@ import { standIn } from './connection/profiles.ts';
 import { SpokenEras } from './connection/spoken-eras.ts';
 import { ConnectionEvents } from './connection-events.ts';
 import { Dispatcher } from './dispatcher.ts';
+import { Edge } from './edge.ts';
 import { challengeOf } from './health/auth-challenge.ts';
 import { ConnectionHealth } from './health/connection-health.ts';
 import { HealthProbe } from './health/health-probe.ts';
@@ -46,6 +47,7 @@ export interface UpstreamPlace {
 
 /** What the running side of one server is made of. */
 export interface UpstreamParts {
+  readonly edge: Edge;
   readonly supervisor: Supervisor;
   readonly runs: ServerRuns;
   readonly connections: ClientConnections;
@@ -162,13 +164,20 @@ export function assembleUpstream(
     startupTimeoutMs: times.startupMs,
     misconfigured: server.misconfigured,
     launch: (attempt) => runs.launch(attempt),
-    halt: () => runs.halt().catch((error) => logger.warn('server_halt_failed', { error: String(error) })),
+    halt: async () => {
+      try {
+        await runs.halt();
+      } catch (error) {
+        logger.warn('server_halt_failed', { error: String(error) });
+      }
+    },
     moved: (transition) => {
       const { to, from, reason, failure, at } = transition;
       judged.startedAnew();
       if (UP.has(to)) probe.begin();
       else probe.end();
       logger.info('server_state', { state: to, before: from, reason, failure });
+      if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
       launches.moved(transition);
       readiness?.moved(to);
       part.moved({ from, to, reason: reason === null ? null : logger.redact(reason), failure, at });
@@ -261,7 +270,12 @@ export function assembleUpstream(
     unsent: (client) => health.unsent(connections.ready(client)),
     durations,
   });
-  return { supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, probe, dispatcher };
+  const edge = new Edge(name, logger, supervisor);
+  return { edge, supervisor, runs, connections, events, lost, catalogs, shown, upkeep, observer, probe, dispatcher };
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
 
 /**

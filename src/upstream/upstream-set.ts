@@ -9,8 +9,8 @@ import type { StateLoss, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
-import { standIn } from './connection/profiles.ts';
-import { capabilitiesOf, type RememberedCatalog } from './lists/server-catalogs.ts';
+import { catchDefects, worksForServer } from './edge.ts';
+import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import type { NodeLimits } from './pool/node-limits.ts';
 import { ProcessQuota } from './pool/process-quota.ts';
 import { ServerStory } from './status/server-story.ts';
@@ -47,6 +47,7 @@ export class UpstreamSet implements Upstreams {
   #started = false;
   #closing: Promise<void> | null = null;
   #stopSweeping: () => void = () => {};
+  #stopCatching: () => void = () => {};
 
   constructor(deps: UpstreamSetDeps) {
     this.#deps = deps;
@@ -69,10 +70,16 @@ export class UpstreamSet implements Upstreams {
     this.#sweepLater();
   }
 
+  /** Whether the running code works for one server: an exception of it is that server's, and handled. */
+  get atWork(): boolean {
+    return worksForServer();
+  }
+
   /** Begins the eager starts, a few at a time. Returns at once. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
+    this.#stopCatching = catchDefects();
     for (const upstream of this.#upstreams.values()) this.#begin(upstream);
     this.#sweepLater();
   }
@@ -102,18 +109,28 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #carryOut(plan: Plan): Promise<void> {
-    const left = plan.stop.map(({ name }) => this.#remove(name));
-    try {
-      const known = this.#knownCatalogs(plan);
-      for (const server of plan.update) this.#upstreams.get(server.name)?.update(server);
-      for (const server of plan.suspend) left.push(this.#suspend(server, known));
-      for (const server of plan.start) this.#add(server, known);
-      for (const server of plan.replace) left.push(this.#replace(server, known));
-    } finally {
-      // Others may begin what has ended here: whatever fails, nobody is told so before.
-      await Promise.allSettled(left);
-    }
+    const left: Promise<void>[] = [];
+    const each = (servers: readonly Server[], change: (server: Server) => Promise<void> | void): void => {
+      for (const server of servers) left.push(this.#apart(server, change));
+    };
+    each(plan.stop, ({ name }) => this.#remove(name));
+    const known = this.#knownCatalogs(plan);
+    each(plan.update, (server) => this.#upstreams.get(server.name)?.update(server));
+    each(plan.suspend, (server) => this.#suspend(server, known));
+    each(plan.start, (server) => this.#add(server, known));
+    each(plan.replace, (server) => this.#replace(server, known));
+    // Others may begin what has ended here, and are told so when all of it has.
     await Promise.all(left);
+  }
+
+  /** One server's change. Whatever it throws, the others' go on. */
+  async #apart(server: Server, change: (server: Server) => Promise<void> | void): Promise<void> {
+    try {
+      await change(server);
+    } catch (error) {
+      const stack = error instanceof Error ? error.stack : String(error);
+      this.#deps.logger.error('server_defect', { server: server.name, stack });
+    }
   }
 
   servers(): readonly Server[] {
@@ -242,6 +259,7 @@ export class UpstreamSet implements Upstreams {
     this.#stopSweeping();
     const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving.values()]);
+    this.#stopCatching();
   }
 
   #add(server: Server, known: CatalogsByServer): void {
@@ -282,17 +300,20 @@ export class UpstreamSet implements Upstreams {
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {
-    const remembered: RememberedCatalog[] = [];
-    for (const catalog of known.get(server.name) ?? []) {
-      const capabilities = capabilitiesOf(server, catalog.hello.era, catalog.identity);
-      if (capabilities === null) continue;
-      remembered.push({ profile: standIn(this.#deps.clientInfo ?? null, capabilities), catalog });
-    }
     const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
     this.#stories.set(server.name, story);
     const place = { story, part: story.part() };
     const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota };
-    return new Upstream(server, { ...context, ...place }, remembered);
+    const make = (remembered: readonly RememberedCatalog[]) =>
+      new Upstream(server, { ...context, ...place }, remembered);
+    try {
+      return make(rememberedCatalogs(server, known.get(server.name) ?? [], this.#deps.clientInfo ?? null));
+    } catch (error) {
+      // What an earlier process has stored may cost what is remembered, and never a start.
+      this.#deps.logger.warn('known_catalogs_dropped', { server: server.name, error });
+      this.#deps.knownCatalogs.forget(server.name);
+      return make([]);
+    }
   }
 
   /** From now on it is what stands for its server. */

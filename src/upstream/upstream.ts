@@ -1,8 +1,9 @@
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
+import type { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
 import type { Room } from '../model/no-room.ts';
-import type { Outcome } from '../model/outcome.ts';
+import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
@@ -34,16 +35,18 @@ export class Upstream {
 
   /** Takes over settings that need no new connection. */
   update(server: Server): void {
-    const { catalogs, connections, observer, probe, supervisor } = this.#parts;
-    const { probeMs } = observer.server;
-    catalogs.server = server;
-    connections.update(server);
-    observer.update(server);
-    if (server.probeMs !== probeMs && supervisor.up) probe.begin();
+    const { catalogs, connections, edge, observer, probe, supervisor } = this.#parts;
+    edge.run(() => {
+      const { probeMs } = observer.server;
+      catalogs.server = server;
+      connections.update(server);
+      observer.update(server);
+      if (server.probeMs !== probeMs && supervisor.up) probe.begin();
+    }, nothing);
   }
 
   start(): Promise<void> {
-    return this.#parts.supervisor.start();
+    return this.#parts.edge.later(() => this.#parts.supervisor.start(), nothing);
   }
 
   /** Nobody has started it yet, and nobody is about to. */
@@ -58,25 +61,29 @@ export class Upstream {
   }
 
   suspend(): Promise<void> {
-    return this.#parts.supervisor.stop('suspended');
+    return this.#parts.edge.later(() => this.#parts.supervisor.stop('suspended'), nothing);
   }
 
   restart(): Promise<void> {
-    const { connections, lost, supervisor } = this.#parts;
-    const rolling = supervisor.up ? connections.replicas.restart() : null;
-    if (rolling !== null) return rolling;
-    lost.clear();
-    return supervisor.restart();
+    const { connections, edge, lost, supervisor } = this.#parts;
+    return edge.later(() => {
+      const rolling = supervisor.up ? connections.replicas.restart() : null;
+      if (rolling !== null) return rolling;
+      lost.clear();
+      return supervisor.restart();
+    }, nothing);
   }
 
   call(request: Message, exchange: Exchange): Promise<Outcome> {
-    return this.#parts.dispatcher.call(request, exchange);
+    return this.#parts.edge.run(() => this.#parts.dispatcher.call(request, exchange), failed);
   }
 
   notify(notification: Message, client: ClientProfile): void {
-    const connection = this.#parts.connections.ready(client);
-    if (connection === null || !isExclusive(connection.tenancy)) return;
-    if (connection.era === notification.era) connection.notify(notification);
+    this.#parts.edge.run(() => {
+      const connection = this.#parts.connections.ready(client);
+      if (connection === null || !isExclusive(connection.tenancy)) return;
+      if (connection.era === notification.era) connection.notify(notification);
+    }, nothing);
   }
 
   /** Not at all, or (where one is named) not for this client. */
@@ -101,17 +108,22 @@ export class Upstream {
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
-    return this.#parts.shown.get(client, waitMs, amongOthers);
+    return this.#parts.edge.later(
+      () => this.#parts.shown.get(client, waitMs, amongOthers),
+      () => null,
+    );
   }
 
   /** As `UpstreamSet.relist`. */
   relist(): Promise<void> {
-    return this.#parts.supervisor.up ? this.#parts.upkeep.heardElsewhere() : Promise.resolve();
+    const { edge, supervisor, upkeep } = this.#parts;
+    return supervisor.up ? edge.later(() => upkeep.heardElsewhere(), nothing) : Promise.resolve();
   }
 
   /** As `UpstreamSet.relistFor`. */
   relistFor(client: ClientProfile): Promise<void> {
-    return this.#parts.supervisor.up ? this.#parts.shown.anew(client) : Promise.resolve();
+    const { edge, shown, supervisor } = this.#parts;
+    return supervisor.up ? edge.later(() => shown.anew(client), nothing) : Promise.resolve();
   }
 
   listedFor(): Iterable<ClientProfile> {
@@ -128,35 +140,41 @@ export class Upstream {
   }
 
   releaseSession(sessionId: string): void {
-    this.#parts.lost.forget(sessionId);
-    this.#parts.events.released(sessionId);
-    this.#parts.connections.release(sessionId);
+    this.#parts.edge.run(() => {
+      this.#parts.lost.forget(sessionId);
+      this.#parts.events.released(sessionId);
+      this.#parts.connections.release(sessionId);
+    }, nothing);
   }
 
   /** As `UpstreamSet.surrender`. */
-  async surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
-    const { connections, lost } = this.#parts;
-    const serving = connections.serving(whose);
-    const closed = whose === null ? this.close('remove') : null;
-    lost.surrender(serving);
-    await Promise.all([closed, connections.pool.surrender(serving, 'interrupt')]);
+  surrender(whose: ClientProfile | 'spare' | null): Promise<void> {
+    const { connections, edge, lost } = this.#parts;
+    return edge.later(async () => {
+      const serving = connections.serving(whose);
+      const closed = whose === null ? this.close('remove') : null;
+      lost.surrender(serving);
+      await Promise.all([closed, connections.pool.surrender(serving, 'interrupt')]);
+    }, nothing);
   }
 
   /** As `UpstreamSet.handOver`. */
-  async handOver(whose: ClientProfile | null): Promise<void> {
-    const { connections, events, lost } = this.#parts;
-    const serving = connections.serving(whose);
-    lost.surrender(serving);
-    const closed = whose === null ? this.close('remove') : null;
-    const keys = [...connections.pool.keys()].filter(serving);
-    const left = connections.pool.surrender(serving, 'shutdown');
-    // Whoever watches something over it does so anew, and over another one.
-    for (const key of keys) events.ended(key);
-    await Promise.all([closed, left]);
+  handOver(whose: ClientProfile | null): Promise<void> {
+    const { connections, edge, events, lost } = this.#parts;
+    return edge.later(async () => {
+      const serving = connections.serving(whose);
+      lost.surrender(serving);
+      const closed = whose === null ? this.close('remove') : null;
+      const keys = [...connections.pool.keys()].filter(serving);
+      const left = connections.pool.surrender(serving, 'shutdown');
+      // Whoever watches something over it does so anew, and over another one.
+      for (const key of keys) events.ended(key);
+      await Promise.all([closed, left]);
+    }, nothing);
   }
 
   sweep(): void {
-    this.#parts.connections.pool.sweep();
+    this.#parts.edge.run(() => this.#parts.connections.pool.sweep(), nothing);
   }
 
   status(): ServerStatus {
@@ -171,15 +189,23 @@ export class Upstream {
    * Ends it for good. What is in flight gets UNKNOWN, so drain before where it matters. `why` is what sessions are told
    * that lose state. A second one waits for the first.
    */
-  async close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
-    const { runs, upkeep, connections, events, supervisor } = this.#parts;
-    runs.closing(how);
-    upkeep.close();
-    if (how === 'remove') {
-      for (const connection of connections.pool.connections()) events.stateLost(connection, why);
-      connections.replicas.forsake(why);
-    }
-    this.#ended = Promise.all([this.#ended, supervisor.stop()]);
-    await this.#ended;
+  close(how: CloseReason, why: StateLoss = 'restarted'): Promise<void> {
+    const { runs, upkeep, connections, edge, events, supervisor } = this.#parts;
+    return edge.later(async () => {
+      runs.closing(how);
+      upkeep.close();
+      if (how === 'remove') {
+        for (const connection of connections.pool.connections()) events.stateLost(connection, why);
+        connections.replicas.forsake(why);
+      }
+      this.#ended = Promise.all([this.#ended, supervisor.stop()]);
+      await this.#ended;
+    }, nothing);
   }
+}
+
+function nothing(): void {}
+
+function failed(error: GatewayError): Promise<Outcome> {
+  return Promise.resolve(failure(error));
 }

@@ -3,6 +3,7 @@ import type { Downstream } from '../../downstream/downstream.ts';
 import { LineReader } from '../../downstream/stdio/line-reader.ts';
 import type { Endpoint } from '../../model/exchange.ts';
 import type { Principal } from '../../model/principal.ts';
+import { outsideServers } from '../../upstream/edge.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 
 /**
@@ -16,7 +17,7 @@ export function connectClient(downstream: Downstream, principal: Principal, endp
     (line) => {
       const text = line.toString();
       // Apart from the gateway's own work: a client may well send or close from within its handler.
-      queueMicrotask(() => transport.deliver(text));
+      outsideServers(() => queueMicrotask(() => transport.deliver(text)));
     },
     () => {},
   );

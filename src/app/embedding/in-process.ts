@@ -3,6 +3,7 @@ import { plainServer } from '../../config/server/plain-server.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { SERVER_NAME_PATTERN } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
+import { outsideServers } from '../../upstream/edge.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import { ObjectTransport, type SdkTransport } from './object-transport.ts';
 
@@ -26,7 +27,14 @@ export class InProcessServer {
   readonly options: InProcessOptions;
 
   constructor(factory: MemoryServerFactory, options: InProcessOptions) {
-    this.factory = factory;
+    // The server is the program's: what it throws in callbacks of its own is the program's too.
+    this.factory = (link) => {
+      const server = outsideServers(() => factory(link));
+      return {
+        receive: (message) => outsideServers(() => server.receive(message)),
+        close: () => outsideServers(() => server.close()),
+      };
+    };
     this.options = options;
   }
 }

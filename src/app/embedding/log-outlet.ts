@@ -1,6 +1,7 @@
 import type { LogEntry } from '../../telemetry/log-entry.ts';
 import { plain } from '../../telemetry/log-format.ts';
 import { Logger } from '../../telemetry/logger.ts';
+import { outsideServers } from '../../upstream/edge.ts';
 
 /** Takes what the gateway logs. Secrets are masked already. Must not throw. */
 export type LogSink = (entry: LogEntry) => void;
@@ -16,7 +17,7 @@ export class LogOutlet {
     this.logger = new Logger({
       level,
       format: (entry) => JSON.stringify(entry, plain),
-      write: (line) => this.sink?.(JSON.parse(line) as LogEntry),
+      write: (line) => outsideServers(() => this.sink?.(JSON.parse(line) as LogEntry)),
     });
   }
 }

@@ -5,6 +5,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
 import { request } from '../../protocol/compose.ts';
+import { outsideServers } from '../../upstream/edge.ts';
 import type { Operator } from '../operator.ts';
 import type { Progress } from './mcp-types.ts';
 import { ServerError } from './server-error.ts';
@@ -83,6 +84,6 @@ function progressTo(onProgress: (progress: Progress) => void, profile: ClientPro
     const bytes = notificationFor('stateful', notification, profile);
     if (bytes === null) return;
     const { params } = JSON.parse(bytes.toString()) as { params: Progress };
-    queueMicrotask(() => onProgress(params));
+    outsideServers(() => queueMicrotask(() => onProgress(params)));
   };
 }

@@ -24,6 +24,7 @@ test('S4.5 every state has one of the seed’s four labels; what is no state, or
     unreachable: 'failed',
     auth_required: 'failed',
     misconfigured: 'failed',
+    defect: 'failed',
     stopping: 'unknown',
     stopped: 'unknown',
     suspended: 'unknown',

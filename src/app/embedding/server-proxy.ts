@@ -17,6 +17,7 @@ const LIFECYCLE: Readonly<Record<ServerState, LifecycleState>> = {
   unreachable: 'failed',
   auth_required: 'failed',
   misconfigured: 'failed',
+  defect: 'failed',
   stopping: 'unknown',
   stopped: 'unknown',
   suspended: 'unknown',

@@ -1,6 +1,7 @@
 import { statusView } from '../../control/status-view.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import { outsideServers } from '../../upstream/edge.ts';
 import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
 
@@ -92,7 +93,7 @@ export class ServerWatch implements ServerObserver {
 
   /** Listeners run apart from what they hear of: what one throws is the program's, and breaks nothing here. */
   #later(tell: () => void): void {
-    queueMicrotask(tell);
+    outsideServers(() => queueMicrotask(tell));
   }
 }
 

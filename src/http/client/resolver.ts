@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LookupAddress, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Clock, systemClock } from '../../model/clock.ts';
@@ -68,11 +69,16 @@ export class Resolver {
     });
   };
 
-  /** Calls back exactly once, never before it returns. */
-  resolve(name: string, answer: Answer): void {
+  /**
+   * Calls back exactly once, never before it returns, and as the asker's own work: several servers may wait for one
+   * look-up, and what one of them makes of the answer is no other's affair.
+   */
+  resolve(name: string, asker: Answer): void {
+    const asAsker = AsyncLocalStorage.snapshot();
+    const answer: Answer = (error, addresses) => asAsker(queueMicrotask, () => asker(error, addresses));
     const known = this.#known.get(name);
     if (known !== undefined && this.#clock.now() - known.at < this.#freshMs) {
-      queueMicrotask(() => answer(null, known.addresses));
+      answer(null, known.addresses);
       return;
     }
     const pending = this.#pending.get(name);

@@ -148,8 +148,8 @@ export class Call implements Pending {
 
   #unanswered(): void {
     this.#disarm = null;
-    this.#withdraw('cancelled', 'the client did not answer');
-    this.fail(this.#error('TIMEOUT', `the client did not answer what ${this.server} asked it`, true));
+    const text = `the client did not answer what ${this.server} asked it`;
+    this.#withdraw('cancelled', 'the client did not answer', () => this.#error('TIMEOUT', text, true));
   }
 
   #expire(): void {
@@ -162,14 +162,14 @@ export class Call implements Pending {
       return;
     }
     this.#disarm = null;
-    const sent = this.#withdraw('timeout');
     const elapsed = Math.round(now - this.startedAt);
-    this.fail(this.#error('TIMEOUT', `${this.server} did not answer ${this.method} within ${elapsed} ms`, sent));
+    const text = `${this.server} did not answer ${this.method} within ${elapsed} ms`;
+    this.#withdraw('timeout', 'the deadline ran out', (sent) => this.#error('TIMEOUT', text, sent));
   }
 
   #cancel(reason: string): void {
-    const sent = this.#withdraw('cancelled', reason) || this.rounds > 0;
-    this.fail(this.#error('CANCELLED', 'the call was cancelled', sent));
+    const text = 'the call was cancelled';
+    this.#withdraw('cancelled', reason, (sent) => this.#error('CANCELLED', text, sent || this.rounds > 0));
   }
 
   #error(code: 'TIMEOUT' | 'CANCELLED', message: string, sent: boolean): GatewayError {
@@ -181,20 +181,25 @@ export class Call implements Pending {
     });
   }
 
-  /** Takes the attempt back; tells whether the server may have seen it. */
-  #withdraw(why: 'timeout' | 'cancelled', reason?: string): boolean {
+  /** Takes the attempt back and fails, whatever taking it back throws. `sent`: the server may have seen it. */
+  #withdraw(why: 'timeout' | 'cancelled', reason: string, error: (sent: boolean) => GatewayError): void {
     const carrier = this.#carrier;
-    if (carrier === null) return false;
     this.#carrier = null;
-    return carrier.withdraw(this.#id, why, reason ?? 'the deadline ran out');
+    let sent = carrier !== null;
+    try {
+      sent = carrier?.withdraw(this.#id, why, reason) ?? false;
+    } finally {
+      this.fail(error(sent));
+    }
   }
 
   #finish(outcome: Outcome): void {
     if (this.#done) return;
     this.#done = true;
+    // First: nothing else would tell the caller, whatever the rest throws.
+    this.#resolve(outcome);
     this.#disarm?.();
     this.exchange.onCancel = null;
     this.#owner.ended(this);
-    this.#resolve(outcome);
   }
 }

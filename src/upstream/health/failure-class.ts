@@ -6,9 +6,16 @@ import { refusalOf } from '../transport/http-refusal.ts';
 /**
  * What kind of failure of a server it was (S3.8). `transient`: it may be over with the next attempt, and so it counts.
  * `configuration` and `tls`: somebody has to change something. `auth`: it asks for credentials. `abort`: our own doing,
- * and no failure of the server's. What a tool says went wrong is an answer, and has no class.
+ * and no failure of the server's. `defect`: an exception that nothing in the gateway expected. What a tool says went wrong is an answer, and has no class.
  */
-export type FailureClass = 'configuration' | 'tls' | 'auth' | 'transient' | 'abort';
+export type FailureClass = 'configuration' | 'tls' | 'auth' | 'transient' | 'abort' | 'defect';
+
+/** An exception of the gateway's own code. */
+export class Defect extends GatewayError {
+  constructor(server: string, message: string, cause: unknown) {
+    super('INTERNAL', `a defect of the gateway: ${message}`, { server, outcome: 'NOT_SENT', cause });
+  }
+}
 
 /** What the system says of a program that no second attempt will find. */
 const CONFIGURATION = new Set(['ENOENT', 'EACCES', 'EPERM', 'ENOEXEC', 'E2BIG', 'ENOTDIR']);
@@ -32,10 +39,18 @@ function classOf(error: Error): FailureClass | null {
     return error.kind === 'closed' ? 'abort' : 'transient';
   }
   if (error instanceof Misconfigured) return 'configuration';
+  if (isDefect(error)) return 'defect';
   if (error instanceof GatewayError) {
     const status = refusalOf(error)?.status ?? 0;
     if (status === 0) return null;
     return status >= 500 || PASSING_STATUS.has(status) ? 'transient' : 'configuration';
   }
   return 'code' in error && CONFIGURATION.has(String(error.code)) ? 'configuration' : null;
+}
+
+/** What a mistake in a program throws. Those with a code are Node's refusal of a value, as of an address that is none. */
+function isDefect(error: Error): boolean {
+  if (error instanceof Defect) return true;
+  const mistake = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError;
+  return mistake && !('code' in error);
 }

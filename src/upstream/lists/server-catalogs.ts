@@ -9,6 +9,7 @@ import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
+import { standIn } from '../connection/profiles.ts';
 import { differingLists, listServer } from './listing.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
@@ -333,7 +334,21 @@ function identityOf(server: Server, profile: ClientProfile, era: Era): string {
 }
 
 /** The capabilities of such an identity; null when it is of another definition of the server. */
-export function capabilitiesOf(server: Server, era: Era, identity: string): string | null {
+function capabilitiesOf(server: Server, era: Era, identity: string): string | null {
   const prefix = `${server.connectionDigest} ${era} `;
   return identity.startsWith(prefix) ? identity.slice(prefix.length) : null;
+}
+
+/** Those of a server as it is defined now, each with the kind of client that it was listed for. */
+export function rememberedCatalogs(
+  server: Server,
+  known: readonly (ServerCatalog & { readonly identity: string })[],
+  clientInfo: string | null,
+): readonly RememberedCatalog[] {
+  const remembered: RememberedCatalog[] = [];
+  for (const catalog of known) {
+    const capabilities = capabilitiesOf(server, catalog.hello.era, catalog.identity);
+    if (capabilities !== null) remembered.push({ profile: standIn(clientInfo, capabilities), catalog });
+  }
+  return remembered;
 }

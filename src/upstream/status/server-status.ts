@@ -82,9 +82,11 @@ function containerOf({ transport }: Server): string | null {
   return transport.type === 'docker' && 'container' in transport.target ? transport.target.container : null;
 }
 
+const UNWELL: ReadonlySet<ServerState> = new Set(['degraded', 'failed', 'unreachable', 'defect']);
+
 function healthOf(state: ServerState, judged: ServerHealth): Health {
   if (UP.has(state)) return judged.healthy ? 'healthy' : 'unhealthy';
-  return state === 'degraded' || state === 'failed' || state === 'unreachable' ? 'unhealthy' : 'unknown';
+  return UNWELL.has(state) ? 'unhealthy' : 'unknown';
 }
 
 function reasonOf({ supervisor, health, server }: ObservedServer): string | null {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Server } from '../../model/server.ts';
-import type { LaunchFailure } from '../../model/server-state.ts';
+import { DOWN, type LaunchFailure } from '../../model/server-state.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { likelyCause } from '../health/likely-cause.ts';
@@ -58,7 +58,7 @@ export class LaunchReports {
   moved({ from, to, reason, failure, error, at }: Transition): void {
     if (from !== 'starting') return;
     this.#last = null;
-    if (to !== 'failed' && to !== 'unreachable' && to !== 'auth_required') return;
+    if (!DOWN.has(to)) return;
     const { clock, logger, surroundings, startupMs, server } = this.#deps;
     const { transport } = server();
     const { environment, inContainer } = surroundings;

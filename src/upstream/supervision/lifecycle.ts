@@ -3,20 +3,22 @@ import type { ServerState } from '../../model/server-state.ts';
 /**
  * Which state may follow which (S3.20). `running` is a local process, `connected` a remote server; `stopped` and
  * `disconnected` are what they are after a stop. `degraded` was up and is being brought back; `failed` waits for its
- * next attempt, `unreachable` for a long one. `misconfigured` waits for another definition, which is another upstream.
+ * next attempt, `unreachable` for a long one. `defect` waits for a restart,
+ * `misconfigured` for another definition, which is another upstream.
  */
 const MOVES: Readonly<Record<ServerState, readonly ServerState[]>> = {
-  unknown: ['starting', 'stopped', 'disconnected', 'suspended', 'misconfigured'],
-  starting: ['running', 'connected', 'failed', 'unreachable', 'auth_required', 'stopping'],
-  running: ['degraded', 'stopping', 'auth_required'],
-  connected: ['degraded', 'stopping', 'auth_required'],
-  degraded: ['starting', 'stopping', 'failed', 'unreachable'],
-  failed: ['starting', 'stopping'],
-  unreachable: ['starting', 'stopping'],
-  auth_required: ['starting', 'stopping'],
+  unknown: ['starting', 'stopped', 'disconnected', 'suspended', 'misconfigured', 'defect'],
+  starting: ['running', 'connected', 'failed', 'unreachable', 'auth_required', 'stopping', 'defect'],
+  running: ['degraded', 'stopping', 'auth_required', 'defect'],
+  connected: ['degraded', 'stopping', 'auth_required', 'defect'],
+  degraded: ['starting', 'stopping', 'failed', 'unreachable', 'defect'],
+  failed: ['starting', 'stopping', 'defect'],
+  unreachable: ['starting', 'stopping', 'defect'],
+  auth_required: ['starting', 'stopping', 'defect'],
+  defect: ['stopping'],
   stopping: ['stopped', 'disconnected', 'suspended'],
-  stopped: ['starting', 'suspended', 'misconfigured'],
-  disconnected: ['starting', 'suspended', 'misconfigured'],
+  stopped: ['starting', 'suspended', 'misconfigured', 'defect'],
+  disconnected: ['starting', 'suspended', 'misconfigured', 'defect'],
   suspended: ['starting', 'stopped', 'disconnected', 'misconfigured'],
   misconfigured: ['stopped', 'disconnected', 'suspended'],
 };

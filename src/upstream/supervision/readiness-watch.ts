@@ -34,7 +34,7 @@ export class ReadinessWatch {
   moved(to: ServerState): void {
     this.#state = to;
     if (UP.has(to)) this.#over = true;
-    if (this.#over || isAtRest(to) || to === 'stopping' || to === 'auth_required') this.#end();
+    if (this.#over || isAtRest(to) || to === 'stopping' || to === 'auth_required' || to === 'defect') this.#end();
     else if (to === 'starting') this.#until ??= this.#deps.clock.now() + FOR_MS;
     else if (to === 'failed' && this.#disarm === null) this.#look();
   }

@@ -1,12 +1,13 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
-import { LOGIN_ADVICE, type ServerState, UP } from '../../model/server-state.ts';
+import { type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { failureClass } from '../health/failure-class.ts';
-import { isAtRest } from './lifecycle.ts';
+import { isAtRest, mayFollow } from './lifecycle.ts';
+import { refusalOf } from './refusal-of.ts';
 import { Setbacks } from './setbacks.ts';
 import { StateMachine, type Transition } from './state-machine.ts';
 
@@ -83,6 +84,11 @@ export class Supervisor {
     return UP.has(this.state);
   }
 
+  /** What led to the present state; null where all is well. */
+  get error(): GatewayError | null {
+    return this.#machine.error;
+  }
+
   get reason(): string | null {
     return this.#machine.error?.message ?? null;
   }
@@ -94,7 +100,7 @@ export class Supervisor {
 
   /** It could not be started, or not again. */
   get failing(): boolean {
-    return !this.up && this.#setbacks.any;
+    return !this.up && (this.#setbacks.any || this.state === 'defect');
   }
 
   get restarts(): number {
@@ -135,6 +141,7 @@ export class Supervisor {
   start(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
     if (this.up) return Promise.resolve();
+    if (this.state === 'defect') return Promise.resolve();
     if (this.#stopping !== null) {
       const generation = this.#generation;
       return this.#stopping.then(() => (generation === this.#generation ? this.start() : undefined));
@@ -183,7 +190,12 @@ export class Supervisor {
 
   /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
   crashed(error: GatewayError): void {
-    if (failureClass(error) === 'abort') return;
+    const found = failureClass(error);
+    if (found === 'abort') return;
+    if (found === 'defect') {
+      this.defect(error);
+      return;
+    }
     if (this.state === 'starting') this.#crashedMeanwhile ??= error;
     if (!this.up) return;
     if (error.code === 'AUTH_REQUIRED') {
@@ -197,6 +209,18 @@ export class Supervisor {
     this.#machine.move('degraded', error);
     if (this.#setbacks.any) this.#backOff(error);
     else void this.#run(true);
+  }
+
+  /**
+   * An exception that nothing expected: all of it ends, and nothing is started before a restart. False where nothing of it
+   * runs anyway.
+   */
+  defect(error: GatewayError): boolean {
+    if (!mayFollow(this.state, 'defect')) return false;
+    this.#callOff();
+    this.#machine.move('defect', error);
+    void this.#deps.halt();
+    return true;
   }
 
   /** Stops it for good, or until `start`. Whatever start or restart is under way loses. */
@@ -215,8 +239,9 @@ export class Supervisor {
     return restarting;
   }
 
-  #stop(target: 'stopped' | 'suspended'): Promise<void> {
-    const generation = ++this.#generation;
+  /** Whatever was begun or planned loses. Returns the new generation. */
+  #callOff(): number {
+    this.#generation++;
     this.#dueAt = null;
     this.#due?.resolve();
     this.#due = null;
@@ -225,6 +250,11 @@ export class Supervisor {
     const running = this.#running;
     this.#running = null;
     running?.attempt.cancel();
+    return this.#generation;
+  }
+
+  #stop(target: 'stopped' | 'suspended'): Promise<void> {
+    const generation = this.#callOff();
     const rest = target === 'stopped' && !this.#deps.local ? 'disconnected' : target;
     if (isAtRest(this.state)) {
       this.#machine.move(rest, null);
@@ -324,6 +354,10 @@ export class Supervisor {
       this.#askForCredentials(error);
       return;
     }
+    if (failureClass(error) === 'defect') {
+      this.defect(error);
+      return;
+    }
     if (counts) this.#setbacks.count(error);
     this.#backOff(error);
   }
@@ -348,23 +382,11 @@ export class Supervisor {
   }
 
   #refusal(): GatewayError {
-    const { server } = this.#deps;
+    const { clock, server } = this.#deps;
     const { state, error } = this.#machine;
-    if (state === 'failed' && error?.code === 'OVERLOADED') return error;
-    if (state === 'auth_required') {
-      return new GatewayError('AUTH_REQUIRED', `${server} asks for credentials; ${LOGIN_ADVICE}`, { server });
-    }
-    if (state === 'misconfigured') {
-      return new GatewayError('NOT_SENT', `${server} is misconfigured: ${this.reason}`, { server, retryable: false });
-    }
-    if (state === 'suspended' || state === 'stopped' || state === 'disconnected' || state === 'stopping') {
-      return new GatewayError('NOT_SENT', `${server} is ${state}`, { server, retryable: false });
-    }
-    const now = this.#deps.clock.now();
+    const now = clock.now();
     const retryAt = this.#setbacks.nextAt ?? now;
     const soonest = state === 'failed' ? Math.min(retryAt, this.#lastEarly + EARLY_ATTEMPT_MS) : retryAt;
-    const text = `${server} is ${state}${error === null ? '' : `: ${error.message}`}`;
-    const cause = error ?? undefined;
-    return new GatewayError('NOT_SENT', text, { server, retryAfterMs: Math.max(0, Math.round(soonest - now)), cause });
+    return refusalOf(server, state, error, Math.max(0, Math.round(soonest - now)));
   }
 }
