@@ -9,9 +9,9 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
     stateLost: (server, sessionId, cause) => events.stateLost(server, sessionId, cause),
     connectionChanged: (server, key, change) => events.connectionChanged(server, key, change),
     outdated: (server, message) => events.outdated(server, message),
-    catalogChanged(server, fingerprint, lists) {
-      events.catalogChanged(server, fingerprint, lists);
-      observer.catalogChanged(server, fingerprint, lists);
+    catalogChanged(server, fingerprint, lists, key = null) {
+      events.catalogChanged(server, fingerprint, lists, key);
+      if (key === null) observer.catalogChanged(server, fingerprint, lists);
     },
     listedElsewhere: (server) => events.listedElsewhere?.(server),
     nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),

@@ -34,7 +34,7 @@ export interface AnnouncerDeps {
  */
 export class Announcer {
   readonly #deps: AnnouncerDeps;
-  readonly #changes = new Map<string, { server: string; fingerprint: string | null; kinds: Set<ListKind> }>();
+  readonly #changes = new Map<string, Omit<ListChange, 'kinds'> & { readonly kinds: Set<ListKind> }>();
   readonly #told = new Map<string, number>();
   /** What changed so lately that other nodes may not have it yet, by server. */
   readonly #lately = new Map<string, { readonly kinds: Set<ListKind>; at: number }>();
@@ -52,21 +52,21 @@ export class Announcer {
   }
 
   /** The catalogues must have been invalidated before. */
-  changed(server: string, fingerprint: string, kinds: readonly ListKind[]): void {
-    this.#note(server, fingerprint, kinds);
+  changed(server: string, fingerprint: string, kinds: readonly ListKind[], key: string | null = null): void {
+    this.#note(server, fingerprint, kinds, key);
   }
 
   /** Something else of the same server is offered now, to clients of any kind. As with `changed`. */
   redefined(server: string, kinds: readonly ListKind[]): void {
-    this.#note(server, null, kinds);
+    this.#note(server, null, kinds, null);
   }
 
-  #note(server: string, fingerprint: string | null, kinds: readonly ListKind[]): void {
-    const key = `${server} ${fingerprint ?? '*'}`;
-    const change = this.#changes.get(key);
-    if (change === undefined) this.#changes.set(key, { server, fingerprint, kinds: new Set(kinds) });
+  #note(server: string, fingerprint: string | null, kinds: readonly ListKind[], key: string | null): void {
+    const name = `${server} ${fingerprint ?? '*'} ${key ?? ''}`;
+    const change = this.#changes.get(name);
+    if (change === undefined) this.#changes.set(name, { server, fingerprint, key, kinds: new Set(kinds) });
     else for (const kind of kinds) change.kinds.add(kind);
-    this.#keep(server, kinds);
+    if (key === null) this.#keep(server, kinds);
     this.#arm();
   }
 
@@ -133,7 +133,7 @@ export class Announcer {
   #flush(): void {
     this.#disarm = null;
     const changes: ListChange[] = [...this.#changes.values()];
-    for (const server of this.#filtered) changes.push({ server, fingerprint: null, kinds: TOOLS });
+    for (const server of this.#filtered) changes.push({ server, fingerprint: null, key: null, kinds: TOOLS });
     this.#changes.clear();
     this.#filtered.clear();
     for (const [sessionId, concerning] of this.#concerned(changes)) {
@@ -142,7 +142,7 @@ export class Announcer {
       const methods =
         seen === null
           ? changedMethods(concerning.flatMap(({ kinds }) => [...kinds]))
-          : methodsDue(seen, concerning, this.#deps.catalogs);
+          : methodsDue(seen, concerning, this.#deps.catalogs, this.#deps.upstreams);
       for (const method of methods) this.#tell(sessionId, method);
     }
     const renewed = new Map(this.#renewed);
@@ -194,6 +194,8 @@ export class Announcer {
     const concerned = new Map<string, ListChange[]>();
     for (const change of changes) {
       for (const { sessionId } of this.#deps.streams.sessionsFor(change.server)) {
+        // Of a session that was not heard of since the gateway started nothing is known but its id.
+        if (change.key !== null && change.key !== sessionId && this.#deps.sessions.get(sessionId) === null) continue;
         const known = concerned.get(sessionId);
         if (known === undefined) concerned.set(sessionId, [change]);
         else known.push(change);

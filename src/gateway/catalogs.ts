@@ -4,6 +4,7 @@ import type { CursorCodec, CursorWriter } from '../catalog/cursor.ts';
 import { mergeCatalog, versionOf } from '../catalog/merge-catalog.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
+import { callerKey } from '../model/isolation.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { mayUse, type Principal } from '../model/principal.ts';
 import type { Server } from '../model/server.ts';
@@ -27,7 +28,12 @@ const SWEEP = 128;
 /** How long a list waits for servers whose lists have outlived their time. */
 const RELIST_WAIT_MS = 1_000;
 
+/** Clients whose own processes list something of their own that are known apart; beyond that the oldest is forgotten. */
+const MAX_APART = 4_096;
+
 interface Current {
+  readonly kind: string;
+  readonly principal: Principal;
   readonly generation: number;
   readonly servers: readonly Server[];
   readonly catalog: Catalog;
@@ -64,6 +70,8 @@ export class Catalogs {
   /** Sessions that see servers which others do not, of these servers. */
   #own: ReadonlySet<string> = new Set();
   #ownOf: readonly Server[] | null = null;
+  /** What is shown to clients of which some process lists something of its own, by the key of its connection. */
+  readonly #apart = new Map<string, Current | null>();
   #generation = 0;
   /** When so many are known, those that nobody has any more are forgotten. */
   #sweepAt = SWEEP;
@@ -77,28 +85,50 @@ export class Catalogs {
     this.#generation++;
   }
 
+  /** The process behind this connection lists something else than before, or than a fresh one. */
+  setApart(key: string): void {
+    this.#apart.delete(key);
+    this.#apart.set(key, null);
+    if (this.#apart.size > MAX_APART) this.#apart.delete(this.#apart.keys().next().value!);
+  }
+
+  forgetSession(sessionId: string): void {
+    this.#apart.delete(sessionId);
+  }
+
   /** What is known now; never waits. */
   of(client: ClientProfile): Catalog {
     const { principal } = client;
     const kind = this.#kindOf(client);
-    let byKind = this.#current.get(principal);
-    if (byKind === undefined) {
-      byKind = new Map();
-      this.#current.set(principal, byKind);
-    }
-    const known = byKind.get(kind);
+    const apart = this.#apart.size === 0 ? null : this.#apartOf(client);
+    const known = apart === null ? this.#current.get(principal)?.get(kind) : this.#apart.get(apart);
     const servers = this.#deps.upstreams.servers();
-    if (known !== undefined && known.generation === this.#generation && known.servers === servers) {
-      if (known.catalog.complete || !this.#learnt(known.catalog, client)) return known.catalog;
+    if (known?.generation === this.#generation && known.servers === servers) {
+      const theirs = known.kind === kind && known.principal === principal;
+      if (theirs && (known.catalog.complete || !this.#learnt(known.catalog, client))) return known.catalog;
     }
     const catalog = this.#merge(servers, client);
     // Whoever is in the middle of the old one may go on for a while from now.
-    if (known !== undefined && known.catalog !== catalog && this.#kept.has(known.catalog.version)) {
-      this.#keep(known.catalog);
-    }
-    if (byKind.size >= KEEP) byKind.clear();
-    byKind.set(kind, { generation: this.#generation, servers, catalog });
+    if (known != null && known.catalog !== catalog && this.#kept.has(known.catalog.version)) this.#keep(known.catalog);
+    const current = { kind, principal, generation: this.#generation, servers, catalog };
+    if (apart === null) this.#ofKind(principal).set(kind, current);
+    else this.#apart.set(apart, current);
     return catalog;
+  }
+
+  #ofKind(principal: Principal): Map<string, Current> {
+    let byKind = this.#current.get(principal);
+    if (byKind === undefined) this.#current.set(principal, (byKind = new Map()));
+    if (byKind.size >= KEEP) byKind.clear();
+    return byKind;
+  }
+
+  /** The key of a connection that serves the client, where its process lists something of its own; null for none. */
+  #apartOf(client: ClientProfile): string | null {
+    const own = callerKey(client, 'session');
+    if (this.#apart.has(own)) return own;
+    const principals = callerKey(client, 'principal');
+    return this.#apart.has(principals) ? principals : null;
   }
 
   /**

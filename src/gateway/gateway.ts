@@ -143,8 +143,9 @@ export class Gateway implements Exchanges, UpstreamEvents {
 
   /** The client's session has ended: what was its own upstream is released. */
   sessionEnded(sessionId: string): void {
-    const { sessions, subscriptions, tasks, upstreams } = this.#parts;
+    const { sessions, catalogs, subscriptions, tasks, upstreams } = this.#parts;
     sessions.delete(sessionId);
+    catalogs.forgetSession(sessionId);
     tasks.sessionEnded(sessionId);
     subscriptions.deleteSession(sessionId);
     upstreams.releaseSession(sessionId);
@@ -215,9 +216,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.cache.outdated(server, notification);
   }
 
-  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void {
-    this.#parts.catalogs.invalidate();
-    this.#parts.announcer.changed(server, fingerprint, lists);
+  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
+    if (key === null) this.#parts.catalogs.invalidate();
+    else this.#parts.catalogs.setApart(key);
+    if (lists.length > 0) this.#parts.announcer.changed(server, fingerprint, lists, key);
   }
 
   listedElsewhere(server: string): void {

@@ -2,6 +2,7 @@ import { type Catalog, listDiffers } from '../catalog/catalog.ts';
 import { parseObject } from '../catalog/catalog-member.ts';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Endpoint } from '../model/exchange.ts';
+import type { Upstreams } from '../model/ports.ts';
 import { mayUse } from '../model/principal.ts';
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../model/server-catalog.ts';
 import { LIST_METHODS, listOf } from '../protocol/methods.ts';
@@ -11,6 +12,8 @@ import type { Catalogs } from './catalogs.ts';
 export interface ListChange {
   readonly server: string;
   readonly fingerprint: string | null;
+  /** Only the clients that this connection serves are shown them; null for those that are shown what a fresh process lists. */
+  readonly key: string | null;
   readonly kinds: ReadonlySet<ListKind>;
 }
 
@@ -25,14 +28,19 @@ export interface Recipient {
 }
 
 /** The notifications that the changes make due to this recipient: only for lists of its that did change. */
-export function methodsDue(recipient: Recipient, changes: readonly ListChange[], catalogs: Catalogs): Set<string> {
+export function methodsDue(
+  recipient: Recipient,
+  changes: readonly ListChange[],
+  catalogs: Catalogs,
+  upstreams: Upstreams,
+): Set<string> {
   const { client, endpoint } = recipient;
   if (endpoint.kind === 'server') {
     const own = changes.filter(
-      ({ server, fingerprint }) =>
-        server === endpoint.server &&
-        (fingerprint === null || fingerprint === client.fingerprint) &&
-        mayUse(client.principal, server),
+      (change) =>
+        change.server === endpoint.server &&
+        mayUse(client.principal, change.server) &&
+        isShown(change, client, upstreams),
     );
     return changedMethods(own.flatMap(({ kinds }) => [...kinds]));
   }
@@ -46,6 +54,13 @@ export function methodsDue(recipient: Recipient, changes: readonly ListChange[],
   recipient.announced = after;
   taken?.clear();
   return changedMethods(changed);
+}
+
+/** Whether the client is shown the lists that have changed. */
+function isShown({ server, fingerprint, key }: ListChange, client: ClientProfile, upstreams: Upstreams): boolean {
+  if (fingerprint === null) return true;
+  if (key !== null) return upstreams.sessionKey(server, client) === key;
+  return fingerprint === client.fingerprint && upstreams.knownCatalog(server, client)?.own !== true;
 }
 
 /** The notifications by which the server says that it tells of changed lists. */

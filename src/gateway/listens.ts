@@ -77,8 +77,9 @@ export class Listens {
 
   /** Tells each listener of the lists that changed for it, and of those that `more` names. */
   announce(changes: readonly ListChange[], more: (listen: Listen) => ReadonlySet<string>): void {
+    const { catalogs, upstreams } = this.#deps;
     for (const listen of [...this.#open]) {
-      for (const method of methodsDue(listen, changes, this.#deps.catalogs).union(more(listen))) {
+      for (const method of methodsDue(listen, changes, catalogs, upstreams).union(more(listen))) {
         if (listen.methods.has(method)) listen.send(notification(method, null, 'stateless'));
       }
     }

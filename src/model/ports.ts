@@ -78,8 +78,11 @@ export interface UpstreamEvents {
    * answered before; at once, and before anybody else is told. Null: it may have said so while nobody could hear.
    */
   outdated(server: string, notification: Message | null): void;
-  /** A new snapshot differs from the one before in these lists. */
-  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void;
+  /**
+   * A new snapshot differs from the one before in these lists. `key`: it is what the process behind that connection lists, and
+   * only the clients that it serves are shown that; null or absent where all clients of the kind that have no process are.
+   */
+  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key?: string | null): void;
   /**
    * The server was listed anew because it said that its lists are others, or may have said so unheard. Where other nodes
    * list it too, they have not heard that.

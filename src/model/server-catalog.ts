@@ -48,6 +48,8 @@ export interface ServerCatalog {
   readonly lists: Readonly<Record<ListKind, CachedList>>;
   /** Wall clock of the listing. */
   readonly listedAt: number;
+  /** It is what the process of one client lists, and not what a fresh process does; absent elsewhere. */
+  readonly own?: true;
   /** What of the server's lists nobody is offered; absent where nothing is kept back and nothing has to be looked up. */
   readonly withheld?: Withheld;
 }

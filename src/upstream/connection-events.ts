@@ -68,6 +68,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     this.abandoned(connection);
     const error = closedError(this.#server, reason, connection.transport.stderrTail());
     this.#logger.warn('connection_ended', { reason: reason.kind, error: error.message });
+    this.#parts.upkeep.ended(connection);
     if (want.tenancy.kind !== 'spare') this.ended(want.key);
     // An HTTP session may outlive its connection: whether it did is known when it is resumed.
     if (connection.mcpSessionId === null || reason.kind === 'session_lost') {
@@ -105,6 +106,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     const fields = { connection: labelOf(want.tenancy), why, consecutiveErrors, lastError };
     this.#logger.info('connection_swept', fields);
     if (want.tenancy.kind === 'spare') return;
+    this.#parts.upkeep.ended(connection);
     this.ended(want.key);
     if (resumable) return;
     const text = `it failed ${consecutiveErrors} times in a row: ${lastError}`;

@@ -6,6 +6,7 @@ import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
 import { standIn } from './connection/profiles.ts';
 import { SpokenEras } from './connection/spoken-eras.ts';
+import { isExclusive } from './connection/tenancy.ts';
 import { ConnectionEvents } from './connection-events.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Edge } from './edge.ts';
@@ -137,10 +138,12 @@ export function assembleUpstream(
       connectionFor: (profile, era) => runs.listingConnection(profile, era),
       isUp: () => supervisor.up,
       inspect: (catalog) => deps.inspect?.(catalog) ?? null,
-      listed: (fingerprint, lists) => {
-        if (lists.length > 0) deps.events.catalogChanged(name, fingerprint, lists);
-        observer.listed();
+      listed: (fingerprint, lists, key) => {
+        if (lists.length > 0 || key !== null) deps.events.catalogChanged(name, fingerprint, lists, key);
+        if (key === null) observer.listed();
       },
+      isOwn: ({ era, tenancy }) => isOwnProcess(server) && era === 'stateful' && isExclusive(tenancy),
+      hasRoom: () => pool.room === 'free',
     },
     remembered,
   );

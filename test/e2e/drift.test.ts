@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { after, test } from 'node:test';
 import { runProgram } from '../../src/cli/program.ts';
 import { HintingServer } from '../fixtures/http/hinting.ts';
+import { until } from '../support/cluster-processes.ts';
 import type { Json } from '../support/raw-http.ts';
 import { trunkline } from '../support/run-trunkline.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
@@ -132,6 +133,8 @@ for (const open of [stateful, stateless]) {
         [own, ''],
         [all, 'rug__'],
       ] as const) {
+        // The other client has no process: it is shown what a fresh one lists, which is looked at then.
+        await until(async () => !(await client.toolNames()).includes(`${prefix}b`), 'the changed tool to be held');
         assert.deepEqual(await client.toolNames(), [`${prefix}a`, `${prefix}c`]);
         const { tools } = await client.result('tools/list');
         assert.equal(tools[0].description, 'does a');

@@ -126,7 +126,7 @@ export function toolCall(
 class RecordedEvents implements UpstreamEvents {
   readonly notifications: { server: string; sessionId: string | null; method: string; bytes: string }[] = [];
   readonly requests: { server: string; sessionId: string | null; message: Message }[] = [];
-  readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[] }[] = [];
+  readonly changed: { server: string; fingerprint: string; lists: readonly ListKind[]; key: string | null }[] = [];
   readonly relistings: string[] = [];
   readonly lost: string[] = [];
   /** Why, of each of these. */
@@ -150,8 +150,8 @@ class RecordedEvents implements UpstreamEvents {
     this.outdatedBy.push(message?.method ?? null);
   }
 
-  catalogChanged(server: string, print: string, lists: readonly ListKind[]): void {
-    this.changed.push({ server, fingerprint: print, lists });
+  catalogChanged(server: string, print: string, lists: readonly ListKind[], key: string | null = null): void {
+    this.changed.push({ server, fingerprint: print, lists, key });
   }
 
   relisted(server: string): void {

@@ -61,8 +61,8 @@ export class RelayedEvents implements UpstreamEvents {
     this.#tell(server, null, { kind: 'outdated', server, message: head }, notification);
   }
 
-  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[]): void {
-    this.#deps.here.catalogChanged(server, fingerprint, lists);
+  catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
+    this.#deps.here.catalogChanged(server, fingerprint, lists, key);
     this.#deps.catalogChanged(server);
   }
 

@@ -42,7 +42,7 @@ export class ClientCatalogs {
     const { eras, catalogs, failing } = this.#deps;
     const { fingerprint } = this.#listedAs(client);
     const era = eras.servedIn(client);
-    if (era !== null) return catalogs.known(fingerprint, era);
+    if (era !== null) return this.#own(client) ?? catalogs.known(fingerprint, era);
     const own = ownEra(client);
     const known = catalogs.known(fingerprint, own);
     if (known !== null || (eras.newest !== null && !failing())) return known;
@@ -58,7 +58,7 @@ export class ClientCatalogs {
     const { eras, catalogs, isUp } = this.#deps;
     if (amongOthers && !isUp()) return this.#amongOthers(client, patienceMs);
     const era = eras.servedIn(client);
-    if (era !== null) return catalogs.get(this.#listedAs(client), era, patienceMs);
+    if (era !== null) return this.#own(client) ?? catalogs.get(this.#listedAs(client), era, patienceMs);
     const listed = this.#settled(client, patienceMs);
     const known = this.known(client);
     if (known !== null || patienceMs <= 0) return known;
@@ -67,7 +67,7 @@ export class ClientCatalogs {
   }
 
   tool(client: ClientProfile, name: string): Buffer | null {
-    return this.#deps.catalogs.tool(this.#listedAs(client).fingerprint, this.#era(client), name);
+    return this.#deps.catalogs.tool(this.#listedAs(client).fingerprint, this.#era(client), name, this.#own(client));
   }
 
   refresh(client: ClientProfile): Promise<void> {
@@ -123,6 +123,12 @@ export class ClientCatalogs {
       return null;
     }
     return catalogs.get(this.#listedAs(client), this.#era(client), waitMs);
+  }
+
+  /** What the client's own process lists; null where it has none, or that lists what a fresh one does. */
+  #own(client: ClientProfile): ServerCatalog | null {
+    const connection = this.#deps.connections.ready(client);
+    return connection === null ? null : this.#deps.catalogs.own(connection);
   }
 
   #listedAs(client: ClientProfile): ClientProfile {

@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
 import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
-import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import {
+  answerText,
+  clientOf,
+  httpServerOf,
+  serverOf,
+  toolCall,
+  UpstreamBench,
+} from '../../../test/support/upstream-bench.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 const names = (catalog: ServerCatalog | null) => catalog?.lists.tools.items.map(({ key }) => key);
@@ -31,7 +38,7 @@ test('kinds of client that come at the same time are all listed to the last page
 test('a list that was being taken over the connection of a session that ends is taken over another one at once', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
-  await bench.run([serverOf('a'), script]);
+  await bench.run([httpServerOf('a'), script]);
   const client = clientOf('one');
   answerText(await bench.call('a', toolCall(client)));
   await bench.set.catalog('a', client, 1000);
@@ -82,7 +89,7 @@ test('check:G3 a list that a client wants anew is taken over its own connection,
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
   script.handlers['tools/list'] = (_params, link) => ({ tools: [{ name: `of-${link.number}` }] });
-  await bench.run([serverOf('a'), script]);
+  await bench.run([httpServerOf('a'), script]);
   const [one, two] = [clientOf('one'), clientOf('two')];
   for (const client of [one, two]) answerText(await bench.call('a', toolCall(client)));
   await bench.set.catalog('a', one, 1_000);

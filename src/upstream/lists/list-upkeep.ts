@@ -40,12 +40,18 @@ export class ListUpkeep {
   /** There is a connection that the server can be listed over. */
   useful(connection: Connection, profile: ClientProfile): void {
     this.#deps.catalogs.ensure(profile, connection);
+    this.#deps.catalogs.adopted(connection);
     this.#listener.watch(connection);
   }
 
   /** The server says that a list of its has changed. */
   noted(connection: Connection, message: Message): void {
     this.#changes.note(connection, message);
+  }
+
+  /** The connection has ended, and not by the doing of whose it was. */
+  ended(connection: Connection): void {
+    this.#deps.catalogs.ended(connection);
   }
 
   /** The connection stands in for one that ended: resolves when the server has been listed since. */

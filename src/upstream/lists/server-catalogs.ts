@@ -1,9 +1,8 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
-import type { Clock } from '../../model/clock.ts';
 import type { Era } from '../../model/message.ts';
 import type { KnownCatalogs } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
-import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { within } from '../../model/within.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
@@ -11,6 +10,8 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { standIn } from '../connection/profiles.ts';
 import { differingLists, listServer } from './listing.ts';
+import { OwnLists, type OwnListsDeps } from './own-lists.ts';
+import { newShelf, type Shelf } from './shelf.ts';
 
 /** A list that failed is not asked for again for so long (seeds F7). */
 const FAILED_LIST_PAUSE_MS = 5_000;
@@ -22,35 +23,13 @@ const MAX_CONNECTIONS = 3;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
 const MAX_SHELVES = 64;
 
-export interface ServerCatalogsDeps {
-  readonly clock: Clock;
+export interface ServerCatalogsDeps extends OwnListsDeps {
   readonly logger: Logger;
   readonly knownCatalogs: KnownCatalogs;
   /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
   readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
   /** Whether there can be a connection without a start. */
   readonly isUp: () => boolean;
-  /** A list was taken, and is not shown to anybody before this resolves. Never rejects. */
-  readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
-  /** A list was taken; `lists` are those that differ from what was known before. */
-  readonly listed: (fingerprint: string, lists: readonly ListKind[]) => void;
-}
-
-interface Shelf {
-  readonly era: Era;
-  readonly profile: ClientProfile;
-  catalog: ServerCatalog | null;
-  /** The run of the server in which it was last listed; 0 for a remembered catalogue. */
-  listedIn: number;
-  listing: Promise<void> | null;
-  /** The server changed while it was being listed. */
-  again: boolean;
-  /** Monotonic; the list is not asked for before this. */
-  pausedUntil: number;
-  /** In a row. */
-  failures: number;
-  /** Calls off the next attempt. */
-  disarm: () => void;
 }
 
 /**
@@ -58,10 +37,14 @@ interface Shelf {
  * speaks both eras may offer another thing in each. Remembered ones of an earlier process are served until the server
  * has been listed anew. Listing is single flight per kind and never waited for by whoever only wants to know what is
  * known.
+ *
+ * Of a server with a process per session these are the lists of a fresh process. What the process of one session lists is
+ * kept beside them, as long as the process lives and only where it differs; equal lists are one object.
  */
 export class ServerCatalogs {
   readonly #deps: ServerCatalogsDeps;
   readonly #shelves: Readonly<Record<Era, Map<string, Shelf>>> = { stateful: new Map(), stateless: new Map() };
+  readonly #own: OwnLists;
   #server: Server;
   #latest: Shelf | null = null;
   #run = 1;
@@ -69,6 +52,7 @@ export class ServerCatalogs {
   constructor(server: Server, deps: ServerCatalogsDeps, remembered: Iterable<RememberedCatalog>) {
     this.#deps = deps;
     this.#server = server;
+    this.#own = new OwnLists(deps, ({ profile, era }) => this.#shelf(profile, era));
     for (const { profile, catalog } of remembered) {
       const shelf = this.#shelf(profile, catalog.hello.era);
       shelf.catalog = catalog;
@@ -99,8 +83,13 @@ export class ServerCatalogs {
     return this.#shelves[era].get(fingerprint)?.catalog ?? null;
   }
 
-  tool(fingerprint: string, era: Era, name: string): Buffer | null {
-    const catalog = this.known(fingerprint, era) ?? this.#latestOf(era) ?? this.latest;
+  /** What the process behind this connection lists; null where that is what a fresh one lists. */
+  own(connection: Connection): ServerCatalog | null {
+    return this.#own.of(connection)?.catalog ?? null;
+  }
+
+  tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
+    const catalog = own ?? this.known(fingerprint, era) ?? this.#latestOf(era) ?? this.latest;
     return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
   }
 
@@ -128,7 +117,19 @@ export class ServerCatalogs {
 
   /** Nothing is listed any more unasked. */
   close(): void {
+    for (const shelf of this.#own.values()) shelf.disarm();
     for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.disarm();
+  }
+
+  /** The connection serves somebody from now on. A process of its client's own is listed, unless it just was. */
+  adopted(connection: Connection): void {
+    const own = this.#own.add(connection);
+    if (own !== null) void this.#relist(own, connection);
+  }
+
+  /** The connection has ended, and not by the doing of whose it was. */
+  ended(connection: Connection): void {
+    this.#own.ended(connection);
   }
 
   /** Lists for this kind of client, unless that was done in this run of the server. */
@@ -179,12 +180,17 @@ export class ServerCatalogs {
 
   /** Lists now for the kind of client that this connection presents. */
   refreshOver(connection: Connection): Promise<void> {
-    return this.#relist(this.#shelf(connection.profile, connection.era), connection);
+    return this.#relist(this.#own.of(connection) ?? this.#shelf(connection.profile, connection.era), connection);
   }
 
   /** The connection is new: lists over it, unless the first listing of this run is under way and tells as much. */
   renewed(connection: Connection): Promise<void> {
+    const own = this.#own.of(connection);
     const shelf = this.#shelf(connection.profile, connection.era);
+    if (own !== null && (own.listing !== null || shelf.over === connection)) {
+      return own.listing ?? shelf.listing ?? Promise.resolve();
+    }
+    if (own !== null) return this.#relist(own, connection);
     return shelf.listing !== null && shelf.listedIn !== this.#run ? shelf.listing : this.#relist(shelf, connection);
   }
 
@@ -219,9 +225,13 @@ export class ServerCatalogs {
     let connection: Connection | null = null;
     shelf.disarm();
     try {
-      connection = given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era);
+      if (shelf.own?.ready === false) return;
+      shelf.over = given;
+      connection =
+        shelf.own ?? (given?.ready === true ? given : await this.#deps.connectionFor(shelf.profile, shelf.era));
+      shelf.over = connection;
       const run = this.#run;
-      const before = shelf.catalog;
+      const before = shelf.catalog ?? (shelf.own === null ? null : this.#shelf(shelf.profile, shelf.era).catalog);
       const wall = clock.wall();
       const over = connection;
       const listed = await over.during(() =>
@@ -229,6 +239,14 @@ export class ServerCatalogs {
       );
       const { catalog, complaints, refused } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
+      if (shelf.own !== null) {
+        shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
+        shelf.failures = 0;
+        shelf.listedIn = run;
+        const doubtful = await this.#own.keep(shelf, catalog);
+        if (doubtful !== null) void this.#refresh(doubtful, null);
+        return;
+      }
       const inspected = this.#deps.inspect?.(catalog);
       if (inspected != null) await inspected;
       const unchanged = before !== null && before.digest === catalog.digest && shelf.listedIn !== 0;
@@ -240,9 +258,11 @@ export class ServerCatalogs {
       this.#latest = shelf;
       if (!unchanged && server.temporary !== true)
         knownCatalogs.save(identityOf(server, shelf.profile, shelf.era), catalog);
-      this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog));
+      if (!unchanged) this.#own.split(shelf, before);
+      this.#deps.listed(shelf.profile.fingerprint, unchanged ? [] : differingLists(before, catalog), null);
     } catch (error) {
       // It was a client's, say, whose session has ended: that says nothing of the server.
+      if (shelf.own?.live === false) return;
       if (connection !== null && wasClosedByUs(connection) && left > 1 && this.#deps.isUp()) {
         return this.#list(shelf, null, left - 1);
       }
@@ -277,17 +297,7 @@ export class ServerCatalogs {
     const shelves = this.#shelves[era];
     let shelf = shelves.get(profile.fingerprint);
     if (shelf === undefined) {
-      shelf = {
-        era,
-        profile,
-        catalog: null,
-        listedIn: 0,
-        listing: null,
-        again: false,
-        pausedUntil: 0,
-        failures: 0,
-        disarm: () => {},
-      };
+      shelf = newShelf(profile, era, null);
       shelves.set(profile.fingerprint, shelf);
       if (shelves.size > MAX_SHELVES) this.#evict(shelf);
     }

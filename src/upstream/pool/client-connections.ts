@@ -139,7 +139,9 @@ export class ClientConnections {
     if (isolationOf(this.#server, era) === 'shared') {
       return this.replicas.of(era)?.any() ?? this.pool.acquire(this.#wanted(profile, era));
     }
-    const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era);
+    // What a session has done to its process is no other client's matter.
+    const unused = this.#deps.quota !== null;
+    const live = era === 'stateless' ? this.pool.any(era) : this.pool.presenting(profile.fingerprint, era, unused);
     return live ?? this.pool.openSpare(profile, era);
   }
 

@@ -85,9 +85,10 @@ export class SessionPool implements Yielding {
     return connection?.ready === true ? connection : null;
   }
 
-  /** A live connection of this era that presents these capabilities, whoever's it is: for lists. */
-  presenting(fingerprint: string, era: Era): Connection | null {
+  /** A live connection of this era that presents these capabilities, for lists; `unused`: one without a request so far. */
+  presenting(fingerprint: string, era: Era, unused: boolean): Connection | null {
     for (const connection of this.#ready()) {
+      if (unused && connection.use.requests > 0) continue;
       if (connection.era === era && connection.profile.fingerprint === fingerprint) return connection;
     }
     return null;

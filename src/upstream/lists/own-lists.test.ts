@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { settled } from '../../../test/support/fake-clock.ts';
+import { type ScriptedTransport, statefulScript } from '../../../test/support/scripted-server.ts';
+import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
+import type { ClientProfile } from '../../model/client-profile.ts';
+
+const CHANGED = { jsonrpc: '2.0', method: 'notifications/tools/list_changed' };
+
+/** A server whose processes list what the test says, by their number; others `base`. */
+async function rig() {
+  const bench = new UpstreamBench();
+  const script = statefulScript();
+  const more = new Map<ScriptedTransport, string[]>();
+  let base = ['base'];
+  script.handlers['tools/list'] = (_params, link) => ({
+    tools: [...base, ...(more.get(link) ?? [])].map((name) => ({ name })),
+  });
+  await bench.run([serverOf('a'), script]);
+  const use = async (client: ClientProfile) => {
+    answerText(await bench.call('a', toolCall(client)));
+    await settled();
+  };
+  return {
+    bench,
+    script,
+    use,
+    names: (client: ClientProfile) =>
+      bench.set.knownCatalog('a', client)?.lists.tools.items.map(({ key }) => key) ?? null,
+    /** The process that served this client last lists more, and says so. */
+    async grows(link: ScriptedTransport, ...names: string[]) {
+      more.set(link, names);
+      link.deliver(CHANGED);
+      await bench.clock.advance(1_100);
+      await settled();
+    },
+    becomes(...names: string[]) {
+      base = names;
+    },
+  };
+}
+
+const [one, two, idle] = [clientOf('one'), clientOf('two'), clientOf('idle')];
+
+test('S2.6 what the process of one session lists is that session’s: told of by its key, and shown to nobody else', async () => {
+  const { bench, script, use, names, grows } = await rig();
+  await use(one);
+  await use(two);
+  bench.events.changed.length = 0;
+  await grows(script.links[0]!, 'extra');
+  assert.deepEqual([names(one), names(two), names(idle)], [['base', 'extra'], ['base'], ['base']]);
+  assert.deepEqual(
+    bench.events.changed.map(({ lists, key }) => ({ lists, key })),
+    [{ lists: ['tools'], key: 'one' }],
+  );
+  assert.deepEqual(bench.set.status('a')?.tools, ['base'], 'the status says what a new session gets');
+  await bench.clock.advance(10_000);
+  const saved = [...bench.remembered.catalogs.load()].map(({ lists }) => lists.tools.items.length);
+  assert.deepEqual(saved, [1], 'nor is it remembered over restarts');
+});
+
+test('S2.6 sessions whose lists are equal keep no copy: of the common list none at all, of another one for all', async () => {
+  const { bench, script, use, grows } = await rig();
+  for (const client of [one, two, clientOf('three')]) await use(client);
+  const known = (client: ClientProfile) => bench.set.knownCatalog('a', client);
+  assert.equal(known(one), known(idle));
+  assert.equal(known(two), known(idle));
+  await grows(script.links[0]!, 'extra');
+  await grows(script.links[1]!, 'extra');
+  assert.equal(known(one), known(two));
+  assert.notEqual(known(one), known(idle));
+  await grows(script.links[0]!);
+  assert.equal(known(one), known(idle), 'and back');
+});
+
+test('S2.6 a process that lists something else than the one before is listed when it begins', async () => {
+  const { script, use, names, becomes, bench } = await rig();
+  await use(one);
+  becomes('other');
+  await use(two);
+  assert.deepEqual([names(one), names(two)], [['base'], ['other']]);
+  await settled();
+  assert.deepEqual(names(idle), ['other'], 'and what a fresh one lists is looked at again');
+  assert.deepEqual(names(one), ['base'], 'which is not what the older process lists');
+  assert.equal(script.links.length, 3);
+  const own = bench.events.changed.filter(({ key }) => key === 'one');
+  assert.ok(
+    own.every(({ lists }) => lists.length === 0),
+    'nothing has changed for it',
+  );
+});
+
+test('S2.6 when its process has ended a session is shown what a fresh one lists, and told so', async () => {
+  const { bench, script, use, names, grows } = await rig();
+  await use(one);
+  await grows(script.links[0]!, 'extra');
+  bench.events.changed.length = 0;
+  script.links[0]!.end();
+  assert.deepEqual(names(one), ['base']);
+  assert.deepEqual(
+    bench.events.changed.map(({ lists, key }) => ({ lists, key })),
+    [{ lists: ['tools'], key: 'one' }],
+  );
+  await settled();
+  await bench.set.close('shutdown');
+  await settled();
+  assert.equal(bench.clock.pending, 0);
+});

@@ -1,0 +1,117 @@
+import type { Clock } from '../../model/clock.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
+import type { Connection } from '../connection/connection.ts';
+import { differingLists } from './listing.ts';
+import { newShelf, type Shelf } from './shelf.ts';
+
+export interface OwnListsDeps {
+  readonly clock: Clock;
+  /** A list was taken, and is not shown to anybody before this resolves. Never rejects. */
+  readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
+  /**
+   * A list was taken; `lists` are those that differ from what was known before. `key`: only the clients of this connection
+   * see them; null for all of this kind that have no process.
+   */
+  readonly listed: (fingerprint: string, lists: readonly ListKind[], key: string | null) => void;
+  /** Whether it is a process that serves one session or principal, whose lists nobody else is shown. */
+  readonly isOwn: (connection: Connection) => boolean;
+  /** Whether a process can be started without ending another. */
+  readonly hasRoom: () => boolean;
+}
+
+/** Where the processes of sessions list something else, a fresh one is listed again at most once in so long. */
+const DOUBT_EVERY_MS = 5_000;
+
+/**
+ * What the processes of single sessions and principals list. Kept as long as the process lives, and only where it differs
+ * from what a fresh process lists (the common lists); equal lists are one object.
+ */
+export class OwnLists {
+  readonly #deps: OwnListsDeps;
+  readonly #common: (own: Shelf) => Shelf;
+  readonly #shelves = new Map<Connection, Shelf>();
+  #doubtAfter = 0;
+
+  /** `common`: the shelf of the same kind of client with the lists of a fresh process. */
+  constructor(deps: OwnListsDeps, common: (own: Shelf) => Shelf) {
+    this.#deps = deps;
+    this.#common = common;
+  }
+
+  of(connection: Connection): Shelf | null {
+    return this.#shelves.get(connection) ?? null;
+  }
+
+  values(): Iterable<Shelf> {
+    return this.#shelves.values();
+  }
+
+  /** The connection serves somebody from now on. Its shelf, where it is to be listed; null where it just was, or is nobody's own. */
+  add(connection: Connection): Shelf | null {
+    if (!this.#deps.isOwn(connection) || this.#shelves.has(connection)) return null;
+    // What the pool closed without a word has nobody to be told.
+    for (const other of this.#shelves.keys()) if (!other.live) this.#drop(other);
+    const own = newShelf(connection.profile, connection.era, connection);
+    const common = this.#common(own);
+    // A server whose lists fail is not asked more often because it has more processes (F7).
+    own.pausedUntil = Math.max(common.pausedUntil, ...this.#shelves.values().map(({ pausedUntil }) => pausedUntil));
+    this.#shelves.set(connection, own);
+    return common.over === connection ? null : own;
+  }
+
+  /** Its client may have another one: until then it is shown what a fresh process lists. */
+  ended(connection: Connection): void {
+    const own = this.#drop(connection);
+    if (own == null || own.catalog === null) return;
+    const common = this.#common(own).catalog;
+    this.#tell(own, own.catalog, common);
+  }
+
+  /** Takes what the process has listed. Resolves with the common shelf where that should be listed again, else with null. */
+  async keep(own: Shelf, listed: ServerCatalog): Promise<Shelf | null> {
+    const { digest } = listed;
+    const isCommon = digest === this.#common(own).catalog?.digest;
+    const equal = this.#shelves.values().find(({ catalog }) => catalog?.digest === digest)?.catalog;
+    const kept = equal ?? { ...listed, own: true as const };
+    if (!isCommon && equal == null) await this.#deps.inspect?.(kept);
+    if (this.#shelves.get(own.own!) !== own) return null;
+    const common = this.#common(own);
+    const before = own.catalog ?? common.catalog;
+    own.catalog = digest === common.catalog?.digest ? null : kept;
+    const after = own.catalog ?? common.catalog;
+    if (after === before) return null;
+    this.#tell(own, before, after);
+    return own.catalog !== null && this.#isDoubtful(common) ? common : null;
+  }
+
+  /** A fresh process lists something else now: clients that have a process go on being shown what theirs lists. */
+  split(common: Shelf, before: ServerCatalog | null): void {
+    const kept = before === null ? null : { ...before, own: true as const };
+    for (const own of this.#shelves.values()) {
+      if (this.#common(own) !== common || own.own === common.over) continue;
+      if (own.catalog === null && kept !== null) own.catalog = kept;
+      else if (own.catalog?.digest === common.catalog?.digest) own.catalog = null;
+      else continue;
+      this.#tell(own, null, null);
+    }
+  }
+
+  /** A process lists something else than a fresh one did: perhaps a fresh one does so by now as well. */
+  #isDoubtful(common: Shelf): boolean {
+    const { clock, hasRoom } = this.#deps;
+    if (common.listing !== null || clock.now() < this.#doubtAfter || !hasRoom()) return false;
+    this.#doubtAfter = clock.now() + DOUBT_EVERY_MS;
+    return true;
+  }
+
+  #drop(connection: Connection): Shelf | undefined {
+    const own = this.#shelves.get(connection);
+    own?.disarm();
+    this.#shelves.delete(connection);
+    return own;
+  }
+
+  #tell({ profile, own }: Shelf, before: ServerCatalog | null, after: ServerCatalog | null): void {
+    this.#deps.listed(profile.fingerprint, after === null ? [] : differingLists(before, after), own!.key);
+  }
+}
