@@ -16,14 +16,7 @@ const MAX_STREAMS = 64;
 /** Tool arguments are the largest thing anybody sends here. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** Answers show the inside of the gateway: not for caches, not for pages of other origins. */
-const HEADERS = [
-  'Cache-Control',
-  'no-store',
-  'X-Content-Type-Options',
-  'nosniff',
-  'Content-Security-Policy',
-  "default-src 'none'; frame-ancestors 'none'",
-];
+const HEADERS = ['Cache-Control', 'no-store', 'Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"];
 
 export interface ControlApiDeps {
   readonly plane: ControlPlane;

@@ -4,10 +4,11 @@ import type { Principal } from '../model/principal.ts';
 import type { Sealing } from '../model/sealing.ts';
 import { bodyField } from '../protocol/body.ts';
 import { fieldAt, type Range, stringValue } from '../protocol/fields.ts';
+import { RELATED_TASK_KEY } from '../protocol/meta-keys.ts';
 import { type Edit, spliceMessage } from '../protocol/splice.ts';
 import { refuseAccess } from './policy/access.ts';
 
-const RELATED = ['_meta', 'io.modelcontextprotocol/related-task', 'taskId'] as const;
+const RELATED = ['_meta', RELATED_TASK_KEY, 'taskId'] as const;
 
 /** Where a task id can stand in a result, or in the params of a notification or request about a task. */
 const PLACES: readonly (readonly string[])[] = [['taskId'], ['task', 'taskId'], RELATED];

@@ -114,9 +114,15 @@ export function classifyBodyless(headers: WireHeaders): Omit<StatefulInbound, 'm
 export function rejectScan(headers: WireHeaders, failure: ScanFailure): Rejection {
   const version = headerValue(headers, VERSION_HEADER);
   const era = version !== null && isStateless(version) ? 'stateless' : 'stateful';
-  const words = failure.code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request';
-  const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, `${words}: ${failure.reason}`, null, era);
-  return { reject: 400, code: failure.code, answer };
+  const answer = errorAnswer(failure.id, CATALOGUE[failure.code].rpc, scanWords(failure), null, era);
+  // A session's client reads errors of its requests from an answer that was successful as far as HTTP goes.
+  return { reject: failure.code === 'INVALID_PARAMS' && era === 'stateful' ? 200 : 400, code: failure.code, answer };
+}
+
+/** The message of the error that says so. */
+export function scanWords({ code, reason }: ScanFailure): string {
+  if (code === 'INVALID_PARAMS') return `Invalid params: ${reason}`;
+  return `${code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request'}: ${reason}`;
 }
 
 const NO_KEYS: readonly (Range | null)[] = [null, null, null, null];

@@ -4,6 +4,7 @@ export const CLIENT_INFO_KEY = 'io.modelcontextprotocol/clientInfo';
 export const CLIENT_CAPABILITIES_KEY = 'io.modelcontextprotocol/clientCapabilities';
 export const LOG_LEVEL_KEY = 'io.modelcontextprotocol/logLevel';
 export const SERVER_INFO_KEY = 'io.modelcontextprotocol/serverInfo';
+export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task';
 export const SUBSCRIPTION_ID_KEY = 'io.modelcontextprotocol/subscriptionId';
 
 /** From the most detailed to the gravest: RFC 5424 severities, as `logging/setLevel` and `_meta` name them. */

@@ -1,24 +1,78 @@
-import { duplicateKey, keyIs } from './fields.ts';
+import { duplicateKey, entries } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
+import { confusion, KnownNames } from './known-names.ts';
+import {
+  CLIENT_CAPABILITIES_KEY,
+  CLIENT_INFO_KEY,
+  LOG_LEVEL_KEY,
+  PROTOCOL_VERSION_KEY,
+  RELATED_TASK_KEY,
+  SERVER_INFO_KEY,
+  SUBSCRIPTION_ID_KEY,
+} from './meta-keys.ts';
 import { skipSpace } from './skip.ts';
 
-let repeated = '';
-
-/** The key that the `params` validated last (or its `_meta`) held twice, else empty. */
-export function repeatedParam(): string {
-  return repeated;
+/** Members of an object that the gateway decides by, and those of them that are such objects themselves. */
+interface Decisive {
+  readonly names: KnownNames;
+  readonly nested: readonly (Decisive | undefined)[];
 }
+
+const NAME = 0;
+const ARGUMENTS = 1;
+const PARAMS = decisive(
+  ['name', 'arguments', 'uri', 'cursor', 'task', 'taskId', 'requestId', 'progressToken', 'level'].concat([
+    'inputResponses',
+    'requestState',
+  ]),
+  {
+    _meta: decisive(
+      [PROTOCOL_VERSION_KEY, CLIENT_INFO_KEY, CLIENT_CAPABILITIES_KEY, LOG_LEVEL_KEY, SERVER_INFO_KEY].concat([
+        SUBSCRIPTION_ID_KEY,
+        'progressToken',
+      ]),
+      { [RELATED_TASK_KEY]: decisive(['taskId']) },
+    ),
+    ref: decisive(['type', 'name', 'uri']),
+    notifications: decisive(
+      ['toolsListChanged', 'promptsListChanged', 'resourcesListChanged'].concat(['resourceSubscriptions', 'taskIds']),
+    ),
+  },
+);
+
+/** What was found in the `params` that were validated last. */
+export const lastParams = {
+  /** Why the gateway and a server could decide by different members; empty where they could not. */
+  fault: '',
+  /** The first bytes of the values of `name` and `arguments`; 0 where there is none. */
+  name: 0,
+  arguments: 0,
+};
 
 /**
- * Validates `params`, and sees to it that neither it nor its `_meta` repeats a key: the gateway would decide by one
- * of them and the server by the other.
+ * Validates `params`, and sees to it that in none of the objects in it that the gateway decides by (`_meta`, `ref`) a key
+ * stands twice or in another case: the gateway would decide by one member and the server by the other.
  */
 export function validParams(bytes: Buffer, start: number): number {
-  repeated = '';
-  return validMembers(bytes, start, 2, true);
+  lastParams.fault = '';
+  lastParams.name = 0;
+  lastParams.arguments = 0;
+  return validMembers(bytes, start, 2, PARAMS);
 }
 
-function validMembers(bytes: Buffer, start: number, level: number, isParams: boolean): number {
+/** The same of `params` that were not validated: why clients could read another member than the gateway; else empty. */
+export function confusedParams(bytes: Buffer, start: number, end: number, { names, nested } = PARAMS): string {
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, start, end)) {
+    const found = names.find(bytes, keyStart, keyEnd);
+    if (found < -1) return confusion(bytes, keyStart, keyEnd, names.nameOf(found));
+    const inner = nested[found];
+    const fault = inner === undefined ? '' : confusedParams(bytes, valueStart, valueEnd, inner);
+    if (fault !== '') return fault;
+  }
+  return '';
+}
+
+function validMembers(bytes: Buffer, start: number, level: number, { names, nested }: Decisive): number {
   // Two keys of equal signature may be the same; then the slow comparison decides. 32 signatures fit into the mask.
   let signatures = 0;
   let suspicious = false;
@@ -35,11 +89,15 @@ function validMembers(bytes: Buffer, start: number, level: number, isParams: boo
     // An escape in a key can hide what it names.
     if ((signatures & signature) !== 0 || hasEscape(bytes, keyStart, keyEnd)) suspicious = true;
     signatures |= signature;
+    const found = names.find(bytes, keyStart, keyEnd);
+    if (found < -1) lastParams.fault ||= confusion(bytes, keyStart, keyEnd, names.nameOf(found));
     const value = skipSpace(bytes, at + 1);
-    at =
-      isParams && bytes[value] === 0x7b && keyIs(bytes, keyStart, keyEnd, '_meta')
-        ? validMembers(bytes, value, level + 1, false)
-        : validValue(bytes, value, level);
+    if (names === PARAMS.names) {
+      if (found === NAME) lastParams.name = bytes[value] ?? 0;
+      else if (found === ARGUMENTS) lastParams.arguments = bytes[value] ?? 0;
+    }
+    const inner = bytes[value] === 0x7b ? nested[found] : undefined;
+    at = inner === undefined ? validValue(bytes, value, level) : validMembers(bytes, value, level + 1, inner);
     if (at < 0) return -1;
     at = skipSpace(bytes, at);
     if (bytes[at] === 0x2c) at++;
@@ -47,11 +105,17 @@ function validMembers(bytes: Buffer, start: number, level: number, isParams: boo
     else return -1;
   }
   at++;
-  if (suspicious) repeated ||= duplicateKey(bytes, start, at) ?? '';
+  const twice = suspicious ? duplicateKey(bytes, start, at) : null;
+  if (twice !== null) lastParams.fault ||= `"${twice}" stands there twice`;
   return at;
 }
 
 function hasEscape(bytes: Buffer, start: number, end: number): boolean {
   for (let i = start; i < end; i++) if (bytes[i] === 0x5c) return true;
   return false;
+}
+
+function decisive(plain: readonly string[], nested: Readonly<Record<string, Decisive>> = {}): Decisive {
+  const names = [...plain, ...Object.keys(nested)];
+  return { names: new KnownNames(names), nested: names.map((name) => nested[name]) };
 }

@@ -60,7 +60,7 @@ const object = fc
   .map((all) => `{${all.map(([key, json]) => `${key}:${json}`).join(',')}}`);
 
 const id = fc.oneof(fc.constantFrom('0', '-0', '7', '1.0', '9007199254740993'), string);
-const method = fc.constantFrom('"tools/call"', '"tools\\/list"', '"\\u0061"', '"m"');
+const method = fc.constantFrom('"prompts/get"', '"tools\\/list"', '"\\u0061"', '"m"');
 /** The members of each kind of message, in any order, between any spaces, with unknown ones. */
 const message = fc
   .tuple(

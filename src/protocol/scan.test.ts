@@ -26,10 +26,13 @@ const MODES: readonly ScanMode[] = ['strict', 'relaxed'];
 describe('the envelope of a message', () => {
   for (const mode of MODES) {
     test(`S2.15 check:B9 the four kinds are told apart, whatever the order of members (${mode})`, () => {
-      const request = accepted('{"params":{"a":1},"method":"tools/call","id":"x y","jsonrpc":"2.0","extra":[1]}', mode);
+      const request = accepted(
+        '{"params":{"a":1},"method":"prompts/get","id":"x y","jsonrpc":"2.0","extra":[1]}',
+        mode,
+      );
       assert.deepEqual(
         [request.kind, request.method, request.id, request.body.toString()],
-        ['request', 'tools/call', '"x y"', '{"a":1}'],
+        ['request', 'prompts/get', '"x y"', '{"a":1}'],
       );
       const notification = accepted('{"method":"notifications/initialized","jsonrpc":"2.0"}', mode);
       assert.deepEqual([notification.kind, notification.id, notification.bodyStart], ['notification', '', -1]);
@@ -81,7 +84,6 @@ describe('the envelope of a message', () => {
         '{"jsonrpc":"2.0","id":7,"method":5}',
         '{"jsonrpc":"2.0","id":7,"method":""}',
         `{"jsonrpc":"2.0","id":7,"method":"${'m'.repeat(2000)}"}`,
-        '{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}',
         '{"jsonrpc":"2.0","id":7,"method":"m","params":null}',
         '{"jsonrpc":"2.0","id":7,"method":"m","params":"x"}',
         '{"jsonrpc":"2.0","id":7}',
@@ -95,11 +97,16 @@ describe('the envelope of a message', () => {
       ];
       for (const json of faults) assert.equal(refused(json, 'INVALID_REQUEST', mode).id, '7', json);
       assert.equal(refused('{"jsonrpc":"2.0","id":7,"id":8,"method":"m"}', 'INVALID_REQUEST', mode).id, '');
+      assert.equal(
+        refused('{"jsonrpc":"2.0","id":7,"method":"m","params":[1]}', 'INVALID_PARAMS', mode).id,
+        '7',
+        'positional params are JSON-RPC, but no params of MCP',
+      );
     });
 
     test(`names in the envelope are read through their escapes (${mode})`, () => {
-      const message = accepted('{"\\u006asonrpc":"2.\\u0030","\\u0069d":1,"method":"tools\\/c\\u0061ll"}', mode);
-      assert.deepEqual([message.method, message.id], ['tools/call', '1']);
+      const message = accepted('{"\\u006asonrpc":"2.\\u0030","\\u0069d":1,"method":"tools\\/l\\u0069st"}', mode);
+      assert.deepEqual([message.method, message.id], ['tools/list', '1']);
     });
 
     test(`members of an object's prototype are names like any other (${mode})`, () => {
@@ -236,6 +243,80 @@ describe('bytes from clients', () => {
     const many = Array.from({ length: 20_000 }, (_, i) => `"k${i}":${i}`).join(',');
     accepted(`{"jsonrpc":"2.0","id":1,"method":"m","params":{${many}}}`);
     refused(`{"jsonrpc":"2.0","id":1,"method":"m","params":{${many},"k77":1}}`, 'INVALID_REQUEST');
+  });
+
+  test('S2.1 a tools/call without a name or with arguments that are no object is refused as bad params', () => {
+    const call = (params: string) => `{"jsonrpc":"2.0","params":${params},"id":"c","method":"tools/call"}`;
+    for (const params of ['{}', '{"name":5}', '{"name":null}', '{"arguments":{}}', '{"_meta":{"name":"x"}}']) {
+      const { id, reason } = refused(call(params), 'INVALID_PARAMS');
+      assert.deepEqual([id, reason], ['"c"', 'params.name must be a string']);
+    }
+    for (const value of ['[]', '[{"a":1}]', '"{}"', '1', '-1', 'true', 'false']) {
+      const { id, reason } = refused(call(`{"name":"x","arguments": ${value}}`), 'INVALID_PARAMS');
+      assert.deepEqual([id, reason], ['"c"', 'params.arguments must be an object']);
+    }
+    refused('{"jsonrpc":"2.0","id":1,"method":"tools/call"}', 'INVALID_PARAMS');
+    for (const params of ['{"name":"x"}', '{"arguments":{},"n\\u0061me":"x"}', '{"name":"x","arguments":null}']) {
+      accepted(call(params));
+    }
+  });
+
+  test('a member that is a decisive one but for its case is refused, whichever way it is written', () => {
+    const spellings = (name: string): string[] => [
+      name.toUpperCase(),
+      name[0]!.toUpperCase() + name.slice(1),
+      ...(name[0] === '_' ? [] : [`\\u00${name.toUpperCase().charCodeAt(0).toString(16)}${name.slice(1)}`]),
+      ...(name.includes('s') ? [name.replace('s', 'ſ'), name.replace('s', '\\u017f')] : []),
+      ...(name.includes('k') ? [name.replace('k', '\u212a'), name.replace('k', '\\u212A')] : []),
+      ...(name.toLowerCase() === name ? [] : [name.toLowerCase()]),
+    ];
+    const request = (more: string, params = '{"name":"x"}') =>
+      `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}${more}}`;
+    for (const name of ['id', 'method', 'params', 'jsonrpc', 'result', 'error']) {
+      for (const key of spellings(name).filter((each) => each !== name)) {
+        const { reason, id } = refused(request(`,"${key}":{}`), 'INVALID_REQUEST');
+        assert.match(reason, new RegExp(`written in another case than "${name}"`));
+        assert.equal(id, '1');
+        refused(`{"jsonrpc":"2.0","id":1,"result":{},"${key}":9}`, 'INVALID_REQUEST', 'relaxed');
+      }
+    }
+    const names = [
+      'name',
+      'arguments',
+      'uri',
+      'cursor',
+      'taskId',
+      'task',
+      'progressToken',
+      'requestState',
+      '_meta',
+      'ref',
+    ];
+    for (const name of names) {
+      for (const key of spellings(name).filter((each) => each !== name)) {
+        const params = `{"name":"x","${key}":{}}`;
+        const { reason } = refused(request('', params), 'INVALID_REQUEST');
+        assert.match(reason, new RegExp(`written in another case than "${name}"`));
+        refused(`{"jsonrpc":"2.0","method":"notifications/progress","params":${params}}`, 'INVALID_REQUEST', 'relaxed');
+      }
+    }
+    for (const params of [
+      '{"name":"x","_meta":{"ProgressToken":1}}',
+      '{"name":"x","_meta":{"progresſToken":1}}',
+      '{"name":"x","_meta":{"IO.modelcontextprotocol/protocolVersion":"2026-07-28"}}',
+      '{"name":"x","_meta":{"io.modelcontextprotocol/related-task":{"TaskID":"t"}}}',
+      '{"name":"x","ref":{"type":"ref/prompt","name":"a","Name":"b"}}',
+    ]) {
+      refused(request('', params), 'INVALID_REQUEST');
+    }
+    // What is no such name, and what a tool calls its arguments, is nobody's business.
+    for (const params of [
+      '{"name":"x","Names":1,"nam":2,"NAMEX":3,"ñame":4,"\\u006e":5,"ſ":6}',
+      '{"name":"x","arguments":{"Name":1,"name":2,"_META":{"progresstoken":1}}}',
+      '{"name":"x","_meta":{"Name":1,"com.example/Cursor":2}}',
+    ]) {
+      accepted(request(',"Extra":1,"iD2":2', params));
+    }
   });
 
   test('nesting passes up to the limit', () => {

@@ -2,21 +2,22 @@ import { isUtf8 } from 'node:buffer';
 import { type Era, Message, type MessageKind } from '../model/message.ts';
 import { decodeString, elements, keyIs } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
-import { repeatedParam, validParams } from './params-grammar.ts';
+import { confusion, KnownNames } from './known-names.ts';
+import { confusedParams, lastParams, validParams } from './params-grammar.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
 /** Why bytes are no message. `id` is the request's id lexeme where it could be read and is usable, else empty. */
 export interface ScanFailure {
-  readonly code: 'PARSE_ERROR' | 'INVALID_REQUEST';
+  readonly code: 'PARSE_ERROR' | 'INVALID_REQUEST' | 'INVALID_PARAMS';
   readonly reason: string;
   readonly id: string;
 }
 
 /**
- * `strict`, for bytes from clients: the whole document is validated (RFC 8259, UTF-8, nesting), and no member that
- * anybody decides by may stand there twice. `relaxed`, for bytes from servers: strings are hopped over, brackets
- * balanced; what lies between is not looked at. Both give a message whose relay cannot break any framing, and both
- * check the envelope itself.
+ * `strict`, for bytes from clients: the whole document is validated (RFC 8259, UTF-8, nesting). `relaxed`, for bytes from
+ * servers: strings are hopped over, brackets balanced; what lies between is not looked at. Both give a message whose
+ * relay cannot break any framing, and both refuse a message in which a member that the gateway decides by stands twice
+ * or in another case (of a server's answer, in the envelope only): the peer might read another one.
  */
 export type ScanMode = 'strict' | 'relaxed';
 
@@ -40,6 +41,9 @@ const ENVELOPE: readonly (readonly [string, number])[] = [
   ['error', ERROR],
 ];
 
+const ENVELOPE_NAMES = new KnownNames(ENVELOPE.map(([name]) => name));
+const TOOL_CALL = 'tools/call';
+
 export function isScanFailure(scanned: Message | ScanFailure | Buffer[]): scanned is ScanFailure {
   return 'reason' in scanned;
 }
@@ -53,7 +57,8 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   if (bytes[at] !== 0x7b) return noObject(bytes, at, strict);
 
   let seen = 0;
-  let repeated = '';
+  let repeated = 0;
+  let fault = '';
   let versionStart = 0;
   let versionEnd = 0;
   let idStart = -1;
@@ -73,6 +78,7 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
       const keyEnd = strict ? validString(bytes, at) : skipString(bytes, at, end);
       if (keyEnd < 0) return malformed('a member name is broken');
       const member = envelopeMember(bytes, at, keyEnd);
+      if (member === 0) fault ||= confusedMember(bytes, at, keyEnd);
       at = skipSpace(bytes, keyEnd);
       if (bytes[at] !== 0x3a) return malformed('a colon was expected after a member name');
       at = skipSpace(bytes, at + 1);
@@ -80,11 +86,10 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
       if (!strict) valueEnd = skipValue(bytes, at, end);
       else if (member === PARAMS && bytes[at] === 0x7b) {
         valueEnd = validParams(bytes, at);
-        const twice = repeatedParam();
-        if (twice !== '') repeated = twice;
+        fault ||= lastParams.fault;
       } else valueEnd = validValue(bytes, at, 1);
       if (valueEnd < 0) return malformed('a value is broken or nested too deep');
-      if ((seen & member) !== 0) repeated = nameOf(member);
+      if ((seen & member) !== 0) repeated = member;
       seen |= member;
       switch (member) {
         case JSONRPC:
@@ -121,8 +126,9 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   if (skipSpace(bytes, at) !== end) return malformed('something follows the document');
 
   const idFault = (seen & ID) === 0 ? '' : faultOfId(bytes, idStart, idEnd);
-  const id = idStart < 0 || idFault !== '' || repeated === 'id' ? '' : bytes.toString('latin1', idStart, idEnd);
-  if (repeated !== '') return invalid(`"${repeated}" stands there twice`, id);
+  const id = idStart < 0 || idFault !== '' || repeated === ID ? '' : bytes.toString('latin1', idStart, idEnd);
+  if (repeated !== 0) return invalid(`"${nameOf(repeated)}" stands there twice`, id);
+  if (fault !== '') return invalid(fault, id);
   if (!isVersion(bytes, versionStart, versionEnd)) return invalid('"jsonrpc" is not "2.0"', id);
 
   if ((seen & METHOD) === 0) {
@@ -149,11 +155,21 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
 
   if (idFault !== '') return invalid(idFault, id);
   if ((seen & (RESULT | ERROR)) !== 0) return invalid('a request cannot carry a result or an error', id);
-  if (paramsStart >= 0 && bytes[paramsStart] !== 0x7b) return invalid('"params" is not an object', id);
+  if (paramsStart >= 0 && bytes[paramsStart] !== 0x7b) {
+    // By position they are JSON-RPC, but MCP has only params by name; anything else is neither.
+    const code = bytes[paramsStart] === 0x5b ? 'INVALID_PARAMS' : 'INVALID_REQUEST';
+    return { code, reason: '"params" is not an object', id };
+  }
+  if (!strict && paramsStart >= 0) fault = confusedParams(bytes, paramsStart, paramsEnd);
+  if (fault !== '') return invalid(fault, id);
   if (bytes[methodStart] !== 0x22) return invalid('"method" is not a string', id);
   if (methodEnd - methodStart - 2 > MAX_METHOD_BYTES) return invalid('"method" is too long', id);
   const method = decodeString(bytes, methodStart, methodEnd);
   if (method === null || method === '') return invalid('"method" names nothing', id);
+  if (strict && method === TOOL_CALL && idStart >= 0) {
+    const wrong = faultOfCall(paramsStart);
+    if (wrong !== '') return { code: 'INVALID_PARAMS', reason: wrong, id };
+  }
   return new Message(
     bytes,
     idStart < 0 ? 'notification' : 'request',
@@ -198,6 +214,19 @@ function envelopeMember(bytes: Buffer, start: number, end: number): number {
   }
   for (const [name, member] of ENVELOPE) if (keyIs(bytes, start, end, name)) return member;
   return 0;
+}
+
+function confusedMember(bytes: Buffer, start: number, end: number): string {
+  const found = ENVELOPE_NAMES.find(bytes, start, end);
+  return found < -1 ? confusion(bytes, start, end, ENVELOPE_NAMES.nameOf(found)) : '';
+}
+
+/** Of the params that were validated last: what no server of MCP could make a call of (server/tools §Calling Tools). */
+function faultOfCall(paramsStart: number): string {
+  if (paramsStart < 0 || lastParams.name !== 0x22) return 'params.name must be a string';
+  // null is what some clients write for none.
+  const takesArguments = lastParams.arguments === 0x7b || lastParams.arguments === 0x6e || lastParams.arguments === 0;
+  return takesArguments ? '' : 'params.arguments must be an object';
 }
 
 function nameOf(member: number): string {

@@ -353,3 +353,35 @@ function reachable(host: string, port: number): Promise<boolean> {
     socket.on('connect', end(true)).on('error', end(false)).on('timeout', end(false));
   });
 }
+
+test('every answer of both listeners forbids sniffing, whatever it says and whoever wrote it', async () => {
+  const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\n${HOST}${more}\r\n`;
+  const asks: readonly (string | Buffer)[] = [
+    runnable('sniffed'),
+    get('/mcp'),
+    get('/nowhere'),
+    get('/sse', auth),
+    get('/mcp', 'Origin: https://foreign.example\r\n'),
+    head('Content-Length: 3\r\n').concat('{x}'),
+    head('Content-Length: 99999999\r\n'),
+    head('Transfer-Encoding: gzip\r\n'),
+    `OPTIONS /mcp HTTP/1.1\r\n${HOST}Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n\r\n`,
+    `CONNECT a:1 HTTP/1.1\r\n${HOST}\r\n`,
+    get('/mcp', `X-Long: ${'x'.repeat(80_000)}\r\n`),
+    get('/mcp', 'Expect: 200-ok\r\n'),
+    'nonsense\r\n\r\n',
+    get('/livez'),
+    get('/metrics'),
+    `DELETE /api/v1/servers/nope HTTP/1.1\r\n${HOST}Authorization: Bearer ${arena.controlToken}\r\n\r\n`,
+  ];
+  for (const listener of ['mcp', 'control'] as const) {
+    for (const ask of asks) {
+      const { text } = await arena.raw(ask, listener);
+      const what = `${listener} ${ask.toString('latin1').slice(0, 60)}: ${text.slice(0, 300)}`;
+      const [answered] = text.split('\r\n\r\n');
+      assert.match(answered!, /^HTTP\/1\.1 [2-5]/, what);
+      assert.match(answered!, /\r\nx-content-type-options: nosniff(?:\r\n|$)/i, what);
+    }
+  }
+  await arena.alive();
+});

@@ -101,13 +101,22 @@ const REQUEST: Readonly<Record<string, string>> = {
   'method null': good.replace('"tools/call"', 'null'),
   'method an array': good.replace('"tools/call"', '["tools/call"]'),
   'method empty': good.replace('"tools/call"', '""'),
-  'params an array': '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["probe__echo"]}',
   'params a string': '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":"probe__echo"}',
   'params null': '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":null}',
   'id twice': good.replace('"id":1', '"id":1,"id":2'),
   'method twice': good.replace('"method"', '"method":"ping","method"'),
   'method twice, escaped': good.replace('"method"', '"method":"ping","\\u006dethod"'),
   'params twice': good.replace('"params"', '"params":{},"params"'),
+  'Name beside name': good.replace('"name":', '"Name":"probe__fail","name":'),
+  'name in capitals': good.replace('"name":', '"name":"probe__echo","NAME":'),
+  'name with an escaped capital': good.replace('"name":', '"name":"probe__echo","\\u004eame":'),
+  argumentſ: good.replace('"arguments":', '"arguments":{},"argumentſ":'),
+  'Params after params': `${good.slice(0, -1)},"Params":{"name":"probe__fail"}}`,
+  'paramſ after params': `${good.slice(0, -1)},"paramſ":{"name":"probe__fail"}}`,
+  'ID beside id': `${good.slice(0, -1)},"ID":7}`,
+  'Method beside method': `${good.slice(0, -1)},"METHOD":"ping"}`,
+  'a key of _meta in another case': good.replace('protocolVersion', 'ProtocolVersion'),
+  'ProgressToken in _meta': good.replace('"_meta":{', '"_meta":{"ProgressToken":1,'),
   'name twice': good.replace('"name":', '"name":"remote__echo","name":'),
   'jsonrpc twice': good.replace('"jsonrpc":"2.0"', '"jsonrpc":"1.0","jsonrpc":"2.0"'),
   'method and result': `${good.slice(0, -1)},"result":{}}`,
@@ -117,7 +126,31 @@ const REQUEST: Readonly<Record<string, string>> = {
 };
 
 test('jsonrpc: what is no JSON is 400 with -32700, on every way in', () => each(PARSE, -32700));
-test('jsonrpc: what is no request is 400 with -32600, on every way in', () => each(REQUEST, -32600));
+test('check:E1 jsonrpc: what is no request is 400 with -32600, on every way in', () => each(REQUEST, -32600));
+
+test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on every way in, and nothing runs', async () => {
+  const name = '"name":"probe__echo"';
+  const meta = `"_meta":${JSON.stringify(META)}`;
+  for (const way of ways) {
+    const own = way.path.startsWith('/servers/') ? name.replace('probe__', '') : name;
+    const mark = `"mark":"${MARK}"`;
+    for (const params of [
+      `["probe__echo",{${mark}}]`,
+      `{"name":5,"arguments":{${mark}},${meta}}`,
+      `{"arguments":{${mark}},${meta}}`,
+      ...[`["${MARK}"]`, `"${MARK}"`, '1', 'true'].map((value) => `{${own},"arguments":${value},${meta}}`),
+    ]) {
+      const body = `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":${params}}`;
+      const reply = await arena.post(body, way.headers, way.path);
+      const what = `${way.name} ${params}: ${reply.status} ${reply.text}`;
+      assert.equal(reply.json?.error?.code, -32602, what);
+      assert.equal(reply.json.id, 'bad', what);
+      assert.equal(reply.status, 'mcp-session-id' in way.headers ? 200 : 400, what);
+    }
+  }
+  assert.ok(!arena.reached().includes(MARK));
+  await arena.alive();
+});
 
 async function each(attacks: Readonly<Record<string, string | Buffer>>, code: number): Promise<void> {
   for (const way of ways) {

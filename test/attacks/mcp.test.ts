@@ -161,7 +161,6 @@ test('mcp: a _meta that lacks a part, or has it of another type, is 400 with -32
         what: `level ${JSON.stringify(value)}`,
         body: meta({ ...META, [`${key}logLevel`]: value }),
       })),
-      { what: 'the key in other case', body: (text) => text.replace('protocolVersion', 'ProtocolVersion') },
       { what: 'the version outside', body: (text) => text.replace(/"_meta":/, '"meta":') },
     ],
     400,

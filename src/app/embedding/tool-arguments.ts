@@ -3,18 +3,17 @@ import type { ToolArguments } from './agent-client.ts';
 
 /** The arguments as JSON text; a text that came as one stays to the character. Throws GatewayError INVALID_PARAMS. */
 function argumentsText(args: ToolArguments | undefined): string {
-  if (args === undefined) return '{}';
-  if (typeof args !== 'string') return JSON.stringify(args);
-  let value: unknown;
+  if (args === undefined || args === null) return '{}';
+  let value: unknown = args;
   try {
-    value = JSON.parse(args);
+    if (typeof args === 'string') value = JSON.parse(args);
   } catch (cause) {
     throw new GatewayError('INVALID_PARAMS', 'the arguments are not JSON', { cause });
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new GatewayError('INVALID_PARAMS', 'the arguments have to be one JSON object');
   }
-  return args;
+  return typeof args === 'string' ? args : JSON.stringify(args);
 }
 
 /** Params of `tools/call`. A progress token is there when somebody wants to hear of progress. */

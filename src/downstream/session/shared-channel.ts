@@ -24,6 +24,8 @@ export class SharedChannel implements SessionChannel, Reply {
   readonly #session: ClientSession;
   readonly #wire: SharedWire;
   readonly #deps: AskDeps;
+  /** The client has its answer to `initialize`. */
+  #greeted = false;
 
   constructor(session: ClientSession, wire: SharedWire, deps: AskDeps) {
     this.#session = session;
@@ -39,8 +41,9 @@ export class SharedChannel implements SessionChannel, Reply {
     return this.#wire.open;
   }
 
+  /** Before its answer to `initialize` a client is sent nothing: it has read no list yet that could have changed. */
   deliver(notification: Message, server?: string): void {
-    this.#tell(null, notification, null, server);
+    if (this.#greeted) this.#tell(null, notification, null, server);
   }
 
   calledOff(told: Buffer): void {
@@ -63,6 +66,7 @@ export class SharedChannel implements SessionChannel, Reply {
     this.#leave(exchange);
     const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
+    this.#greeted ||= exchange.request.method === 'initialize' && this.#session.introduced;
   }
 
   cancelled(exchange: ClientExchange): void {

@@ -6,6 +6,7 @@ import { AGGREGATE, type Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { PostAnswer, StreamPost } from '../../model/stream-post.ts';
+import { scanWords } from '../../protocol/classify.ts';
 import { isBatch, isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { readBatch } from '../endpoints/batch.ts';
 import { sendError } from '../endpoints/send.ts';
@@ -112,9 +113,8 @@ export class LegacySse {
   #take(session: ClientSession, body: Buffer): PostAnswer {
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
-      const { code, reason, id } = messages;
-      const text = `${code === 'PARSE_ERROR' ? 'Invalid JSON' : 'Invalid request'}: ${reason}`;
-      return { status: 400, code: CATALOGUE[code].rpc, text, id };
+      const { code, id } = messages;
+      return { status: 400, code: CATALOGUE[code].rpc, text: scanWords(messages), id };
     }
     // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.
     const requests = messages.filter(({ kind }) => kind === 'request');

@@ -26,13 +26,13 @@ before(async () => {
 });
 after(() => rig.close());
 
-function bridge(port: number, patienceMs = 5_000): { pipes: LinePipes; front: StdioBridge } {
+function bridge(port: number, patienceMs = 5_000, key = 'key-of-ada'): { pipes: LinePipes; front: StdioBridge } {
   const pipes = new LinePipes();
   const url = `http://127.0.0.1:${port}`;
   const front = new StdioBridge(pipes, {
     client: openHttpClient(url),
     path: '/mcp',
-    headers: ['Authorization', 'Bearer key-of-ada'],
+    headers: ['Authorization', `Bearer ${key}`],
     clock: systemClock,
     logger: Logger.silent(),
     maxMessageBytes: 1024 * 1024,
@@ -68,6 +68,19 @@ test('check:B10 a stateful client on pipes reaches a running gateway, is told an
   pipes.input.end();
   await front.closed;
   assert.ok(rig.core.ended.includes(sessionId!));
+});
+
+test('check:E3 a key that the gateway does not know is one error under the id of each request, and REFUSED', async () => {
+  const { pipes, front } = bridge(rig.listener.port, 5_000, 'key-of-nobody');
+  for (const text of [INIT, stateless('tools/list', {}, { id: 'é' }).body]) {
+    const { id, error } = await pipes.send(text).message();
+    assert.deepEqual([id, error.data.outcome], [JSON.parse(text).id, 'REFUSED']);
+    assert.match(error.message, /refused this client: Unauthorized/);
+  }
+  // Nothing else was written in between.
+  assert.equal((await pipes.send('{"jsonrpc":').message()).error.code, -32700);
+  pipes.input.end();
+  await front.closed;
 });
 
 test('check:B10 stateless requests get the headers their wire lacks; a cancel closes the stream', async () => {

@@ -8,7 +8,7 @@ import { bodyLexeme, bodyString } from '../../protocol/body.ts';
 import { isRejection, rejectScan } from '../../protocol/classify.ts';
 import { errorAnswer, failureAnswer } from '../../protocol/compose.ts';
 import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
-import { oneLine } from '../../protocol/splice.ts';
+import { oneLine, withId } from '../../protocol/splice.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { classifyHeaderless } from '../stateless/classify-headerless.ts';
 import { BridgeHeaders } from './bridge-headers.ts';
@@ -194,7 +194,17 @@ export class StdioBridge {
   /** Gives the client the answer if it has none yet: the gateway's own, or what there is to say of the loss. */
   #conclude(message: Message, answer: AnswerWatch, outcome: Talk): void {
     if (message.kind !== 'request' || answer.came) return;
-    if (outcome.body.length > 0) answer.take(outcome.body);
+    const said = outcome.body.length > 0 ? scanMessage(outcome.body, message.era, 'relaxed') : null;
+    if (said !== null && !isScanFailure(said)) {
+      // What the gateway refuses before it reads the request is an error without an id.
+      const refused = said.kind === 'error' && said.id === '';
+      if (refused && (outcome.status === 401 || outcome.status === 403)) {
+        const text = `The gateway refused this client: ${bodyString(said, 'message') ?? outcome.status}`;
+        this.#write(failureAnswer(message.id, new GatewayError('ACCESS_DENIED', text), message.era).bytes);
+        return;
+      }
+      answer.take(refused ? Buffer.concat(withId(said, message.id)) : outcome.body);
+    }
     if (answer.came) return;
     const { failure, status } = outcome;
     const words = failure === null ? `the gateway answered with HTTP status ${status}` : failure.message;

@@ -50,6 +50,25 @@ test('check:B10 a stateful client is served line by line, asked, and told', asyn
   assert.ok(rig.core.ended.includes(client.sessionId!));
 });
 
+test('check:B10 nothing is written before the answer to `initialize`, and changes are told after it', async () => {
+  const pipes = new Pipes();
+  const changed = notification('notifications/tools/list_changed', null, 'stateful');
+  const session = [...rig.downstream.sessions.values()].at(-1)!;
+  rig.downstream.deliver(session.id, changed);
+  const hello = rig.core.hello.bind(rig.core);
+  rig.core.hello = (...said) => {
+    rig.downstream.deliver(session.id, changed);
+    return hello(...said);
+  };
+  assert.equal((await pipes.send(INIT).message()).id, 0);
+  rig.core.hello = hello;
+  rig.downstream.deliver(session.id, changed);
+  assert.equal((await pipes.message()).method, 'notifications/tools/list_changed');
+  assert.equal((await pipes.send(call(1, 'ping')).message()).id, 1);
+  pipes.input.end();
+  await pipes.front.closed;
+});
+
 test('check:B13 an `initialize` is not cancelled, whatever the client says', async () => {
   const pipes = new Pipes();
   const { helloAnswer } = rig.core;

@@ -1,5 +1,6 @@
 import { encodeHeaders } from '../client/header-block.ts';
 import { nodeHttp } from '../node-http.ts';
+import { NO_SNIFFING } from '../passage/refusal.ts';
 
 /** The heads of answers in the plain lane, as `node:http` would write them. What is the same for a second is kept. */
 export class AnswerHeads {
@@ -28,7 +29,7 @@ export class AnswerHeads {
 
   #rest(headers: readonly string[], keep: boolean): string {
     const own = headers.length === 0 ? '' : encodeHeaders(headers);
-    return own + this.#dateLine() + (keep ? this.#keepAlive : CLOSE);
+    return SAFE + own + this.#dateLine() + (keep ? this.#keepAlive : CLOSE);
   }
 
   #dateLine(): string {
@@ -46,5 +47,6 @@ function statusLine(status: number): string {
 }
 
 const OK = 'HTTP/1.1 200 OK\r\n';
+const SAFE = `${NO_SNIFFING.join(': ')}\r\n`;
 const CLOSE = 'Connection: close\r\n';
 const END = '\r\n';

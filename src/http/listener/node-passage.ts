@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
-import { type Refusal, type RefusalRenderer, rawRefusal } from '../passage/refusal.ts';
+import { NO_SNIFFING, type Refusal, type RefusalRenderer, rawRefusal } from '../passage/refusal.ts';
 import { BodyReader } from './body-reader.ts';
 import { repeatedHeader } from './request-headers.ts';
 
@@ -93,13 +93,15 @@ export class NodePassage implements Passage {
   send(status: number, contentType: string | null, body: readonly Buffer[], headers: readonly string[]): void {
     const response = this.#response;
     if (contentType === null) {
-      response.writeHead(status, status === 204 ? [...headers] : ['Content-Length', '0', ...headers]);
+      const length = status === 204 ? [] : ['Content-Length', '0'];
+      response.writeHead(status, [...length, ...NO_SNIFFING, ...headers]);
       response.end();
       return;
     }
     let length = 0;
     for (const part of body) length += part.length;
-    response.writeHead(status, ['Content-Type', contentType, 'Content-Length', String(length), ...headers]);
+    const framing = ['Content-Type', contentType, 'Content-Length', String(length)];
+    response.writeHead(status, [...framing, ...NO_SNIFFING, ...headers]);
     const last = body.length - 1;
     // As one string with its head, a short body is one buffer to write; the bytes are the same.
     if (last === 0 && length <= MAX_STRING) response.end(body[0]!.toString('latin1'), 'latin1');
@@ -114,7 +116,8 @@ export class NodePassage implements Passage {
     if (response.socket === null) {
       // Pipelined behind an answer that is not out yet.
       this.last();
-      response.writeHead(refusal.status, ['Content-Type', 'application/json', ...(refusal.headers ?? [])]);
+      const type = ['Content-Type', 'application/json'];
+      response.writeHead(refusal.status, [...type, ...NO_SNIFFING, ...(refusal.headers ?? [])]);
       response.end(render(refusal));
       return;
     }
@@ -135,7 +138,7 @@ export class NodePassage implements Passage {
   }
 
   open(headers: readonly string[]): void {
-    this.#response.writeHead(200, [...headers]);
+    this.#response.writeHead(200, [...NO_SNIFFING, ...headers]);
     this.#response.flushHeaders();
   }
 

@@ -11,6 +11,9 @@ export interface Refusal {
   readonly headers?: readonly string[];
 }
 
+/** On every answer of every listener: a browser must not take what is said here for a page or a script. */
+export const NO_SNIFFING = ['X-Content-Type-Options', 'nosniff'] as const;
+
 /** Makes the JSON body of a refusal. MCP routes bring their own, which says it as a JSON-RPC error. */
 export type RefusalRenderer = (refusal: Refusal) => string;
 
@@ -20,7 +23,7 @@ export const renderRefusal: RefusalRenderer = ({ code, message }) => JSON.string
 export function rawRefusal(refusal: Refusal, render: RefusalRenderer): string {
   const body = render(refusal);
   let head = `HTTP/1.1 ${refusal.status} ${nodeHttp.STATUS_CODES[refusal.status] ?? 'Error'}\r\nContent-Type: application/json\r\n`;
-  const headers = refusal.headers ?? [];
+  const headers = [...NO_SNIFFING, ...(refusal.headers ?? [])];
   for (let i = 0; i + 1 < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
   return `${head}Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`;
 }

@@ -1,10 +1,9 @@
 import type { Message } from '../../model/message.ts';
 import { editBody, metaChange } from '../edit-object.ts';
 import { fieldAt, stringValue } from '../fields.ts';
+import { RELATED_TASK_KEY } from '../meta-keys.ts';
 
 /** Ties what is said about a task of 2025-11-25 to it (utilities/tasks §Associating Task-Related Messages). */
-export const RELATED_TASK_KEY = 'io.modelcontextprotocol/related-task';
-
 const PATH = ['_meta', RELATED_TASK_KEY, 'taskId'];
 
 /** The task that the message belongs to; null for none. */
