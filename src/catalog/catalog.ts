@@ -82,6 +82,11 @@ export class Catalog {
     return this.#parts.tools.find(name);
   }
 
+  /** What is offered of one server. */
+  toolsOf(server: string): readonly Target[] {
+    return this.#parts.tools.targets.filter((target) => target.server === server);
+  }
+
   prompt(name: string): Target | null {
     return this.#parts.prompts.find(name);
   }

@@ -1,3 +1,4 @@
+import { appScriptEdits } from '../catalog/app-script.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import { uriEdit } from '../catalog/exposed-uris.ts';
 import type { ResourceTarget } from '../catalog/resource-table.ts';
@@ -151,9 +152,10 @@ function renamed(outcome: Outcome, { server, uri: own, exposed }: ResourceTarget
   const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
-  for (const { start, end } of elements(bytes, contents.start, contents.end)) {
-    const uri = field(bytes, start, end, 'uri');
+  for (const content of elements(bytes, contents.start, contents.end)) {
+    const uri = field(bytes, content.start, content.end, 'uri');
     edits.push(...uriEdit(bytes, uri, (named) => (named === own ? exposed : catalog.exposedUri(server, named))));
+    edits.push(...appScriptEdits(bytes, content, server, catalog.toolsOf(server)));
   }
   return answer(spliceMessage(message, edits));
 }
