@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { loadConfig } from '../config/load-config.ts';
 import { bindProblem } from '../http/listener/bind-problem.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
+import { DataFolder, defaultDataDir, FolderUnusable } from '../store/data-folder.ts';
 import { App } from './app.ts';
 import type { AppOptions } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
@@ -13,7 +13,12 @@ import { buildRooms } from './rooms.ts';
 import { truthProblem } from './truth/truth-problem.ts';
 
 export type OpenResult =
-  | { readonly ok: true; readonly app: App }
+  | {
+      readonly ok: true;
+      readonly app: App;
+      /** Why nothing outlives this gateway, and what is lost by that; null where it has its data folder. */
+      readonly notKept: string | null;
+    }
   | { readonly ok: false; readonly problem: OpenProblem };
 
 /** Reads the configuration, takes the data folder and builds the gateway. Starts nothing and opens no port. */
@@ -25,22 +30,28 @@ export async function openApp(options: AppOptions): Promise<OpenResult> {
   const message = bindProblem(state);
   if (message !== null) return { ok: false, problem: { kind: 'bind', message } };
 
-  const folder = takeFolder(options, state);
-  if (folder !== null && !folder.held) {
-    return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
-  }
+  const taken = takeFolder(options, state);
+  if (!taken.ok) return taken;
+  const { folder, notKept } = taken;
+  const kept = notKept === null ? options : ({ ...options, state: 'none', joins: true } as const);
+  if (notKept !== null) options.logger.warn('state_not_kept', { reason: notKept });
   let connection: ClusterConnection | null = null;
   try {
-    connection = await clusterOf(options, state);
-    return { ok: true, app: new App(await buildRooms(options, loaded, folder, connection)) };
+    connection = await clusterOf(kept, state);
+    return { ok: true, app: new App(await buildRooms(kept, loaded, folder, connection)), notKept };
   } catch (error) {
     folder?.release();
     // An open connection would keep a process that says why it does not start.
     await connection?.close();
-    const problem = truthProblem(error, options, state);
+    const problem = folderProblem(error) ?? truthProblem(error, kept, state);
     if (problem === null) throw error;
     return { ok: false, problem };
   }
+}
+
+/** What a person has to do about the data folder; null for any other error. */
+export function folderProblem(error: unknown): OpenProblem | null {
+  return error instanceof FolderUnusable ? { kind: 'folder', message: error.message, remedy: error.remedy } : null;
 }
 
 /** One-off commands look at a configuration; they do not become nodes. */
@@ -54,19 +65,37 @@ function keepsState({ state }: AppOptions): boolean {
   return state === 'data' || state === 'instance';
 }
 
-function takeFolder(options: AppOptions, state: DesiredState): DataFolder | null {
-  if (!keepsState(options)) return null;
-  const dataDir = state.dataDir ?? defaultDataDir(options.load.env);
-  if (options.state === 'data') {
-    const folder = new DataFolder(dataDir);
-    folder.acquire();
-    return folder;
+type Taken =
+  | { readonly ok: true; readonly folder: DataFolder | null; readonly notKept: string | null }
+  | { readonly ok: false; readonly problem: OpenProblem };
+
+/** Decision 053: a folder that somebody named has to be usable; the default one may lack where nothing was ever kept in it. */
+function takeFolder(options: AppOptions, state: DesiredState): Taken {
+  if (!keepsState(options)) return { ok: true, folder: null, notKept: null };
+  const whole = new DataFolder(state.dataDir ?? defaultDataDir(options.load.env));
+  try {
+    const folder = options.state === 'data' ? whole : instanceFolder(whole, options, state);
+    if (folder.acquire()) return { ok: true, folder, notKept: null };
+    // A second one for the same files, started by another client, does without remembered state.
+    if (options.state === 'instance') return { ok: true, folder: null, notKept: null };
+    return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } };
+  } catch (error) {
+    const problem = folderProblem(error);
+    if (!(error instanceof FolderUnusable) || problem === null) throw error;
+    if (state.dataDir !== null || error.untrusted || whole.mayHoldState) return { ok: false, problem };
+    return { ok: true, folder: null, notKept: `${error.message}; ${FORGETS}` };
   }
+}
+
+const FORGETS =
+  'so this gateway keeps everything in memory: sessions, approved tools and servers added at run time are lost when it stops, and commands such as `trunkline status` do not find it; to keep them, name a folder with --data-dir';
+
+/** The folder around it is checked too: what was decided at run time is kept there. */
+function instanceFolder(whole: DataFolder, { load }: AppOptions, { files }: DesiredState): DataFolder {
+  whole.prepare();
   const name = createHash('sha256')
-    .update(state.files.join('\n') || JSON.stringify(options.load.argvCommand))
+    .update(files.join('\n') || JSON.stringify(load.argvCommand))
     .digest('hex')
     .slice(0, 16);
-  const folder = new DataFolder(join(dataDir, 'instances', name));
-  // A second one for the same files, started by another client, does without remembered state.
-  return folder.acquire() ? folder : null;
+  return new DataFolder(whole.file(join('instances', name)));
 }

@@ -6,6 +6,7 @@ import { DataFolder, defaultDataDir } from '../store/data-folder.ts';
 import type { Truth } from '../store/truth/truth.ts';
 import { type Restored, restoreTruth } from '../store/truth/truth-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { folderProblem } from './open-app.ts';
 import type { OpenProblem } from './open-problem.ts';
 import { openTruth } from './truth/open-truth.ts';
 import { truthProblem } from './truth/truth-problem.ts';
@@ -89,6 +90,12 @@ async function takeFolder(load: LoadOptions) {
   const loaded = await loadConfig(load);
   if (!loaded.ok) return { ok: false, problem: { kind: 'config', problems: loaded.problems } } as const;
   const folder = new DataFolder(loaded.state.dataDir ?? defaultDataDir(load.env));
-  if (folder.acquire()) return { ok: true, folder, state: loaded.state } as const;
+  try {
+    if (folder.acquire()) return { ok: true, folder, state: loaded.state } as const;
+  } catch (error) {
+    const problem = folderProblem(error);
+    if (problem === null) throw error;
+    return { ok: false, problem } as const;
+  }
   return { ok: false, problem: { kind: 'held', dataDir: folder.path, holder: folder.instance() } } as const;
 }

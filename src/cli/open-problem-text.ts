@@ -8,6 +8,7 @@ export function openProblemText(problem: OpenProblem, cwd: string): string {
       return problem.problems.map((one) => renderProblem(one, cwd)).join('\n\n');
     case 'bind':
       return problem.message;
+    case 'folder':
     case 'truth':
       return `${problem.message}\n  fix: ${problem.remedy}`;
     case 'held': {

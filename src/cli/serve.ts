@@ -3,6 +3,8 @@ import { openApp } from '../app/open-app.ts';
 import { processLogger } from '../app/process-logger.ts';
 import { hasStoredServers } from '../app/running.ts';
 import { renderProblem } from '../config/problem/problem.ts';
+import { unsafeExposure } from '../model/exposure.ts';
+import { isLoopbackHost } from '../model/host-address.ts';
 import type { CommandInput } from './command-input.ts';
 import { CommandError, EXIT, type ExitCode } from './exit-code.ts';
 import { openProblemText } from './open-problem-text.ts';
@@ -19,7 +21,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
   const logger = processLogger({ level: flags.logLevel ?? 'warn', json: flags.json === true, write: terminal.err });
   const opened = await openApp({ load, logger, state: 'data', follow: true });
   if (!opened.ok) throw new CommandError(EXIT.usage, openProblemText(opened.problem, terminal.cwd));
-  const { app } = opened;
+  const { app, notKept } = opened;
   // On a terminal the start screen is what people read; the log tells only what needs attention.
   if (flags.logLevel === undefined && process.stderr.isTTY !== true) logger.level = app.state.logLevel;
   const stopped = untilStopped(app);
@@ -33,7 +35,12 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     ...addresses,
     source: sourceLabel(load),
     problems: app.rooms.loaded.misconfigured.map((problem) => renderProblem(problem, terminal.cwd)),
-    warnings: app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
+    warnings: [
+      ...(notKept === null ? [] : [notKept]),
+      ...openness(app),
+      ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
+    ],
+    onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (flags.json === true) {
     terminal.out(`${JSON.stringify({ event: 'listening', ...facts })}\n`);
@@ -44,6 +51,23 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
     tellServers(app, facts, terminal.out);
   }
   return stopped;
+}
+
+const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
+
+/** What `--insecure` and `listen.insecure` let in. */
+function openness({ state }: App): readonly string[] {
+  const { listen, control, agents, unknownCallers } = state;
+  const { authenticated = true, encrypted = true } =
+    unsafeExposure({ ...listen, insecure: false }, unknownCallers, agents.size > 0) ?? {};
+  const key = authenticated ? '' : ' Every machine that reaches it may call every tool, without a key.';
+  const plain = encrypted ? '' : ' What is sent can be read on the way.';
+  const main = key + plain === '' ? [] : [`Listening on ${listen.host} without protection (--insecure).${key}${plain}`];
+  if (isLoopbackHost(control.host)) return main;
+  return [
+    ...main,
+    `The control API listens on ${control.host}, unencrypted (--insecure): its token can be read on the way.`,
+  ];
 }
 
 /** Prints a line per server as it comes up or fails, and the summary when the last has. */

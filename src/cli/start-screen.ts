@@ -6,6 +6,8 @@ export interface StartFacts {
   readonly readyMs: number;
   readonly mcpUrl: string;
   readonly controlUrl: string;
+  /** `0.0.0.0` or `::`, where it listens on all addresses of the machine; absent where it does not. */
+  readonly onAllAddresses?: string | null;
   /** Configuration file as shown to the user, or the command line. */
   readonly source: string;
   readonly warnings: readonly string[];
@@ -18,6 +20,7 @@ export function startHeader(facts: StartFacts): string {
   return [
     `${styleText('bold', `trunkline ${facts.version}`)}  ready in ${facts.readyMs} ms`,
     `  MCP      ${facts.mcpUrl}   ${styleText('gray', '(2024-11-05 to 2026-07-28)')}`,
+    ...(facts.onAllAddresses == null ? [] : [`           on all addresses of this machine (${facts.onAllAddresses})`]),
     `  Control  ${facts.controlUrl}`,
     `  File     ${facts.source}`,
     ...facts.problems.map((problem) => `  ${styleText('red', 'Problem')}  ${problem}`),

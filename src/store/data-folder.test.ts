@@ -27,5 +27,8 @@ test('a damaged lock is emptied and taken, and is a lock again', () => {
 
 test('a lock that cannot be used says where it is and what to do', () => {
   mkdirSync(join(path, 'lock.db'));
-  assert.throws(() => new DataFolder(path).acquire(), /lock\.db cannot be used: .*; make it writable or remove it/);
+  assert.throws(() => new DataFolder(path).acquire(), {
+    message: /lock\.db cannot be used: /,
+    remedy: /^make it writable or remove it/,
+  });
 });

@@ -1,4 +1,19 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  type Stats,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -13,6 +28,34 @@ export interface Instance {
   readonly files: readonly string[];
   readonly startedAt: number;
 }
+
+/** A data folder, or a file in it, cannot be used or must not be. */
+export class FolderUnusable extends Error {
+  readonly remedy: string;
+  /** Others may have put something there. */
+  readonly untrusted: boolean;
+
+  constructor(message: string, remedy: string, options: ErrorOptions & { untrusted?: boolean } = {}) {
+    super(message, options);
+    this.remedy = remedy;
+    this.untrusted = options.untrusted ?? false;
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  EROFS: 'the file system is read-only',
+  ENOTDIR: 'a part of its path is no folder',
+  EEXIST: 'it is no folder',
+  ENOENT: 'its path cannot be made',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota of this user is used up',
+};
+const ANOTHER = 'name a folder that this user may write: --data-dir <folder>, TRUNKLINE_DATA_DIR or data.dir';
+/** What steers the gateway: who could put one of these there would be its operator. */
+const DECISIVE = ['lock.db', 'control.token', 'exec.token', 'truth.db', 'instance.json'];
+const WRITE_BY_OTHERS = 0o022;
 
 /** Who only looks whether the folder is taken has the lock for an instant; that is waited for. */
 const GLANCE_MS = 100;
@@ -47,10 +90,65 @@ export class DataFolder {
     return join(this.path, name);
   }
 
-  /** Takes the folder; false when another process has it. */
+  /** Whether there is something in it, or may be: what this process cannot look into may hold anything. */
+  get mayHoldState(): boolean {
+    try {
+      lstatSync(this.path);
+    } catch {
+      return false;
+    }
+    try {
+      return readdirSync(this.path).length > 0;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code !== 'ENOTDIR';
+    }
+  }
+
+  /** Makes the folder if need be. Throws FolderUnusable where it cannot be written, or others may write to it. */
+  prepare(): void {
+    try {
+      mkdirSync(this.path, { recursive: true, mode: 0o700 });
+      accessSync(this.path, constants.R_OK | constants.W_OK | constants.X_OK);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    this.#refuseShared(this.path, statSync(this.path), 'the data folder', 'chmod 700');
+    for (const name of DECISIVE) {
+      const file = this.file(name);
+      const found = lstatSync(file, { throwIfNoEntry: false });
+      if (found !== undefined) this.#refuseShared(file, found, 'the file', 'chmod 600');
+    }
+  }
+
+  /** Whoever else can write to it could have planted a token or a server. */
+  #refuseShared(path: string, { mode, uid }: Stats, what: string, chmod: string): void {
+    const own = process.getuid?.();
+    if (own === undefined) return;
+    const refuse = (why: string, remedy: string): never => {
+      throw new FolderUnusable(`${what} ${path} ${why}`, remedy, { untrusted: true });
+    };
+    const look = `look what is in it, then run: ${chmod} ${path}`;
+    if ((mode & constants.S_IFMT) === constants.S_IFLNK)
+      refuse('is a symbolic link', 'remove it, or put a file in its place');
+    if (uid !== own && uid !== 0) {
+      refuse(
+        `belongs to another user (${uid}), who could write to it`,
+        `start as that user, or run: chown ${own} ${path}`,
+      );
+    }
+    if ((mode & WRITE_BY_OTHERS) !== 0) refuse('can be written by other users', look);
+  }
+
+  #failed(error: unknown): FolderUnusable {
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    const why = REASONS[code] ?? message;
+    return new FolderUnusable(`the data folder ${this.path} cannot be used: ${why}`, ANOTHER, { cause: error });
+  }
+
+  /** Takes the folder; false when another process has it. Throws FolderUnusable. */
   acquire(): boolean {
     if (this.#lock !== null) return true;
-    mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    this.prepare();
     let lock = this.#tryLock();
     if (lock === 'damaged') {
       this.#mendLock();
@@ -68,6 +166,8 @@ export class DataFolder {
   #tryLock(): DatabaseSync | 'damaged' | null {
     let lock: DatabaseSync | null = null;
     try {
+      closeSync(openSync(this.file('lock.db'), 'a', 0o600));
+      chmodSync(this.file('lock.db'), 0o600);
       lock = new DatabaseSync(this.file('lock.db'));
       lock.exec(`PRAGMA busy_timeout = ${GLANCE_MS}; PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`);
       return lock;
@@ -92,10 +192,12 @@ export class DataFolder {
     }
   }
 
-  #unusable(cause: unknown): Error {
+  #unusable(cause: unknown): FolderUnusable {
+    const code = (cause as NodeJS.ErrnoException).code ?? '';
+    if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause);
     const words = cause instanceof Error ? cause.message : String(cause);
     const text = `the lock ${this.file('lock.db')} cannot be used: ${words}`;
-    return new Error(`${text}; make it writable or remove it, it holds nothing`, { cause });
+    return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
   }
 
   /**
@@ -137,9 +239,13 @@ export class DataFolder {
       // Not there yet: made below.
     }
     const token = create();
-    writeFileSync(path, `${token}\n`, { mode: 0o600 });
-    // The mode above is for a new file only.
-    chmodSync(path, 0o600);
+    try {
+      writeFileSync(path, `${token}\n`, { mode: 0o600 });
+      // The mode above is for a new file only.
+      chmodSync(path, 0o600);
+    } catch (error) {
+      throw this.#failed(error);
+    }
     return token;
   }
 

@@ -14,11 +14,12 @@ export interface CommandRun {
 /** One `trunkline …` as a person types it, standard input closed unless asked otherwise. */
 export function startTrunkline(
   args: readonly string[],
-  options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly input?: boolean },
+  options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly input?: boolean; readonly uid?: number },
 ): CommandRun {
   const child = spawn(process.execPath, [BIN, ...args], {
     cwd: options.cwd,
     env: { ...process.env, ...options.env },
+    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
     stdio: [options.input === true ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   });
   const exited = new Promise<number | null>((done) => child.once('close', (code) => done(code)));
@@ -34,7 +35,7 @@ export function startTrunkline(
 
 export async function trunkline(
   args: readonly string[],
-  options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv },
+  options: { readonly cwd: string; readonly env?: NodeJS.ProcessEnv; readonly uid?: number },
 ): Promise<{ readonly code: number | null; readonly out: string; readonly err: string }> {
   const run = startTrunkline(args, options);
   const code = await run.exited;

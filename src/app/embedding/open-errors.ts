@@ -15,12 +15,12 @@ export class ConfigError extends Error {
 /** The configuration is good, and the gateway cannot be opened all the same. */
 export class OpenError extends Error {
   /**
-   * `bind`: it would listen where it must not. `held`: another gateway has the data folder. `truth`: what was decided at run
-   * time is damaged.
+   * `bind`: it would listen where it must not. `held`: another gateway has the data folder. `folder`: the data folder cannot be
+   * written, or others may write to it. `truth`: what was decided at run time is damaged.
    */
-  readonly reason: 'bind' | 'held' | 'truth';
+  readonly reason: 'bind' | 'held' | 'folder' | 'truth';
 
-  constructor(reason: 'bind' | 'held' | 'truth', message: string) {
+  constructor(reason: OpenError['reason'], message: string) {
     super(message);
     this.name = 'OpenError';
     this.reason = reason;
@@ -30,7 +30,7 @@ export class OpenError extends Error {
 export function openError(problem: OpenProblem): ConfigError | OpenError {
   if (problem.kind === 'config') return new ConfigError(problem.problems);
   if (problem.kind === 'bind') return new OpenError('bind', problem.message);
-  if (problem.kind === 'truth') return new OpenError('truth', `${problem.message}; ${problem.remedy}`);
+  if (problem.kind !== 'held') return new OpenError(problem.kind, `${problem.message}; ${problem.remedy}`);
   const holder = problem.holder === null ? 'another gateway' : `the gateway with process id ${problem.holder.pid}`;
   return new OpenError('held', `the data folder ${problem.dataDir} is in use by ${holder}`);
 }
