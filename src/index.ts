@@ -117,7 +117,15 @@ export { TOOL_NAME_DELIMITER } from './model/names.ts';
 export { POOL_DEFAULTS, type PoolSettings } from './model/pool-settings.ts';
 export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './model/revision.ts';
 export type { Capability, ListKind } from './model/server-catalog.ts';
-export type { ConnectionStatus, Health, LaunchFailure, ServerState, ServerStatus } from './model/server-state.ts';
+export type {
+  AuthChallenge,
+  ConnectionStatus,
+  Health,
+  LaunchFailure,
+  RecoveryStep,
+  ServerState,
+  ServerStatus,
+} from './model/server-state.ts';
 export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
 export { type ConnectionKey, connectionKeyText } from './upstream/connection/connection-key.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';

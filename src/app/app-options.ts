@@ -1,8 +1,9 @@
 import type { LoadOptions } from '../config/load-config.ts';
 import type { DesiredState } from '../model/desired-state.ts';
-import type { UpstreamEvents } from '../model/ports.ts';
+import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
+import type { UpstreamSetDeps } from '../upstream/upstream-deps.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
 
 export interface AppOptions {
@@ -29,5 +30,7 @@ export interface AppOptions {
   readonly observer?: ServerObserver;
 }
 
-/** Called for every change; must neither block nor throw. */
-export type ServerObserver = Pick<UpstreamEvents, 'statusChanged' | 'catalogChanged'>;
+/** Called for every change. It must not block, and only `beforeAuthRequired` may throw. */
+export type ServerObserver = Pick<UpstreamEvents, 'statusChanged' | 'catalogChanged'> &
+  Pick<ServerNews, 'recovery'> &
+  Pick<UpstreamSetDeps, 'beforeAuthRequired'>;

@@ -180,7 +180,7 @@ export async function buildRooms(
         }),
   });
   const run = random.hex(4);
-  const serverEvents = new ServerEvents(run, () => clock.wall());
+  const serverEvents = new ServerEvents(run, () => clock.wall(), options.observer);
   const serverLogs = new ServerLogs(logger, run);
   const told = options.observer === undefined ? gateway : observed(gateway, options.observer);
   const cluster =
@@ -225,6 +225,7 @@ export async function buildRooms(
     pool: loaded.state.pool,
     clientGone: (sessionId) => downstream.clientGone(sessionId),
     reachable: (url) => isListening(url),
+    beforeAuthRequired: (status, challenge) => options.observer?.beforeAuthRequired?.(status, challenge),
     surroundings: { environment: env, inContainer: insideContainer(env) },
     clientInfo: JSON.stringify(info),
   });

@@ -15,6 +15,7 @@ interface Definition {
   readonly command: string;
   readonly url: string;
   readonly args: readonly string[];
+  readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
@@ -41,6 +42,7 @@ function anyDefinition(choices: Choices): Definition {
     type: choices.of(['stdio', 'http', 'sse'] as const),
     command: choices.of(['a', 'b']),
     url: choices.of(['https://x/', 'https://y/']),
+    cwd: choices.of(['/', '/tmp']),
     args: choices.of([[], ['1', '2'], ['2', '1'], ['12']]),
     env: choices.of<Definition['env']>([{}, { A: '1' }, { A: '1', B: '2' }, { B: '2', A: '1' }, { A: '2' }]),
     headers: choices.of<Definition['headers']>([{}, { X: '1' }, { X: '2' }, { X: '1', Y: '2' }, { Y: '2', X: '1' }]),
@@ -62,10 +64,10 @@ function varied(from: Definition, choices: Choices): Definition {
 }
 
 function serverOf(definition: Definition, line: number): Server {
-  const { type, command, url, args, env, headers, timeoutMs, enabled, description } = definition;
+  const { type, command, cwd, url, args, env, headers, timeoutMs, enabled, description } = definition;
   const transport: TransportSpec =
     type === 'stdio'
-      ? { type, command, args, env: asSecrets(env), inheritEnv: false, cwd: '/' }
+      ? { type, command, args, env: asSecrets(env), inheritEnv: false, cwd }
       : { type, url, headers: asSecrets(headers), tls: {} };
   const server = { ...BASE, transport, timeoutMs, enabled, description, origin: { file: 'f', line, column: 1 } };
   const { isolation, isolationHeader } = server;
@@ -80,7 +82,9 @@ function serverOf(definition: Definition, line: number): Server {
 function needsConnection(a: Definition, b: Definition): boolean {
   if (a.type !== b.type) return true;
   if (a.type !== 'stdio') return a.url !== b.url || !sameMap(a.headers, b.headers);
-  return a.command !== b.command || a.args.join('\n') !== b.args.join('\n') || !sameMap(a.env, b.env);
+  return (
+    a.command !== b.command || a.cwd !== b.cwd || a.args.join('\n') !== b.args.join('\n') || !sameMap(a.env, b.env)
+  );
 }
 
 function sameMap(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {

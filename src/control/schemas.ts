@@ -70,7 +70,13 @@ const LAUNCH_FAILURE = object({
   stderrTail: text,
 });
 
+const CHALLENGE = object(
+  { resourceMetadata: nullable(text), scope: nullable(text), issuer: nullable(text) },
+  'What a server that asks for credentials says of how to get them.',
+);
+
 const CHANGE = {
+  challenge: nullable(CHALLENGE),
   from: { enum: STATES },
   to: { enum: STATES },
   reason: nullable(text),
@@ -99,6 +105,7 @@ export const SERVER = object(
     state: { enum: STATES },
     health: { enum: ['unknown', 'healthy', 'unhealthy'] },
     reason: nullable(text),
+    authChallenge: nullable(CHALLENGE),
     transport: { enum: ['stdio', 'docker', 'http', 'sse', 'json', 'memory'] },
     endpoint: nullable(text),
     era: nullable({ enum: ['stateful', 'stateless'] }),
@@ -154,6 +161,12 @@ export const SERVER = object(
     description: nullable(text),
     error: nullable(text),
     clientReady: { type: 'boolean' },
+    client: nullable(object({ transport: text, revision: nullable(text) }, 'How the gateway speaks with it.')),
+    toolPrefix: { type: 'string', description: 'Its tools are exposed under this prefix.' },
+    family: { type: 'null', description: 'This gateway has no families of equivalent servers.' },
+    auth: nullable(
+      object({ type: { const: 'static' } }, 'A header or variable of its definition is named like a credential.'),
+    ),
     lastAttempt: nullable({ type: 'string', format: 'date-time' }),
     nextRetryAfter: nullable({ type: 'string', format: 'date-time' }),
   },
@@ -176,6 +189,13 @@ export const EVENT: Schema = {
       type: { const: 'health' },
       server: text,
       health: { enum: ['healthy', 'unhealthy'] },
+      reason: nullable(text),
+    }),
+    object({
+      time,
+      type: { const: 'recovery' },
+      server: text,
+      step: { enum: ['started', 'succeeded', 'failed'] },
       reason: nullable(text),
     }),
     object({ time, type: { enum: ['added', 'replaced', 'removed'] }, server: text }),

@@ -1,3 +1,5 @@
+import { namesSecret } from '../config/problem/secret-words.ts';
+import { TOOL_NAME_DELIMITER } from '../model/names.ts';
 import { DOWN, type ServerStatus } from '../model/server-state.ts';
 
 /** A server's status as the control API shows it: ours, and the keys that programs written for the seeds read (S2.24). */
@@ -24,6 +26,14 @@ export interface StatusView extends Omit<ServerStatus, 'definition'> {
   readonly description: string | null;
   readonly error: string | null;
   readonly clientReady: boolean;
+  /** How the gateway speaks with it; null while it does not. */
+  readonly client: { readonly transport: ServerStatus['transport']; readonly revision: string | null } | null;
+  /** Its tools are exposed under this prefix. */
+  readonly toolPrefix: string;
+  /** This gateway has no families of equivalent servers. */
+  readonly family: null;
+  /** Set where a header or variable of its definition is named like a credential; values are never shown. */
+  readonly auth: { readonly type: 'static' } | null;
   /** ISO 8601; null for never, or none. */
   readonly lastAttempt: string | null;
   readonly nextRetryAfter: string | null;
@@ -50,6 +60,10 @@ export function statusView(status: ServerStatus): StatusView {
     description,
     error: status.health === 'unhealthy' || DOWN.has(status.state) ? status.reason : null,
     clientReady: status.initialized,
+    client: status.initialized ? { transport, revision: status.revision } : null,
+    toolPrefix: status.name + TOOL_NAME_DELIMITER,
+    family: null,
+    auth: [...Object.keys(headers), ...Object.keys(env)].some(namesSecret) ? { type: 'static' } : null,
     lastAttempt: time(lastAttemptAt),
     nextRetryAfter: time(nextRetryAt),
   };

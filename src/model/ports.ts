@@ -8,7 +8,7 @@ import type { Outcome } from './outcome.ts';
 import type { Principal } from './principal.ts';
 import type { Server } from './server.ts';
 import type { ListKind, ServerCatalog } from './server-catalog.ts';
-import type { ServerStatus, StateChange } from './server-state.ts';
+import type { RecoveryStep, ServerStatus, StateChange } from './server-state.ts';
 import type { TaskStatus } from './task-status.ts';
 
 /** All that talks to MCP servers, seen from the gateway. Implemented by `upstream/`. */
@@ -122,6 +122,8 @@ export interface ServerNews {
   healthTurned(server: string, reason: string | null): void;
   /** A changed definition has taken over from the one before. */
   replaced(server: string): void;
+  /** A restart that was asked for begins or ends (S3.10); `reason` says why it failed. */
+  recovery(server: string, step: RecoveryStep, reason: string | null): void;
   removed(server: string): void;
 }
 

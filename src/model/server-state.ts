@@ -44,9 +44,22 @@ export interface StateChange {
   readonly reason: string | null;
   /** The class of the failure behind it; null where there is none. */
   readonly failure: string | null;
+  /** What the server says of how to get credentials, on the way to `auth_required`; else null. */
+  readonly challenge: AuthChallenge | null;
   /** Wall-clock milliseconds. */
   readonly at: number;
 }
+
+/** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
+export interface AuthChallenge {
+  readonly resourceMetadata: string | null;
+  readonly scope: string | null;
+  /** `authorization_uri` or `issuer`, where it names one. */
+  readonly issuer: string | null;
+}
+
+/** The steps of a restart that was asked for (S3.10). */
+export type RecoveryStep = 'started' | 'succeeded' | 'failed';
 
 /** The parts of the way to a remote server's answer, in their order. */
 export const PHASES = ['dns', 'tcp', 'tls', 'firstByte'] as const;
@@ -75,6 +88,8 @@ export interface ServerStatus {
   readonly health: Health;
   /** Why it is not healthy, in words, with the remedy where we know one; null when there is nothing to say. */
   readonly reason: string | null;
+  /** Set while the state is `auth_required`. */
+  readonly authChallenge: AuthChallenge | null;
   readonly transport: 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
   readonly endpoint: string | null;
   /** Name or id of the container it is attached to; null elsewhere. */

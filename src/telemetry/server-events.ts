@@ -1,5 +1,5 @@
 import type { ServerNews } from '../model/ports.ts';
-import type { StateChange } from '../model/server-state.ts';
+import type { RecoveryStep, StateChange } from '../model/server-state.ts';
 import { Journal } from './journal.ts';
 
 const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 * 1024 };
@@ -8,8 +8,10 @@ const LIMITS = { maxEntries: 500, maxBytes: 256 * 1024, maxTotalBytes: 8 * 1024 
 export class ServerEvents implements ServerNews {
   readonly journal: Journal;
   readonly #wall: () => number;
+  readonly #observer: Pick<ServerNews, 'recovery'> | undefined;
 
-  constructor(run: string, wall: () => number) {
+  constructor(run: string, wall: () => number, observer?: Pick<ServerNews, 'recovery'>) {
+    this.#observer = observer;
     this.journal = new Journal(run, LIMITS);
     this.#wall = wall;
   }
@@ -18,8 +20,8 @@ export class ServerEvents implements ServerNews {
     this.#push(server, 'added', {});
   }
 
-  moved(server: string, { from, to, reason, failure, at }: StateChange): void {
-    this.#push(server, 'state', { from, to, reason, failure }, at);
+  moved(server: string, { from, to, reason, failure, challenge, at }: StateChange): void {
+    this.#push(server, 'state', { from, to, reason, failure, challenge }, at);
   }
 
   healthTurned(server: string, reason: string | null): void {
@@ -28,6 +30,11 @@ export class ServerEvents implements ServerNews {
 
   replaced(server: string): void {
     this.#push(server, 'replaced', {});
+  }
+
+  recovery(server: string, step: RecoveryStep, reason: string | null): void {
+    this.#push(server, 'recovery', { step, reason });
+    this.#observer?.recovery(server, step, reason);
   }
 
   removed(server: string): void {

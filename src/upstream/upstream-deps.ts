@@ -9,13 +9,12 @@ import type {
   UpstreamSessions,
 } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
-import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
+import type { AuthChallenge, ServerStatus } from '../model/server-state.ts';
 import type { SharedUpstreamSessions } from '../model/shared-upstream-sessions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenTransport } from './connection/open-transport.ts';
-import type { AuthChallenge } from './health/auth-challenge.ts';
 import type { LaunchSurroundings } from './supervision/launch-reports.ts';
 
 export interface UpstreamSetDeps {
@@ -52,10 +51,10 @@ export interface UpstreamSetDeps {
   /** For reports of starts that failed. Default: nothing is known of them. */
   readonly surroundings?: LaunchSurroundings;
   /**
-   * Called with the present definition of a server that asks for credentials, before anybody is told that it does: what
-   * it registers is there for whoever hears of `auth_required` (S3.5).
+   * Called with the present status and definition of a server that asks for credentials, before its state becomes
+   * `auth_required`: what the hook registers is there when the event comes (S3.5).
    */
-  readonly beforeAuthRequired?: (server: Server, challenge: AuthChallenge) => void;
+  readonly beforeAuthRequired?: (status: ServerStatus, challenge: AuthChallenge) => void;
 }
 
 export interface UpstreamTimes {

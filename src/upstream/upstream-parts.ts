@@ -1,7 +1,7 @@
 import { PhaseTimes } from '../http/client/phase-times.ts';
 import type { GatewayError } from '../model/gateway-error.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
-import { UP } from '../model/server-state.ts';
+import { type RecoveryStep, UP } from '../model/server-state.ts';
 import type { Connection } from './connection/connection.ts';
 import { Connector } from './connection/connector.ts';
 import { standIn } from './connection/profiles.ts';
@@ -26,7 +26,7 @@ import { ServerObserver } from './status/server-observer.ts';
 import type { ServerStory, StoryPart } from './status/server-story.ts';
 import { LaunchReports } from './supervision/launch-reports.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
-import { type RecoveryStep, Supervisor } from './supervision/supervisor.ts';
+import { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
 
@@ -86,7 +86,10 @@ export function assembleUpstream(
   ]);
 
   const phases = 'url' in server.transport ? new PhaseTimes() : null;
-  const recovered = (step: RecoveryStep, reason: string | null) => logger.info('server_recovery', { step, reason });
+  const recovered = (step: RecoveryStep, reason: string | null): void => {
+    logger.info('server_recovery', { step, reason });
+    deps.news?.recovery(name, step, reason === null ? null : logger.redact(reason));
+  };
 
   const eras = new SpokenEras(deps.eraVerdicts, server.connectionDigest);
   const events = new ConnectionEvents(name, logger, deps.events);
@@ -183,12 +186,13 @@ export function assembleUpstream(
       if (to === 'defect') logger.error('server_defect', { stack: stackOf(supervisor.error?.cause) });
       launches.moved(transition);
       readiness?.moved(to);
-      part.moved({ from, to, reason: reason === null ? null : logger.redact(reason), failure, at });
+      const told = reason === null ? null : logger.redact(reason);
+      part.moved({ from, to, reason: told, failure, challenge: supervisor.challenge, at });
       observer.tell();
     },
     beforeAuthRequired: (error) => {
       try {
-        deps.beforeAuthRequired?.(observer.server, challengeOf(error));
+        deps.beforeAuthRequired?.(observer.status(), challengeOf(error));
       } catch (cause) {
         logger.error('auth_required_hook_failed', { error: String(cause) });
       }

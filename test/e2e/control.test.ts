@@ -77,7 +77,14 @@ describe('the control listener of a running gateway', () => {
     assert.deepEqual([good.headers, good.description, good.nextRetryAfter], [{}, null, null]);
     assert.equal(Date.parse(good.lastAttempt), good.lastAttemptAt);
     assert.equal(one('slow').timeout, 0.2);
+    assert.deepEqual(
+      [good.client, good.toolPrefix, good.family, good.auth],
+      [{ transport: 'stdio', revision: good.revision }, 'good__', null, { type: 'static' }],
+    );
+    assert.deepEqual([one('slow').auth, good.authChallenge], [null, null]);
     const web = one('web');
+    assert.equal(web.client, null);
+    assert.deepEqual(web.auth, { type: 'static' });
     assert.deepEqual(
       [web.type, web.url, web.command, web.args, web.clientReady],
       ['http', 'http://127.0.0.1:9/mcp', null, [], false],

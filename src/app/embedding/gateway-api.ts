@@ -1,5 +1,6 @@
 import type { StatusView } from '../../control/status-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
+import type { RecoveryStep } from '../../model/server-state.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
@@ -56,6 +57,8 @@ export interface GatewayEvents {
   serverChanged: (name: string, status: GatewayServerStatus | null) => void;
   /** The tools of a server are others than before, gone because it is down, or back because it is up again (S4.11). */
   toolsChanged: (server: string) => void;
+  /** A restart that was asked for begins or ends; `reason` says why it failed. */
+  recovery: (name: string, step: RecoveryStep, reason: string | null) => void;
   /**
    * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
    * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.

@@ -1,4 +1,6 @@
 import type { ConfigInput, ServerInput } from '../../config/schema/config-input.ts';
+import type { StatusView } from '../../control/status-view.ts';
+import type { AuthChallenge } from '../../model/server-state.ts';
 import type { InProcessServer } from './in-process.ts';
 import type { LogSink } from './log-outlet.ts';
 
@@ -43,6 +45,11 @@ export interface GatewayOptions {
   readonly logger?: LogSink;
   /** Least level that is logged. Default: the configuration's, which is `info` by default. */
   readonly logLevel?: 'debug' | 'info' | 'warn' | 'error';
+  /**
+   * Called with the status of a server that asks for credentials, and with what it says of how to get them, before its
+   * state becomes `auth_required` and before `serverChanged` tells it. What the hook throws goes to the log.
+   */
+  readonly beforeAuthRequired?: (status: StatusView, challenge: AuthChallenge) => void;
   /** What relative paths mean. Default: the working directory. */
   readonly cwd?: string;
   /** What `${NAME}` means and what local servers inherit of. Default: the process's environment. */

@@ -25,7 +25,7 @@ const JOIN_MS = 3_000;
 export async function openGateway(options: GatewayOptions, cluster?: ClusterConnection): Promise<EmbeddedGateway> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
   const overlay = new Overlay();
-  const watch = new ServerWatch();
+  const watch = new ServerWatch(options.beforeAuthRequired);
   const memoryServers = new Map<string, MemoryServerFactory>();
   const { defined, inProcess } = sorted(options.servers ?? {});
   const opened = await openApp({

@@ -1,9 +1,10 @@
 import { statusView } from '../../control/status-view.ts';
 import type { ListKind } from '../../model/server-catalog.ts';
-import type { ServerStatus } from '../../model/server-state.ts';
+import type { AuthChallenge, RecoveryStep, ServerStatus } from '../../model/server-state.ts';
 import { outsideServers } from '../../upstream/edge.ts';
 import type { ServerObserver } from '../app-options.ts';
 import type { GatewayEvents } from './gateway-api.ts';
+import type { GatewayOptions } from './gateway-options.ts';
 
 /** What another node does is not told here: whoever waits for it looks so often. */
 const LOOK_MS = 100;
@@ -12,12 +13,22 @@ type Listeners = { [E in keyof GatewayEvents]: Set<GatewayEvents[E]> };
 
 /** Tells programs what happens to servers and to the gateway, and lets the gateway wait for servers. */
 export class ServerWatch implements ServerObserver {
-  readonly #listeners: Listeners = { serverChanged: new Set(), toolsChanged: new Set(), drainAsked: new Set() };
+  readonly #listeners: Listeners = {
+    serverChanged: new Set(),
+    toolsChanged: new Set(),
+    recovery: new Set(),
+    drainAsked: new Set(),
+  };
+  readonly #hook: GatewayOptions['beforeAuthRequired'];
   readonly #waiting = new Set<() => void>();
   /** Servers that were up and listed, and whether they are. */
   readonly #offering = new Map<string, boolean>();
   /** Set by the gateway once it is there: whether a server is registered. */
   registered: (name: string) => boolean = () => false;
+
+  constructor(beforeAuthRequired: GatewayOptions['beforeAuthRequired']) {
+    this.#hook = beforeAuthRequired;
+  }
 
   on<E extends keyof GatewayEvents>(event: E, listener: GatewayEvents[E]): () => void {
     const listeners: Set<GatewayEvents[E]> = this.#listeners[event];
@@ -37,6 +48,16 @@ export class ServerWatch implements ServerObserver {
 
   catalogChanged(server: string, _fingerprint: string, lists: readonly ListKind[]): void {
     if (lists.includes('tools')) this.#toolsChanged(server);
+  }
+
+  beforeAuthRequired(status: ServerStatus, challenge: AuthChallenge): void {
+    this.#hook?.(statusView(status), challenge);
+  }
+
+  recovery(server: string, step: RecoveryStep, reason: string | null): void {
+    this.#later(() => {
+      for (const listener of [...this.#listeners.recovery]) listener(server, step, reason);
+    });
   }
 
   removed(name: string): void {

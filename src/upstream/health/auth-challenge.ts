@@ -1,15 +1,6 @@
 import { GatewayError } from '../../model/gateway-error.ts';
+import type { AuthChallenge } from '../../model/server-state.ts';
 import { refusalOf } from '../transport/http-refusal.ts';
-
-/** What a server that asks for credentials said of how to get them. */
-export interface AuthChallenge {
-  /** Its `WWW-Authenticate` as it came; null without one. Never handed on to a client. */
-  readonly header: string | null;
-  readonly resourceMetadata: string | null;
-  readonly scope: string | null;
-  /** `authorization_uri` or `issuer`, where it names one. */
-  readonly issuer: string | null;
-}
 
 /** Longer ones are not taken apart. */
 const MAX_LENGTH = 8192;
@@ -27,7 +18,6 @@ export function challengeOf(error: GatewayError): AuthChallenge {
   }
   const issuer = parameters.get('issuer') ?? parameters.get('authorization_uri') ?? null;
   return {
-    header,
     resourceMetadata: parameters.get('resource_metadata') ?? null,
     scope: parameters.get('scope') ?? null,
     issuer,

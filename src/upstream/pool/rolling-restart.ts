@@ -1,4 +1,4 @@
-import type { RecoveryStep } from '../supervision/supervisor.ts';
+import type { RecoveryStep } from '../../model/server-state.ts';
 import type { Replica } from './replica.ts';
 
 export interface RollingRestartDeps {

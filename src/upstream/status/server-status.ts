@@ -41,6 +41,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     state,
     health: healthOf(state, observed.health),
     reason: reasonOf(observed),
+    authChallenge: supervisor.challenge,
     transport: server.transport.type,
     endpoint:
       'url' in server.transport && server.misconfigured === undefined ? withoutSecrets(server.transport.url) : null,

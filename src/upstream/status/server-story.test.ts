@@ -5,7 +5,7 @@ import type { ServerState, StateChange } from '../../model/server-state.ts';
 import { ServerStory } from './server-story.ts';
 
 function step(from: ServerState, to: ServerState, reason: string | null = null, at = 0): StateChange {
-  return { from, to, reason, failure: null, at };
+  return { from, to, reason, failure: null, challenge: null, at };
 }
 
 function bench(): { readonly story: ServerStory; readonly told: string[] } {
@@ -14,6 +14,7 @@ function bench(): { readonly story: ServerStory; readonly told: string[] } {
     added: (server) => void told.push(`added ${server}`),
     moved: (_server, { from, to, reason }) => void told.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
     healthTurned: (_server, reason) => void told.push(`health ${reason}`),
+    recovery: (_server, step) => void told.push(`recovery ${step}`),
     replaced: () => void told.push('replaced'),
     removed: (server) => void told.push(`removed ${server}`),
   };

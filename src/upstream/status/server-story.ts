@@ -64,7 +64,7 @@ export class ServerStory {
     if (before.state === part.state) return;
     const why = 'its definition has changed';
     const reason = part.reason === null ? why : `${why}; ${part.reason}`;
-    this.#tell({ from: before.state, to: part.state, reason, failure: null, at });
+    this.#tell({ from: before.state, to: part.state, reason, failure: null, challenge: null, at });
   }
 
   /** The server is not desired any more. */

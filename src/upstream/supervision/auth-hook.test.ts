@@ -20,9 +20,10 @@ function unauthorized(): ScriptedServer {
 test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge, before auth_required is told', async () => {
   const told: string[] = [];
   const bench = new UpstreamBench({
-    beforeAuthRequired: (server, challenge) => {
-      const state = bench.set.status(server.name)?.state;
-      told.push(`${server.description} ${state} ${challenge.resourceMetadata} ${challenge.scope} ${challenge.issuer}`);
+    beforeAuthRequired: (status, challenge) => {
+      told.push(
+        `${status.definition.description} ${status.state} ${challenge.resourceMetadata} ${challenge.scope} ${challenge.issuer}`,
+      );
       assert.ok(!bench.events.states.includes('auth_required') || told.length > 1);
     },
   });
@@ -35,6 +36,13 @@ test('S3.5 S3.7 fault:F20 the hook sees the present definition and the challenge
   assert.ok(!JSON.stringify([error.message, error.data]).includes('Bearer'));
   assert.deepEqual(told, ['by now starting https://a.example/.well-known/x read write https://as.example']);
   const status = bench.set.status('a')!;
+  const challenge = {
+    resourceMetadata: 'https://a.example/.well-known/x',
+    scope: 'read write',
+    issuer: 'https://as.example',
+  };
+  assert.deepEqual(status.authChallenge, challenge);
+  assert.deepEqual(status.history.at(-1)?.challenge, challenge);
   assert.deepEqual([status.state, status.health, status.consecutiveFailures], ['auth_required', 'unknown', 0]);
   assert.equal(status.nextRetryAt, null);
   assert.equal(bench.events.states.at(-1), 'auth_required');
@@ -54,10 +62,10 @@ test('S3.5 a hook that throws keeps nothing from being told', async () => {
 test('S3.7 a challenge is read where there is one, and long or broken ones do no harm', () => {
   const of = (challenge: string | null) =>
     challengeOf(new GatewayError('AUTH_REQUIRED', 'x', { cause: { status: 401, challenge } }));
-  assert.deepEqual(of(null), { header: null, resourceMetadata: null, scope: null, issuer: null });
+  assert.deepEqual(of(null), { resourceMetadata: null, scope: null, issuer: null });
   assert.equal(of('Bearer scope=a, realm="b').scope, 'a');
   assert.equal(of(`Bearer scope="${'a'.repeat(10_000)}"`).scope, null);
-  assert.equal(challengeOf(new GatewayError('AUTH_REQUIRED', 'x')).header, null);
+  assert.equal(challengeOf(new GatewayError('AUTH_REQUIRED', 'x')).scope, null);
 });
 
 test('fault:F20 requests that come too late for a connection about to end are no sign that the server is gone', async () => {

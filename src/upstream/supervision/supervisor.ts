@@ -1,10 +1,11 @@
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
-import { type ServerState, UP } from '../../model/server-state.ts';
+import { type AuthChallenge, type RecoveryStep, type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
+import { challengeOf } from '../health/auth-challenge.ts';
 import { failureClass } from '../health/failure-class.ts';
 import { isAtRest, mayFollow } from './lifecycle.ts';
 import { refusalOf } from './refusal-of.ts';
@@ -38,8 +39,6 @@ export interface SupervisorDeps {
   /** A restart that was asked for begins and ends (S3.10). `reason` says why it came to nothing. Must not throw. */
   readonly recovery?: (step: RecoveryStep, reason: string | null) => void;
 }
-
-export type RecoveryStep = 'started' | 'succeeded' | 'failed';
 
 /**
  * The state machine that starts, watches, backs off and restarts one server. Starts are single flight; a stop during
@@ -91,6 +90,11 @@ export class Supervisor {
 
   get reason(): string | null {
     return this.#machine.error?.message ?? null;
+  }
+
+  /** Of the answer that asked for credentials; null in every other state than `auth_required`. */
+  get challenge(): AuthChallenge | null {
+    return this.state === 'auth_required' && this.#machine.error !== null ? challengeOf(this.#machine.error) : null;
   }
 
   /** What somebody has to change, or has to log in for, is not counted (S3.8). */

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
+import { createGateway } from './create-gateway.ts';
+
+const CHALLENGE = 'Bearer realm="x", resource_metadata="https://a.example/.well-known/x", scope="read"';
+const PARSED = { resourceMetadata: 'https://a.example/.well-known/x', scope: 'read', issuer: null };
+
+const LIMIT = { timeout: 30_000 };
+
+test(
+  'S3.5 S3.7 the hook sees definition and challenge before auth_required is told; events and status have the challenge',
+  LIMIT,
+  async () => {
+    const locked = createServer((_request, response) => {
+      response.writeHead(401, { 'www-authenticate': CHALLENGE }).end();
+    });
+    locked.listen(0, '127.0.0.1');
+    await once(locked, 'listening');
+    try {
+      const told: unknown[] = [];
+      await using gateway = await createGateway({
+        beforeAuthRequired: ({ name, state, url, description }, challenge) => {
+          told.push(['hook', name, state, url, description, challenge]);
+          throw new Error('the hook of the program fails');
+        },
+      });
+      gateway.on('serverChanged', (name, status) => {
+        if (status?.state === 'auth_required') told.push(['event', name, status.authChallenge]);
+      });
+      const { controlUrl, controlToken } = await gateway.listen({ port: 0, controlPort: 0 });
+      const events = await followed(controlUrl, controlToken);
+      const url = `http://127.0.0.1:${(locked.address() as AddressInfo).port}/mcp`;
+      const status = await gateway.registerServer('locked', { url, description: 'mine' });
+      assert.deepEqual(told, [
+        ['hook', 'locked', 'starting', url, 'mine', PARSED],
+        ['event', 'locked', PARSED],
+      ]);
+      assert.deepEqual([status.state, status.health, status.consecutiveFailures], ['auth_required', 'unknown', 0]);
+      assert.deepEqual([status.authChallenge, status.history.at(-1)?.challenge], [PARSED, PARSED]);
+      const found = (await events('"to":"auth_required"')).find(({ to }) => to === 'auth_required');
+      assert.deepEqual(found?.['challenge'], PARSED);
+    } finally {
+      locked.close();
+    }
+  },
+);
+
+test(
+  'S3.10 check:F8 a restart tells that it began and how it ended, to the program and in the event stream',
+  LIMIT,
+  async () => {
+    await using gateway = await createGateway({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });
+    await gateway.ready();
+    const { controlUrl, controlToken } = await gateway.listen({ port: 0, controlPort: 0 });
+    const events = await followed(controlUrl, controlToken);
+    const told: unknown[] = [];
+    gateway.on('recovery', (...step) => told.push(step));
+    await gateway.restart('memory');
+    await pause(0);
+    assert.deepEqual(told, [
+      ['memory', 'started', null],
+      ['memory', 'succeeded', null],
+    ]);
+    const steps = (await events('succeeded'))
+      .filter(({ type }) => type === 'recovery')
+      .map(({ server, step }) => [server, step]);
+    assert.deepEqual(steps, [
+      ['memory', 'started'],
+      ['memory', 'succeeded'],
+    ]);
+  },
+);
+
+/** Opens the event stream; the function reads on to the first text that has the word, and closes the stream. */
+async function followed(
+  controlUrl: string,
+  token: string,
+): Promise<(word: string) => Promise<Record<string, unknown>[]>> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(20_000)]);
+  const { body } = await fetch(`${controlUrl}/api/v1/events`, {
+    headers: { authorization: `Bearer ${token}` },
+    signal,
+  });
+  return async (word) => {
+    let text = '';
+    for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+      text += chunk;
+      if (text.includes(word)) break;
+    }
+    stop.abort();
+    return [...text.matchAll(/^data: (.*)$/gm)].map(([, json]) => JSON.parse(json!) as Record<string, unknown>);
+  };
+}
