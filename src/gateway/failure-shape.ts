@@ -8,16 +8,20 @@ import { asksForTask } from './task-ids.ts';
 /**
  * The answer that tells a client of a failure. Stateful clients of the aggregate get failed tool calls as `isError`
  * results in the seeds' words (S2.31), which a model can read; everything else is a JSON-RPC error of its era, also
- * where the call asked for a task: a result would be taken for one.
+ * where the call names no tool (S2.1), or asked for a task: a result would be taken for one.
  */
 export function shapeFailure(request: Message, endpoint: Endpoint, error: GatewayError): Message {
   if (request.era === 'stateful') {
-    if (endpoint.kind === 'aggregate' && request.method === 'tools/call' && !asksForTask(request)) {
+    if (endpoint.kind === 'aggregate' && request.method === 'tools/call' && names(request) && !asksForTask(request)) {
       return toolFailure(request.id, error, toolFailureText(error));
     }
     return failureAnswer(request.id, error, 'stateful', dataOf(request, error));
   }
   return failureAnswer(request.id, inStateless(error), 'stateless', dataOf(request, error));
+}
+
+function names(request: Message): boolean {
+  return !(namedParam(request, 'name') instanceof GatewayError);
 }
 
 /** A resource that is not there is named in the error's data (server/resources §Error Handling). */

@@ -166,8 +166,8 @@ export function scanMessage(bytes: Buffer, era: Era, mode: ScanMode): Message | 
   if (methodEnd - methodStart - 2 > MAX_METHOD_BYTES) return invalid('"method" is too long', id);
   const method = decodeString(bytes, methodStart, methodEnd);
   if (method === null || method === '') return invalid('"method" names nothing', id);
-  if (strict && method === TOOL_CALL && idStart >= 0) {
-    const wrong = faultOfCall(paramsStart);
+  if (strict && method === TOOL_CALL && idStart >= 0 && paramsStart >= 0) {
+    const wrong = faultOfCall();
     if (wrong !== '') return { code: 'INVALID_PARAMS', reason: wrong, id };
   }
   return new Message(
@@ -222,8 +222,8 @@ function confusedMember(bytes: Buffer, start: number, end: number): string {
 }
 
 /** Of the params that were validated last: what no server of MCP could make a call of (server/tools §Calling Tools). */
-function faultOfCall(paramsStart: number): string {
-  if (paramsStart < 0 || lastParams.name !== 0x22) return 'params.name must be a string';
+function faultOfCall(): string {
+  if (lastParams.name !== 0x22 && lastParams.name !== 0) return 'params.name must be a string';
   // null is what some clients write for none.
   const takesArguments = lastParams.arguments === 0x7b || lastParams.arguments === 0x6e || lastParams.arguments === 0;
   return takesArguments ? '' : 'params.arguments must be an object';

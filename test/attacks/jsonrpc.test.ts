@@ -137,7 +137,6 @@ test('S2.1 jsonrpc: a tools/call with bad params is -32602 under its id, on ever
     for (const params of [
       `["probe__echo",{${mark}}]`,
       `{"name":5,"arguments":{${mark}},${meta}}`,
-      `{"arguments":{${mark}},${meta}}`,
       ...[`["${MARK}"]`, `"${MARK}"`, '1', 'true'].map((value) => `{${own},"arguments":${value},${meta}}`),
     ]) {
       const body = `{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":${params}}`;

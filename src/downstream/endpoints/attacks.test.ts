@@ -72,7 +72,6 @@ const NOT_A_MESSAGE: readonly string[] = [
   '{"jsonrpc":"2.0","id":1,"method":1}',
   '{"jsonrpc":"2.0","id":1,"method":null}',
   '{"jsonrpc":"2.0","id":1,"method":""}',
-  '{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
   '{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
   '{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}',
   '{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
@@ -95,6 +94,8 @@ test('jsonrpc: what is no JSON is 400 and -32700, what is no message 400 and -32
       assert.equal(reply.json.error.code, code, what);
     }
   }
+  const positional = await rig.post('{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', session);
+  assert.deepEqual([positional.status, positional.json.error.code], [200, -32602]);
   assert.equal(rig.core.ran.length, ran);
   await alive();
 });
