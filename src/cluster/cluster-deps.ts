@@ -8,6 +8,7 @@ import type { UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Random } from '../model/random.ts';
 import type { Sealing } from '../model/sealing.ts';
 import type { Server } from '../model/server.ts';
+import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { NodeView } from './nodes/node-state.ts';
 
@@ -26,6 +27,8 @@ export interface LocalUpstreams extends Upstreams {
   relistFor(server: string, client: ClientProfile): Promise<void>;
   /** The kinds of client for which something is known of the server. */
   listedFor(server: string): readonly ClientProfile[];
+  /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  ownLists(server: string): ReadonlyMap<string, ServerCatalog>;
   /** Ends at once what serves this client at the server, what is nobody's yet, or (null) everything. */
   surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void>;
   /** Ends in good order what serves this client at the server, or (null) everything. Resolves when nothing is left of it. */

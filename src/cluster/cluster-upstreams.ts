@@ -57,10 +57,10 @@ export class ClusterUpstreams implements Upstreams {
   knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
     const place = this.#place(server);
     if (place === undefined) return this.#deps.local.knownCatalog(server, client);
-    if (!this.#listedHere(place)) return this.#deps.catalogs.known(server, client);
-    const home = this.#deps.lists.shownOf(place);
-    const shown = home === null ? null : this.#deps.catalogs.knownAt(home, client);
-    const known = shown ?? this.#deps.local.knownCatalog(server, client);
+    if (!this.#listedHere(place))
+      return this.#deps.lists.own.known(place, client) ?? this.#deps.catalogs.known(server, client);
+    const here = this.#deps.local.knownCatalog(server, client);
+    const known = here?.own === true ? here : (this.#deps.lists.own.known(place, client) ?? here);
     const [instead] = known === null ? homesInstead(place, this.#deps.local) : [];
     return instead === undefined ? known : this.#deps.catalogs.knownAt(instead, client);
   }
@@ -71,12 +71,12 @@ export class ClusterUpstreams implements Upstreams {
     waitMs: number,
     amongOthers = false,
   ): Promise<ServerCatalog | null> {
-    const { local, catalogs, lists } = this.#deps;
+    const { local, catalogs } = this.#deps;
     const place = this.#place(server);
+    const elsewhere = place === undefined ? null : this.#deps.lists.own.known(place, client);
+    if (elsewhere !== null) return elsewhere;
     if (place === undefined || this.#listedHere(place)) {
-      const shown = place === undefined ? null : lists.shownOf(place);
-      const listed = shown === null ? null : await catalogs.get(shown, client, waitMs, amongOthers);
-      const own = listed ?? (await local.catalog(server, client, waitMs, amongOthers));
+      const own = await local.catalog(server, client, waitMs, amongOthers);
       const [instead] = own !== null || place === undefined ? [] : homesInstead(place, local);
       return instead === undefined ? own : catalogs.get(instead, client, waitMs, amongOthers);
     }
@@ -91,7 +91,7 @@ export class ClusterUpstreams implements Upstreams {
     if (place === undefined || (peer === null && place.here)) return this.#deps.local.sessionKey(server, client);
     const { catalogs } = this.#deps;
     const shared = affinity(place, client, this) === null ? catalogs.sharedKey(server, client) : null;
-    return catalogs.key(server, client) ?? shared;
+    return catalogs.key(server, client) ?? shared ?? this.#deps.lists.own.keyOf(place!, client);
   }
 
   ownsConnection(server: string, client: ClientProfile): boolean {
@@ -171,7 +171,7 @@ export class ClusterUpstreams implements Upstreams {
   homeOf(server: string): ForeignHome | null {
     const place = this.#place(server);
     if (place === undefined) return null;
-    return this.#listedHere(place) ? this.#deps.lists.shownOf(place) : homeToRead(place);
+    return this.#listedHere(place) ? null : homeToRead(place);
   }
 
   /** The node is not heard of: whoever was served there hears of nothing that was set up there, and has to set it up anew. */

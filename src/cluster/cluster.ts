@@ -125,6 +125,7 @@ export class Cluster {
       clock,
       keys: [key, ...previousKeys],
       status: (server) => local().status(server),
+      ownLists: (server) => local().ownLists(server),
       changed: () => this.#nodes.tell(),
     });
     this.#nodes = new Nodes({
@@ -179,11 +180,8 @@ export class Cluster {
       users: this.#users,
       messages: () => this.#messages,
       homes: (server) => this.#known.homes(server),
-      catalogChanged: (server) => this.#offer.catalogChanged(server),
-      relisted: (server) => {
-        this.#offer.relisted(server);
-        this.#lists.own(server);
-      },
+      catalogChanged: (server, own) => (own ? this.#offer.statusChanged() : this.#offer.catalogChanged(server)),
+      relisted: (server) => this.#offer.relisted(server),
       statusChanged: () => this.#offer.statusChanged(),
     });
     this.events = relayed;
@@ -228,7 +226,9 @@ export class Cluster {
       homeOf: (server) => this.#router.homeOf(server),
       read: (home, client) => this.#catalogs.readNow(home, client),
       ask: (home, client, known) => this.#catalogs.knownThere(home, client, known),
-      changed: (server, fingerprint, lists) => deps.events.catalogChanged(server, fingerprint, lists),
+      readOwn: (home, itsKey) => this.#catalogs.ownLists(home, itsKey),
+      known: (server, client) => this.#router.knownCatalog(server, client),
+      changed: (...change) => deps.events.catalogChanged(...change),
       listed: (server) => deps.events.listedElsewhere?.(server),
     });
     this.#router = new ClusterUpstreams({

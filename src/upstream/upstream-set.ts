@@ -221,6 +221,11 @@ export class UpstreamSet implements Upstreams {
     return [...(this.#upstreams.get(server)?.listedFor() ?? [])];
   }
 
+  /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
+    return new Map(this.#upstreams.get(server)?.ownLists());
+  }
+
   /**
    * This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. What
    * is leaving ends with it, calls and all: somebody else runs it by now, or may once the lease is over. Nothing was sent to it,

@@ -130,6 +130,10 @@ export class Upstream {
     return this.#parts.catalogs.kinds();
   }
 
+  ownLists(): Iterable<readonly [string, ServerCatalog]> {
+    return this.#parts.catalogs.ownLists();
+  }
+
   sessionKey(client: ClientProfile): string | null {
     return this.#parts.connections.keyOf(client);
   }

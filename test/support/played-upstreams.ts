@@ -8,7 +8,7 @@ import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { UpstreamEvents } from '../../src/model/ports.ts';
 import { ANONYMOUS } from '../../src/model/principal.ts';
 import type { Server } from '../../src/model/server.ts';
-import type { ServerCatalog } from '../../src/model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../../src/model/server-catalog.ts';
 import type { ServerStatus } from '../../src/model/server-state.ts';
 import { result } from '../../src/protocol/compose.ts';
 
@@ -50,6 +50,8 @@ export class PlayedUpstreams implements LocalUpstreams {
   /** What it says of its servers, by name. */
   readonly states = new Map<string, ServerStatus>();
   readonly catalogs = new Map<string, ServerCatalog>();
+  /** What the processes of single sessions list, by server and session. */
+  readonly own = new Map<string, Map<string, ServerCatalog>>();
   keeps = false;
   inFlight = 0;
   /** What was dropped is there until then. */
@@ -88,6 +90,10 @@ export class PlayedUpstreams implements LocalUpstreams {
     return this.catalogs.has(server) ? [clientOf('somebody')] : [];
   }
 
+  ownLists(server: string): ReadonlyMap<string, ServerCatalog> {
+    return this.own.get(server) ?? new Map();
+  }
+
   servers(): readonly Server[] {
     return [...this.desired.values()];
   }
@@ -113,8 +119,8 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.notified.push(`${server} ${notification.method}`);
   }
 
-  knownCatalog(server: string): ServerCatalog | null {
-    return this.catalogs.get(server) ?? null;
+  knownCatalog(server: string, client?: ClientProfile): ServerCatalog | null {
+    return this.own.get(server)?.get(client?.sessionId ?? '') ?? this.catalogs.get(server) ?? null;
   }
 
   async catalog(server: string): Promise<ServerCatalog | null> {
@@ -192,8 +198,8 @@ export class HeardEvents implements UpstreamEvents {
     this.homesGainedOf.push(...servers);
   }
 
-  catalogChanged(server: string): void {
-    this.heard.push(`catalogChanged ${server}`);
+  catalogChanged(server: string, _print: string, _lists: readonly ListKind[], key: string | null = null): void {
+    this.heard.push(`catalogChanged ${server}${key === null ? '' : ` ${key}`}`);
   }
 
   stateLost(server: string, sessionId: string): void {

@@ -25,8 +25,9 @@ export function catalogText(catalog: ServerCatalog): {
     lists[kind] = { keys: items.map(({ key }) => key), pages: pages.length, ttlMs, cacheScope };
     pieces.push(...pages, ...items.map(({ bytes }) => bytes));
   }
-  const { server, fingerprint, digest, listedAt } = catalog;
-  return { text: { server, fingerprint, digest, listedAt, hello, lists }, pieces };
+  const { server, fingerprint, digest, listedAt, own } = catalog;
+  const text = { server, fingerprint, digest, listedAt, hello, lists };
+  return { text: own === undefined ? text : { ...text, own }, pieces };
 }
 
 export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerCatalog {

@@ -23,7 +23,7 @@ test('whoever has not called yet is thought to be served as the last one of whom
   const catalogs = new ForeignCatalogs({
     bus,
     logger,
-    local: () => ({ ...nothing, ownsConnection: () => false }),
+    local: () => ({ ...nothing, ownsConnection: () => false, ownLists: () => new Map() }),
     used: () => {},
     shown: () => null,
     changed: () => {},

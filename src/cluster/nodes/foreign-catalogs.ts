@@ -1,15 +1,16 @@
 import type { Bus } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import { callerKey } from '../../model/isolation.ts';
-import type { Upstreams } from '../../model/ports.ts';
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import type { LocalUpstreams } from '../cluster-deps.ts';
 import { type ClientText, clientOf, clientText } from '../frames/client-codec.ts';
 import { type Frame, packFrame, unpackFrame } from '../frames/frame.ts';
 import { Recent } from '../recent.ts';
 import { type CatalogText, catalogOf, catalogText } from './catalog-codec.ts';
 import { CatalogKeys, clientEra } from './catalog-keys.ts';
 import type { ForeignHome } from './directory.ts';
+import { differing } from './own-lists-elsewhere.ts';
 
 interface CatalogRequest {
   readonly server: string;
@@ -22,6 +23,8 @@ interface CatalogRequest {
   readonly knownOnly?: boolean;
   /** Only how the client is served is asked for. */
   readonly keyOnly?: boolean;
+  /** What the process behind this connection lists is asked for, where that is not what a fresh one does. */
+  readonly ownOf?: string;
 }
 
 interface CatalogReply {
@@ -47,6 +50,17 @@ interface Kept {
   readonly peer: string;
 }
 
+/** Where no client is meant. */
+const NOBODY: ClientText = {
+  principal: { id: '', name: '', servers: null },
+  sessionId: null,
+  revision: '2026-07-28',
+  capabilities: '{}',
+  fingerprint: '',
+  info: null,
+  logLevel: null,
+  handle: null,
+};
 const MAX_KEPT = 4_096;
 const MAX_CALLERS = 65_536;
 const MAX_SHARED = 4_096;
@@ -56,7 +70,7 @@ const MAX_READS = 1_000;
 export interface ForeignCatalogsDeps {
   readonly bus: Bus;
   readonly logger: Logger;
-  readonly local: () => Pick<Upstreams, 'catalog' | 'knownCatalog' | 'sessionKey' | 'ownsConnection'>;
+  readonly local: () => Pick<LocalUpstreams, 'catalog' | 'knownCatalog' | 'sessionKey' | 'ownsConnection' | 'ownLists'>;
   readonly used: (server: string, client: ClientProfile, by: string) => void;
   /** What such clients are shown of the server now. */
   readonly shown: (server: string, client: ClientProfile) => ServerCatalog | null;
@@ -85,9 +99,15 @@ export class ForeignCatalogs {
       subject(deps.bus.peer),
       async (serving) => {
         const { server, client, known, ...rest } = unpackFrame<CatalogRequest>(serving.payload).header;
-        const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false } = rest;
+        const { waitMs, amongOthers = false, knownOnly = false, keyOnly = false, ownOf } = rest;
         const profile = clientOf(client);
         const local = deps.local();
+        if (ownOf !== undefined) {
+          const own = local.ownLists(server).get(ownOf);
+          const { text = null, pieces = [] } = own === undefined ? {} : catalogText(own);
+          serving.answer(packFrame({ catalog: text, key: null } satisfies CatalogReply, pieces));
+          return;
+        }
         if (keyOnly) {
           const [key, own] = [local.sessionKey(server, profile), local.ownsConnection(server, profile)];
           serving.answer(packFrame({ catalog: null, key, own } satisfies CatalogReply));
@@ -96,7 +116,7 @@ export class ForeignCatalogs {
         if (!knownOnly) deps.used(server, profile, serving.from);
         const catalog = knownOnly
           ? local.knownCatalog(server, profile)
-          : await local.catalog(server, profile, waitMs, amongOthers);
+          : await local.catalog(server, withoutProcess(profile), waitMs, amongOthers);
         const key = local.sessionKey(server, profile);
         if (catalog !== null && catalog.digest === known) {
           serving.answer(packFrame({ catalog: null, key, same: catalog.listedAt } satisfies CatalogReply));
@@ -200,6 +220,18 @@ export class ForeignCatalogs {
     }
   }
 
+  /** What the process behind this connection of the home's lists. Rejects never; null where that cannot be had. */
+  async ownLists(home: ForeignHome, key: string): Promise<ServerCatalog | null> {
+    const server = home.offered.definition.name;
+    try {
+      const { header, pieces } = await this.#ask(home, { server, client: NOBODY, waitMs: 0, ownOf: key });
+      return header.catalog === null ? null : catalogOf(header.catalog, pieces);
+    } catch (error) {
+      this.#deps.logger.debug('foreign_list_failed', { server, node: home.node.id, error: String(error) });
+      return null;
+    }
+  }
+
   /** Whether that home has a connection of this client's own. Rejects never. */
   async ownedThere(home: ForeignHome, client: ClientProfile): Promise<boolean> {
     const server = home.offered.definition.name;
@@ -293,13 +325,10 @@ function catalogIn(
   return same === before.listedAt ? before : { ...before, listedAt: same };
 }
 
-/** The lists that clients see another of; all of them where nothing was known. */
-function differing(before: ServerCatalog | null, { lists }: ServerCatalog): readonly ListKind[] {
-  if (before === null) return LIST_KINDS;
-  return LIST_KINDS.filter((kind) => {
-    const [were, are] = [before.lists[kind].items, lists[kind].items];
-    return were.length !== are.length || are.some(({ bytes }, i) => !bytes.equals(were[i]!.bytes));
-  });
+/** A client of the same kind that no process serves: it is shown what a fresh process lists. */
+function withoutProcess(client: ClientProfile): ClientProfile {
+  const sessionId = client.sessionId === null ? null : '';
+  return { ...client, sessionId, handle: null, principal: { ...client.principal, id: '' } };
 }
 
 function subject(peer: string): string {

@@ -10,12 +10,22 @@ import {
 import { settled } from '../../../test/support/fake-clock.ts';
 import { clientOf } from '../../../test/support/played-upstreams.ts';
 import { serverCatalog, tool } from '../../../test/support/server-catalogs.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
 import { notification } from '../../protocol/compose.ts';
 
 const SOON_MS = 500;
 
 function lists(node: PlayedNode, ...tools: string[]): void {
   node.local.catalogs.set('memory', serverCatalog('memory', { tools: tools.map((name) => tool(name)) }));
+}
+
+/** What the process of this session at the node lists. */
+function ownLists({ local }: PlayedNode, session: string, ...tools: string[]): void {
+  const own = local.own.get('memory') ?? new Map<string, ServerCatalog>();
+  local.own.set(
+    'memory',
+    own.set(session, { ...serverCatalog('memory', { tools: tools.map((name) => tool(name)) }), own: true }),
+  );
 }
 
 /** The tools that the node shows a session. */
@@ -42,38 +52,40 @@ test('check:G3 check:C9 what one node heard of the lists of an HTTP server the o
     assert.deepEqual(c.local.relisted, ['memory']);
   }));
 
-test('check:G3 S0.18 what a process of a session told last is what all nodes show, until another one tells or its node is gone', () =>
+test('S2.6 check:G3 S0.18 what the process of one session lists is shown to it at all nodes, and to nobody else', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
+    const c = await bench.join('c', []);
     for (const node of [a, b]) lists(node, 'old');
-    lists(a, 'old', 'grown');
-    a.cluster.events.relisted!('memory');
+    const seen = (session: string) => [a, b, c].map((node) => shown(node, session));
+    await bench.until(c.cluster.upstreams.catalog('memory', clientOf('s2'), 1_000));
+    ownLists(a, 's1', 'old', 'grown');
+    a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
     await bench.pass(SOON_MS);
-    assert.deepEqual(
-      [shown(a), shown(b)],
-      [
-        ['old', 'grown'],
-        ['old', 'grown'],
-      ],
-    );
-    assert.ok(b.events.heard.includes('catalogChanged memory'), 'clients of b are told');
-    assert.deepEqual(b.local.relisted, [], 'its own process would say nothing of it');
+    assert.deepEqual(seen('s1'), Array(3).fill(['old', 'grown']));
+    assert.deepEqual(seen('s2'), Array(3).fill(['old']));
+    for (const { events } of [b, c]) assert.ok(events.heard.includes('catalogChanged memory s1'));
 
-    lists(b, 'old', 'other');
-    b.cluster.events.relisted!('memory');
+    // Another one's is equal: it is not read again.
+    const asked: string[] = [];
+    const kept = a.local.own.get('memory')!;
+    kept.get = (key) => {
+      asked.push(key);
+      return Map.prototype.get.call(kept, key);
+    };
+    ownLists(a, 's3', 'old', 'grown');
+    a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's3');
     await bench.pass(SOON_MS);
-    assert.deepEqual(
-      [shown(a), shown(b)],
-      [
-        ['old', 'other'],
-        ['old', 'other'],
-      ],
-    );
+    assert.deepEqual([shown(b, 's3'), shown(c, 's3'), asked], [['old', 'grown'], ['old', 'grown'], []]);
 
-    await bench.until(b.cluster.close());
+    a.local.own.get('memory')!.delete('s1');
+    a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
+    await bench.pass(SOON_MS);
+    assert.deepEqual(seen('s1'), Array(3).fill(['old']), 'it lists what a fresh one does again');
+    await bench.until(a.cluster.close());
     await bench.pass(3_000);
-    assert.deepEqual(shown(a), ['old', 'grown']);
+    assert.deepEqual(shown(b, 's3'), ['old'], 'and so does whatever the session has after its node');
   }));
 
 test('each node shows what its own process of a server for everybody lists: calls find nothing else there', () =>
@@ -167,21 +179,17 @@ test('nothing is looked for at the server for a client that has gone while other
     assert.deepEqual(b.local.relisted, []);
   }));
 
-test('check:G3 check:C9 what a process of another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
+test('check:G3 check:C9 what the process of a session at another home has just told is read there before a name is unknown, and nobody silent is waited for', () =>
   onNodes(async (bench) => {
     const memory = serverNamed('memory');
     const [a, b] = [await bench.join('a', [memory]), await bench.join('b', [memory])];
     for (const node of [a, b]) lists(node, 'old');
     const foundElsewhere = () =>
       b.cluster.upstreams.foundElsewhere!('memory', new TestExchange('s1'), 'tools', 'grown');
-    lists(a, 'old', 'grown');
-    a.cluster.events.relisted!('memory');
-    assert.equal(await foundElsewhere(), true);
-    assert.deepEqual(shown(b), ['old', 'grown']);
-    // Listed once more, at nobody's word.
-    lists(a, 'old', 'grown', 'again');
-    assert.equal(await foundElsewhere(), true);
-    assert.deepEqual(shown(b), ['old', 'grown', 'again']);
+    ownLists(a, 's1', 'old', 'grown');
+    a.cluster.events.catalogChanged('memory', '{}', ['tools'], 's1');
+    assert.equal(await bench.until(foundElsewhere()), true);
+    assert.deepEqual([shown(b, 's1'), shown(b, 's2')], [['old', 'grown'], ['old']]);
 
     a.cut();
     assert.equal(await bench.until(foundElsewhere()), true);

@@ -1,15 +1,15 @@
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
 import type { Exchange } from '../../model/exchange.ts';
-import { isolationOf } from '../../model/isolation.ts';
 import { pause } from '../../model/pause.ts';
-import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import type { ListKind, ServerCatalog } from '../../model/server-catalog.ts';
 import { within } from '../../model/within.ts';
 import { Afresh } from '../afresh.ts';
 import type { LocalUpstreams } from '../cluster-deps.ts';
 import { Recent } from '../recent.ts';
 import { catalogKey } from './catalog-keys.ts';
 import type { ForeignHome, Place } from './directory.ts';
+import { OwnListsElsewhere, type OwnListsElsewhereDeps } from './own-lists-elsewhere.ts';
 
 /** A call that names what is not known waits no longer for other nodes. */
 const FIND_MS = 2_000;
@@ -32,19 +32,21 @@ export interface ListsElsewhereDeps {
   ) => Promise<ServerCatalog | null>;
   /** The home whose lists of the server are shown here; null for this node's own. */
   readonly homeOf: (server: string) => ForeignHome | null;
-  /** Clients of this kind are shown another list from now on. */
-  readonly changed: (server: string, fingerprint: string, lists: readonly ListKind[]) => void;
+  /** What such a client is shown here. */
+  readonly known: (server: string, client: ClientProfile) => ServerCatalog | null;
+  readonly readOwn: OwnListsElsewhereDeps['read'];
+  readonly changed: OwnListsElsewhereDeps['changed'];
   /** Another home has other lists of the server than before. */
   readonly listed: (server: string) => void;
 }
 
 /**
  * What other homes of a server know of its lists and this node does not. A session of an HTTP server is listened to by one
- * node: the others list the server anew when that one was told. A process per session tells the node that owns it, and nobody
- * else can list it: what was told last is what all nodes show to that kind of client, as a lone node does. What nobody was
- * told of is asked for when a client names it.
+ * node: the others list the server anew when that one was told. What the process of one session lists is shown to that session
+ * at all nodes. What nobody was told of is asked for when a client names it.
  */
 export class ListsElsewhere {
+  readonly own: OwnListsElsewhere;
   readonly #deps: ListsElsewhereDeps;
   /** How often a node's server has said that its lists are others, by node and server. */
   #heard: ReadonlyMap<string, number> = new Map();
@@ -52,8 +54,6 @@ export class ListsElsewhere {
   #seen: ReadonlyMap<string, number> = new Map();
   /** What is being read or listed anew, by server. */
   readonly #under = new Map<string, Set<Promise<unknown>>>();
-  /** The node whose process of a server told last, where that was not this one. */
-  readonly #newest = new Map<string, string>();
   /** By server and kind of client: one at a time, whatever names are called. What other homes know, where they list it too. */
   readonly #asking = new Afresh<readonly ServerCatalog[]>();
   /** Likewise, where one home's lists are shown: those. */
@@ -64,12 +64,7 @@ export class ListsElsewhere {
 
   constructor(deps: ListsElsewhereDeps) {
     this.#deps = deps;
-  }
-
-  /** The home whose lists of the server are shown; null for this node's own. */
-  shownOf(place: Place): ForeignHome | null {
-    const peer = this.#newest.get(place.server.name);
-    return peer === undefined ? null : (place.otherHomes.find(({ node }) => node.peer === peer) ?? null);
+    this.own = new OwnListsElsewhere({ read: deps.readOwn, changed: deps.changed });
   }
 
   /** The homes' offers are others. */
@@ -86,15 +81,12 @@ export class ListsElsewhere {
         const { changes = 0, catalogs } = home.offered;
         const key = `${home.node.peer} ${place.server.name}`;
         if (changes > 0) heard.set(key, changes);
-        if (changes !== (before.get(key) ?? 0)) this.#told(place, home);
+        if (changes !== (before.get(key) ?? 0)) this.#told(place);
         seen.set(key, catalogs);
         if (catalogs !== (seenBefore.get(key) ?? catalogs)) this.#deps.listed(place.server.name);
       }
     }
-    for (const server of [...this.#newest.keys()]) {
-      const place = places.get(server);
-      if (place === undefined || this.shownOf(place) === null) this.own(server);
-    }
+    this.own.look(places.values());
   }
 
   /**
@@ -107,14 +99,6 @@ export class ListsElsewhere {
       ? this.#lookedFor(place, exchange, list, name)
       : this.#readAnew(place, exchange.client, list, name);
     return within(this.#deps.clock, FIND_MS, looked, () => true);
-  }
-
-  /** A process of this node has told, or the one that did is gone: this node's own lists are shown. */
-  own(server: string): void {
-    if (!this.#newest.delete(server)) return;
-    for (const { fingerprint } of this.#deps.local().listedFor(server)) {
-      this.#deps.changed(server, fingerprint, LIST_KINDS);
-    }
   }
 
   /**
@@ -142,11 +126,13 @@ export class ListsElsewhere {
 
   /** What the home says whose lists are shown. */
   async #readShown({ server: { name }, otherHomes }: Place, client: ClientProfile): Promise<ServerCatalog | null> {
-    const { hear, homeOf, read, local } = this.#deps;
+    const { hear, homeOf, read, known } = this.#deps;
     await hear(otherHomes.map(({ node }) => node.peer));
     await Promise.all(this.#under.get(name) ?? []);
+    await this.own.settled();
     const home = homeOf(name);
-    return home === null ? local().knownCatalog(name, client) : read(home, client);
+    if (home !== null) await read(home, client);
+    return known(name, client);
   }
 
   /**
@@ -173,16 +159,9 @@ export class ListsElsewhere {
     return true;
   }
 
-  #told(place: Place, home: ForeignHome): void {
-    const { local, read } = this.#deps;
-    const { name } = place.server;
-    if (!place.process) {
-      this.#underWay(name, local().relist(name));
-      return;
-    }
-    if (this.#isShared(place)) return;
-    this.#newest.set(name, home.node.peer);
-    for (const client of local().listedFor(name)) this.#underWay(name, read(home, client));
+  /** A process of another home tells of lists that its clients see: `OwnListsElsewhere`. */
+  #told({ server: { name }, process }: Place): void {
+    if (!process) this.#underWay(name, this.#deps.local().relist(name));
   }
 
   #underWay(server: string, work: Promise<unknown>): void {
@@ -194,14 +173,6 @@ export class ListsElsewhere {
         under.delete(work);
         if (under.size === 0 && this.#under.get(server) === under) this.#under.delete(server);
       });
-  }
-
-  /** Every node runs one for everybody: what it lists is what calls find there. */
-  #isShared({ server }: Place): boolean {
-    const { name } = server;
-    const local = this.#deps.local();
-    const stateless = (client: ClientProfile) => local.knownCatalog(name, client)?.hello.era === 'stateless';
-    return isolationOf(server, local.listedFor(name).some(stateless) ? 'stateless' : null) === 'shared';
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../model/clock.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
+import type { ServerCatalog } from '../../model/server-catalog.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
 import { definitionDigest } from './definition-digest.ts';
 import { type ServerText, serverText } from './foreign-server.ts';
@@ -16,6 +17,8 @@ export interface OfferedServer {
   readonly catalogs: number;
   /** How often the server has told its node that its lists are others; absent for never, and from earlier versions. */
   readonly changes?: number;
+  /** The digests of what its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  readonly own?: Readonly<Record<string, string>>;
 }
 
 export interface Offer {
@@ -36,6 +39,8 @@ export interface OwnOfferDeps {
   /** Of the cluster: the one in force, and those that are still believed. */
   readonly keys: readonly Buffer[];
   readonly status: (server: string) => ServerStatus | null;
+  /** What its processes list that serve one client each, by session key, where that is not what a fresh one lists. */
+  readonly ownLists: (server: string) => ReadonlyMap<string, ServerCatalog>;
   /** There is a new version to be told of. */
   readonly changed: () => void;
 }
@@ -88,6 +93,7 @@ export class OwnOffer {
     this.#bump();
   }
 
+  /** Its state, or what the process of some client lists. */
   statusChanged(): void {
     this.#bump();
   }
@@ -102,6 +108,7 @@ export class OwnOffer {
         status: this.#status(server.name),
         catalogs: this.#catalogs.get(server.name) ?? 0,
         ...(this.#changes.has(server.name) ? { changes: this.#changes.get(server.name)! } : {}),
+        ...this.#own(server.name),
       })),
     };
   }
@@ -109,6 +116,11 @@ export class OwnOffer {
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
+  }
+
+  #own(server: string): Pick<OfferedServer, 'own'> {
+    const lists = this.#deps.ownLists(server);
+    return lists.size === 0 ? {} : { own: Object.fromEntries(Array.from(lists, ([key, { digest }]) => [key, digest])) };
   }
 
   /** What is of interest elsewhere, and does not change with every call. */

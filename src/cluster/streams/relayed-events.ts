@@ -17,7 +17,8 @@ export interface RelayedEventsDeps {
   readonly messages: () => SideMessages;
   /** The other nodes that have the server themselves. */
   readonly homes: (server: string) => Iterable<string>;
-  readonly catalogChanged: (server: string) => void;
+  /** `own`: only what the process of one client lists. */
+  readonly catalogChanged: (server: string, own: boolean) => void;
   readonly relisted: (server: string) => void;
   readonly statusChanged: () => void;
 }
@@ -63,7 +64,7 @@ export class RelayedEvents implements UpstreamEvents {
 
   catalogChanged(server: string, fingerprint: string, lists: readonly ListKind[], key: string | null = null): void {
     this.#deps.here.catalogChanged(server, fingerprint, lists, key);
-    this.#deps.catalogChanged(server);
+    this.#deps.catalogChanged(server, key !== null);
   }
 
   relisted(server: string): void {

@@ -88,6 +88,11 @@ export class ServerCatalogs {
     return this.#own.of(connection)?.catalog ?? null;
   }
 
+  /** The own lists of all processes, by the key of their connection. */
+  *ownLists(): Iterable<readonly [string, ServerCatalog]> {
+    for (const { own, catalog } of this.#own.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
+  }
+
   tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
     const catalog = own ?? this.known(fingerprint, era) ?? this.#latestOf(era) ?? this.latest;
     return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { resolve } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { callable, onCluster } from '../support/cluster-facts.ts';
+import { ClusterProcesses, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const TOOLSETS = resolve(import.meta.dirname, '../fixtures/stdio/toolsets.mjs');
+const SETTLE_MS = 2_500;
+
+/** The session of this client, by way of another node. */
+function at({ gateway }: NodeProcess, { sessionId }: WireClient): WireClient {
+  const client = new WireClient(gateway.mcpUrl, 'stateful');
+  client.sessionId = sessionId;
+  return client;
+}
+
+test('S2.6 S0.18 in a cluster a session sees the lists of its own process at every node, and no other session does', () =>
+  onCluster(
+    () => ClusterProcesses.start(),
+    async (nodes) => {
+      const servers = { own: { command: process.execPath, args: [TOOLSETS] } };
+      const [a, b] = [await nodes.node('a', servers), await nodes.node('b', servers)];
+      // Has no such server of its own.
+      const c = await nodes.node('c', {});
+      for (const node of [a, b]) await callable(node, 'own');
+      const one = await WireClient.open(a.gateway.mcpUrl);
+      const other = await WireClient.open(b.gateway.mcpUrl);
+      const pid = await one.callText('own__who');
+      assert.notEqual(await other.callText('own__who'), pid);
+      const everywhere = [one, at(b, one), at(c, one)];
+      const othersEverywhere = [at(a, other), other, at(c, other)];
+      // The process is at one node, the client listens at another, and enables it by way of a third.
+      const told: string[] = [];
+      const stream = await everywhere[1]!.listen();
+      void (async () => {
+        for (;;) told.push((await stream.message()).method);
+      })().catch(() => {});
+      await delay(SETTLE_MS);
+      told.length = 0;
+      await everywhere[2]!.call('own__enable', { name: 'extra' });
+      await until(async () => told.includes('notifications/tools/list_changed'), 'the session to be told');
+      for (const client of everywhere) {
+        await until(async () => (await client.toolNames()).includes('own__extra'), `${client.url} to list the tool`);
+        assert.equal(await client.callText('own__extra'), `extra of ${pid}`);
+      }
+      await delay(SETTLE_MS);
+      for (const client of [...othersEverywhere, await WireClient.open(b.gateway.mcpUrl)]) {
+        assert.ok(!(await client.toolNames()).includes('own__extra'), client.url);
+        const { message } = await client.request('tools/call', { name: 'own__extra', arguments: {} });
+        assert.ok(message.error !== undefined || message.result.isError === true, JSON.stringify(message));
+      }
+      stream.drop();
+    },
+  ));
