@@ -48,7 +48,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
   ENOTDIR: 'a part of its path is no folder',
   EEXIST: 'it is no folder',
-  ENOENT: 'its path cannot be made',
+  ENOENT: 'its path cannot be made (a part of it is missing or read-only)',
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota of this user is used up',
 };
@@ -139,10 +139,10 @@ export class DataFolder {
     if ((mode & WRITE_BY_OTHERS) !== 0) refuse('can be written by other users', look);
   }
 
-  #failed(error: unknown): FolderUnusable {
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    const why = REASONS[code] ?? message;
-    return new FolderUnusable(`the data folder ${this.path} cannot be used: ${why}`, ANOTHER, { cause: error });
+  #failed(error: unknown, code = (error as NodeJS.ErrnoException).code ?? ''): FolderUnusable {
+    const why = REASONS[code] ?? (error as Error).message;
+    const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? `free some space, or ${ANOTHER}` : ANOTHER;
+    return new FolderUnusable(`the data folder ${this.path} cannot be used: ${why}`, remedy, { cause: error });
   }
 
   /** Takes the folder; false when another process has it. Throws FolderUnusable. */
@@ -193,8 +193,8 @@ export class DataFolder {
   }
 
   #unusable(cause: unknown): FolderUnusable {
-    const code = (cause as NodeJS.ErrnoException).code ?? '';
-    if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause);
+    const code = codeOf(cause) === FULL ? 'ENOSPC' : ((cause as NodeJS.ErrnoException).code ?? '');
+    if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'EROFS') return this.#failed(cause, code);
     const words = cause instanceof Error ? cause.message : String(cause);
     const text = `the lock ${this.file('lock.db')} cannot be used: ${words}`;
     return new FolderUnusable(text, 'make it writable or remove it, it holds nothing', { cause });
@@ -271,6 +271,9 @@ export class DataFolder {
     this.#lock = null;
   }
 }
+
+/** SQLITE_FULL */
+const FULL = 13;
 
 function isBusy(error: unknown): boolean {
   return codeOf(error) === 5 || codeOf(error) === 6;

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import {
   chmodSync,
   chownSync,
@@ -11,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { MANY_SIDED, manySided } from '../support/many-sided.ts';
 import { type CommandRun, said, startTrunkline, trunkline } from '../support/run-trunkline.ts';
@@ -117,6 +118,26 @@ test('a folder that was named and cannot be used is an error with what to do, an
   const kept = await trunkline([...PORTS, 'trunkline.json'], { cwd, env: { XDG_STATE_HOME: dirname(state) }, ...user });
   assert.equal(kept.code, 1);
   assert.match(kept.err, /the data folder .* cannot be used: this user may not write there/);
+});
+
+test('a full disk and a read-only one are told as such', (t) => {
+  const cwd = place(t);
+  const disk = join(cwd, 'disk');
+  mkdirSync(disk);
+  const start = `"$NODE" "$BIN" --port 0 --control-port 0 --data-dir "$DISK" trunkline.json`;
+  const script = `mount -t tmpfs -o size=64k,mode=700 none "$DISK" && { dd if=/dev/zero of="$DISK/f" bs=1k count=64 2>/dev/null
+    ${start}; echo "code $?" >&2; rm "$DISK/f"; mount -o remount,ro "$DISK"; ${start}; echo "code $?" >&2; }`;
+  const env = { ...process.env, NODE: process.execPath, BIN: resolve('bin/trunkline.js'), DISK: disk };
+  // Mounts are the script's own; users other than root get a namespace where they may.
+  const spaces = process.getuid?.() === 0 ? ['-m'] : ['-rm'];
+  const { stderr, error } = spawnSync('unshare', [...spaces, 'sh', '-c', script], { cwd, env, encoding: 'utf8' });
+  if (error !== undefined || /unshare failed|mount: .*(?:denied|permitted)/.test(stderr)) {
+    t.diagnostic(`NOT RUN: this machine lets no process have mounts of its own: ${error?.message ?? stderr}`);
+    return;
+  }
+  const [full, readOnly] = stderr.split(/(?<=code 1\n)/);
+  assert.match(full!, /cannot be used: the disk is full\n {2}fix: free some space, or name a folder/);
+  assert.match(readOnly!, /cannot be used: the file system is read-only\n {2}fix: name a folder/);
 });
 
 test('a folder or a token that others may write is refused, with what to do; what the gateway makes is its own', async (t) => {
