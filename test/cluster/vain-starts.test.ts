@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { callable, onCluster, ownerOf, type Who, wordOf } from '../support/cluster-facts.ts';
@@ -91,4 +93,37 @@ test('S0.18 check:H7 sessions, and a singleton, of a node that cannot start thei
     assert.equal(await here.callText('count'), '1');
     assert.equal((await ownerOf([a, b], (await who(here)).pid)).name, 'a');
     assert.equal(await old.callText('count'), '2');
+  }));
+
+test('S0.18 a server that asks for a login ends in AUTH_REQUIRED, and one that is misconfigured is served where it is not, at every node', () =>
+  cluster(async (nodes) => {
+    const guarded = createServer((request, response) => {
+      request.resume();
+      response.writeHead(401).end();
+    });
+    await new Promise<void>((open) => guarded.listen(0, '127.0.0.1', open));
+    try {
+      const web = { url: `http://127.0.0.1:${(guarded.address() as AddressInfo).port}/mcp` };
+      const wrong = counterServer({ env: { T: '${NOT_SET_ANYWHERE}' } });
+      const a = await nodes.node('a', { web, count: wrong });
+      const b = await nodes.node('b', { count: counterServer() });
+      await callable(b, 'count');
+      await until(async () => (await stateAt(b, 'web')) === 'auth_required', 'the state of the other node');
+      for (const node of [a, b]) {
+        const client = new WireClient(node.serverUrl('web'), 'stateless');
+        for (const [method, params] of [['tools/list'], ['tools/call', { name: 'x', arguments: {} }]] as const) {
+          const { message } = await client.request(method, params ?? {});
+          const { code, outcome, retryable } = message.error?.data ?? message.result._meta['trunkline/error'];
+          assert.deepEqual(
+            [message.error?.code ?? code, outcome, retryable],
+            [code === undefined ? 53006 : 'AUTH_REQUIRED', 'REFUSED', false],
+          );
+        }
+      }
+      await until(async () => (await a.servers()).includes('count'), 'the server of the other node');
+      const client = await WireClient.open(a.serverUrl('count'));
+      assert.equal(await client.callText('count'), '1');
+    } finally {
+      guarded.close();
+    }
   }));

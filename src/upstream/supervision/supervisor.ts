@@ -7,6 +7,7 @@ import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { challengeOf } from '../health/auth-challenge.ts';
 import { failureClass } from '../health/failure-class.ts';
+import { Misconfigured } from '../process/misconfigured.ts';
 import { isAtRest, mayFollow } from './lifecycle.ts';
 import { refusalOf } from './refusal-of.ts';
 import { Setbacks } from './setbacks.ts';
@@ -305,7 +306,7 @@ export class Supervisor {
   #run(counts: boolean): Promise<void> {
     const { misconfigured, server } = this.#deps;
     if (misconfigured !== undefined) {
-      this.#machine.move('misconfigured', new GatewayError('NOT_SENT', misconfigured, { server }));
+      this.#machine.move('misconfigured', new Misconfigured(misconfigured, server));
       this.#due?.resolve();
       this.#due = null;
       return Promise.resolve();
