@@ -1,3 +1,4 @@
+import { APPS } from './apps.ts';
 import { ATTACKS } from './attacks.ts';
 import { CHAOS } from './chaos.ts';
 import { CLUSTER_CHAOS } from './cluster-chaos.ts';
@@ -47,4 +48,5 @@ export const PROOFS: readonly Proof[] = [
   IDLE,
   LISTENERS,
   RUNS_OF_AGENTS,
+  APPS,
 ];

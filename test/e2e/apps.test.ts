@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { AppHost } from '../support/app-host/app-host.ts';
+import { installApps, OFFICIAL_APPS, problemsOf } from '../support/app-host/official-apps.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
 
 const FIXTURE = resolve(import.meta.dirname, '../fixtures/apps/server.ts');
@@ -32,7 +33,12 @@ describe('MCP Apps of two servers with one address, in a real Chromium', { timeo
   });
 
   test('check:D5 each app is shown behind /mcp, and what it asks for is its own server’s, with both open', async () => {
-    assert.deepEqual(await host.connect(gateway.mcpUrl), ['one__who', 'one__app_only', 'two__who', 'two__app_only']);
+    assert.deepEqual(await host.connect(gateway.mcpUrl, ['one', 'two']), [
+      'one__who',
+      'one__app_only',
+      'two__who',
+      'two__app_only',
+    ]);
     const input = { 'tools/call': 'who' };
     for (const tool of ['one__who', 'two__who']) await host.open(tool, input);
     for (const label of ['two', 'one']) {
@@ -62,4 +68,30 @@ describe('MCP Apps of two servers with one address, in a real Chromium', { timeo
     }
     assert.deepEqual(host.errors, []);
   });
+});
+
+/** All of them: `npm run prove -- soak --goal apps`. */
+const FEW = ['basic-react', 'basic-vanillajs', 'debug', 'system-monitor'];
+
+test('check:D5 official app servers, two of which have one address and one tool name, are shown and served behind /mcp', {
+  timeout: 400_000,
+}, async (context) => {
+  const apps = OFFICIAL_APPS.filter(({ name }) => FEW.includes(name));
+  const installed = await installApps(apps);
+  if (typeof installed === 'string') {
+    context.skip(`the official app servers could not be installed: ${installed}`);
+    return;
+  }
+  const host = await AppHost.start();
+  const config = { listen: { allowedOrigins: [host.origin] }, mcpServers: installed.definitions };
+  const gateway = await RunningGateway.start({ config });
+  try {
+    await gateway.ready();
+    await host.connect(gateway.mcpUrl, FEW);
+    assert.deepEqual(await problemsOf(host, apps, installed), []);
+  } finally {
+    await host.close();
+    await gateway.dispose();
+    installed.dispose();
+  }
 });

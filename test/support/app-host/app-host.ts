@@ -15,6 +15,9 @@ const ARGS = [
   '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost',
 ];
 
+/** Servers start one after another on a small machine. */
+const LIST_MS = 90_000;
+
 /** What the host's page notes of one app. */
 export interface ShownApp {
   readonly uri: string;
@@ -76,9 +79,17 @@ export class AppHost {
     return this.#errors;
   }
 
-  /** Resolves with the names of the tools that the server lists. */
-  connect(url: string): Promise<string[]> {
-    return this.page.evaluate(`connect(${JSON.stringify(url)})`) as Promise<string[]>;
+  /** Resolves with the names of the tools that the endpoint lists, once it lists some of each of these servers. */
+  async connect(url: string, servers: readonly string[]): Promise<string[]> {
+    await this.page.evaluate(`connect(${JSON.stringify(url)})`);
+    const end = performance.now() + LIST_MS;
+    for (;;) {
+      const tools = (await this.page.evaluate('listTools()')) as string[];
+      const missing = servers.filter((server) => !tools.some((tool) => tool.startsWith(`${server}__`)));
+      if (missing.length === 0) return tools;
+      if (performance.now() > end) throw new Error(`no tools of ${missing.join(', ')} are listed`);
+      await new Promise((done) => setTimeout(done, 250));
+    }
   }
 
   /** Calls the tool and shows its app: resolves when that has been initialised and was given the result. */

@@ -17,8 +17,9 @@ let tools = new Map();
 /** What became of the apps, by tool. */
 window.apps = {};
 
-window.connect = async (url) => {
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+window.connect = (url) => client.connect(new StreamableHTTPClientTransport(new URL(url)));
+
+window.listTools = async () => {
   tools = new Map((await client.listTools()).tools.map((tool) => [tool.name, tool]));
   return [...tools.keys()];
 };
