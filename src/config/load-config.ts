@@ -1,6 +1,8 @@
 import { dirname, resolve } from 'node:path';
 import type { DesiredState } from '../model/desired-state.ts';
+import { secretForms } from '../model/secret-words.ts';
 import type { Server } from '../model/server.ts';
+import { secretsOf } from '../model/swept-definition.ts';
 import { folderOf } from './client.ts';
 import type { Expander } from './document/expand.ts';
 import { answerInputs, type InputPrompt } from './document/inputs.ts';
@@ -11,7 +13,6 @@ import { readSource } from './document/read-source.ts';
 import { checkShape, NOT_YET } from './document/shape.ts';
 import { findDefinitions, foldersWithServers, isContainerKey, isSetting, type Layout } from './files/containers.ts';
 import { type ConfigProblem, Problems } from './problem/problem.ts';
-import { secretForms } from './problem/secret-words.ts';
 import { Source } from './problem/source.ts';
 import { suggest } from './problem/suggest.ts';
 import { readingContext } from './reading-context.ts';
@@ -122,6 +123,7 @@ class Load {
       return;
     }
     this.#servers.set(made.name, made);
+    for (const secret of secretsOf(made)) this.#secrets.add(secret);
     this.#definedNames.add(made.name);
   }
 

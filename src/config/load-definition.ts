@@ -1,3 +1,4 @@
+import { secretForms } from '../model/secret-words.ts';
 import type { Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
 import { answerInputs } from './document/inputs.ts';
@@ -5,7 +6,6 @@ import { maskByPattern, maskSecrets } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { type ConfigProblem, Problems } from './problem/problem.ts';
-import { secretForms } from './problem/secret-words.ts';
 import { Source } from './problem/source.ts';
 import { readingContext } from './reading-context.ts';
 import { type Need, needsOf, readsOf } from './server/definition-needs.ts';

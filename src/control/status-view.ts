@@ -1,5 +1,5 @@
-import { namesSecret } from '../config/problem/secret-words.ts';
 import { TOOL_NAME_DELIMITER } from '../model/names.ts';
+import { namesSecret } from '../model/secret-words.ts';
 import { DOWN, type ServerStatus } from '../model/server-state.ts';
 
 /** A server's status as the control API shows it: ours, and the keys that programs written for the seeds read (S2.24). */

@@ -54,6 +54,11 @@ export class Logger {
     return this.#core.scrubber.scrub(text);
   }
 
+  /** The same for JSON, which stays valid. */
+  redactJson(json: string): string {
+    return this.#core.scrubber.scrubJson(json);
+  }
+
   /** Has a keeper hear what is logged, by this logger and its whole family. The returned function ends that. */
   keptBy(keeper: LogKeeper): () => void {
     const { keepers } = this.#core;

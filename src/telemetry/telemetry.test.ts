@@ -4,6 +4,7 @@ import { Secret } from '../model/secret.ts';
 import { formatPretty } from './log-format.ts';
 import { Logger } from './logger.ts';
 import { Metrics } from './metrics.ts';
+import { Scrubber } from './scrubber.ts';
 
 function capture(level: 'debug' | 'info' | 'warn' | 'error' = 'debug') {
   const lines: string[] = [];
@@ -28,6 +29,65 @@ test('S2.25 S3.19 check:K1 a child logger adds its fields to every line and resp
       },
     ],
   );
+});
+
+test('security:5 the usual encodings of a secret are masked, wherever in the encoded text it is', () => {
+  const scrubber = new Scrubber();
+  const secret = 'pä ss/w+rd=1&x~y';
+  scrubber.add(secret);
+  const bytes = Buffer.from(secret);
+  for (const [what, text] of [
+    ['plain', `say ${secret} aloud`],
+    ['JSON', JSON.stringify({ secret })],
+    ['percent', encodeURIComponent(secret)],
+    ['small percent', encodeURIComponent(secret).replaceAll(/%../g, (pair) => pair.toLowerCase())],
+    ['form', new URLSearchParams({ secret }).toString()],
+    ['hex', bytes.toString('hex')],
+    ['HEX', bytes.toString('hex').toUpperCase()],
+    ...['', 'u', 'us', 'user:'].flatMap((before) =>
+      (['base64', 'base64url'] as const).map((encoding) => [
+        `${encoding} behind ${before}`,
+        Buffer.from(`${before}${secret}@host`).toString(encoding),
+      ]),
+    ),
+  ] as const) {
+    const shown = scrubber.scrub(text);
+    assert.ok(shown.includes('[redacted]'), `${what}: ${shown}`);
+    // Two characters at either end may depend on what is around.
+    assert.ok(shown.replace('[redacted]', '').length <= text.length - secret.length + 6, `${what}: ${shown}`);
+  }
+});
+
+test('security:5 single lines of a secret of several lines are masked', () => {
+  const scrubber = new Scrubber();
+  const lines = ['MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg', 'hRANCAAQmGByqGSM49AgEGCCqGSM4'];
+  scrubber.add(`-----BEGIN PRIVATE KEY-----\n${lines.join('\n')}\n-----END PRIVATE KEY-----\n`);
+  for (const line of lines) assert.equal(scrubber.scrub(`  ${line}`), '  [redacted]');
+  assert.equal(scrubber.scrub('-----BEGIN PRIVATE KEY-----'), '-----BEGIN PRIVATE KEY-----');
+});
+
+test('security:6 short values are not looked for, and in JSON neither numbers nor names of members are touched', () => {
+  const scrubber = new Scrubber();
+  for (const short of ['1', 'true', 'prod', '12345']) scrubber.add(short);
+  assert.equal(scrubber.scrub('true is 1 in prod 12345'), 'true is 1 in prod 12345');
+  scrubber.add('123456');
+  scrubber.add('server');
+  scrubber.add('a\\"b"c');
+  const json = JSON.stringify({ server: 'my server', at: 1234567, list: ['123456', 'x\\', 'a\\"b"c', ''] });
+  const shown = scrubber.scrubJson(json);
+  const list = ['[redacted]', 'x\\', '[redacted]', ''];
+  assert.deepEqual(JSON.parse(shown), { server: 'my [redacted]', at: 1234567, list });
+  assert.equal(scrubber.scrubJson('{"broken'), '{"broken');
+});
+
+test('the cost of scrubbing is that of the text, however many secrets there are; the oldest give way', () => {
+  const scrubber = new Scrubber();
+  for (let i = 0; i < 12_000; i++) scrubber.add(`github_pat_${i}_${'x'.repeat(20)}`);
+  const text = `${'a line of the log, such as there are many; '.repeat(2_500)}github_pat_11999_${'x'.repeat(20)}`;
+  const begun = performance.now();
+  assert.ok(scrubber.scrub(text).endsWith('many; [redacted]'));
+  assert.ok(performance.now() - begun < 250);
+  assert.ok(scrubber.scrub(`github_pat_1999_${'x'.repeat(20)}`).startsWith('github'));
 });
 
 test('a registered secret appears in no line, in no spelling', () => {

@@ -169,7 +169,15 @@ export function assembleUpstream(
     random,
     startupTimeoutMs: times.startupMs,
     misconfigured: server.misconfigured,
-    launch: (attempt) => runs.launch(attempt),
+    launch: async (attempt) => {
+      try {
+        return await runs.launch(attempt);
+      } catch (error) {
+        // Callers and events hear these words; they name commands and folders as they are used.
+        if (error instanceof Error) error.message = logger.redact(error.message);
+        throw error;
+      }
+    },
     halt: async () => {
       try {
         await runs.halt();

@@ -89,7 +89,7 @@ test('S0.3 literal arguments are told, but for whatever may be a secret', async 
     assert.ok(!/hunter/i.test(shown), shown);
   }
   assert.deepEqual(await argsOf('in-env', 'x=4711', '${PLAIN}', '--x', '$${LONG}'), [
-    ...['[redacted]', '[redacted]', '${PLAIN}', '--x', '${LONG}'],
+    ...['[redacted]', 'x=[redacted]', '${PLAIN}', '--x', '${LONG}'],
   ]);
 });
 

@@ -1,26 +1,16 @@
-import { revealed } from '../../model/secret.ts';
 import type { Server } from '../../model/server.ts';
-import { publicAddress, publicArguments, publicText } from './without-secrets.ts';
+import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 
 /**
  * A server as programs on the bus hear of it (S0.3): the members that the seed's row has and we have too. Variables and
- * headers are not told; what else holds a secret, or may hold one, is masked, or stands as the reference that is in its
- * place in the configuration. `redact` masks every known secret.
+ * headers are left out; other secrets are masked, or their reference is shown. `redact` masks every known secret.
  */
 export function createdEvent({ name, description, transport }: Server, redact: (text: string) => string): Buffer {
-  const secrets = {
-    ...('env' in transport ? revealed(transport.env) : {}),
-    ...('headers' in transport ? revealed(transport.headers) : {}),
-  };
-  const values = Object.values(secrets);
+  const { command, args, url } = sweptDefinition(transport);
   const told: Record<string, unknown> = { name, transport: transport.type };
-  if (description !== null) told['description'] = publicText(description, redact, values);
-  if (transport.type === 'stdio') {
-    const { command, args } = transport.written ?? transport;
-    told['command'] = publicText(command, redact, values);
-    told['args'] = publicArguments(args, redact, values);
-  }
-  if ('url' in transport) told['url'] = publicAddress(transport.writtenUrl ?? transport.url, redact, values);
+  if (description !== null) told['description'] = redact(sweptDescription(description, transport));
+  if (command !== null) Object.assign(told, { command: redact(command), args: args.map(redact) });
+  if (url !== null) told['url'] = redact(url);
   return Buffer.from(JSON.stringify(told));
 }
 

@@ -1,4 +1,4 @@
-import { isSecretHeader, namesSecret } from '../problem/secret-words.ts';
+import { isSecretHeader, namesSecret } from '../../model/secret-words.ts';
 import type { Source, Span } from '../problem/source.ts';
 import { isString, type Node } from './node.ts';
 

@@ -1,7 +1,6 @@
 import type { Expander } from '../document/expand.ts';
 import { child, isString, type Node, type ObjectNode, type ScalarNode } from '../document/node.ts';
 import type { Problems } from '../problem/problem.ts';
-import { namesSecret } from '../problem/secret-words.ts';
 import type { Source } from '../problem/source.ts';
 
 /** Reading one server (or another map of keys): typed access whose failures were or are reported. */
@@ -12,8 +11,6 @@ export class FieldReader {
   readonly node: ObjectNode;
   /** `mcpServers.git`, for messages. */
   readonly path: string;
-  /** Literal values that must not be shown. */
-  readonly secrets = new Set<string>();
 
   constructor(source: Source, problems: Problems, expander: Expander, node: ObjectNode, path: string) {
     this.source = source;
@@ -95,14 +92,4 @@ export class FieldReader {
 
 export function isWord(node: Node): node is ScalarNode {
   return node.kind === 'string' || node.kind === 'number' || node.kind === 'boolean';
-}
-
-/** Values that follow or stand in an option like `--token x` or `--api-key=x`. */
-export function secretArguments(args: readonly string[]): string[] {
-  return args.flatMap((arg, index) => {
-    const assigned = /^--?([\w-]+)=(.+)$/.exec(arg);
-    if (assigned !== null) return namesSecret(assigned[1]!) ? [assigned[2]!] : [];
-    const before = /^--?([\w-]+)$/.exec(args[index - 1] ?? '');
-    return before !== null && namesSecret(before[1]!) && !arg.startsWith('-') ? [arg] : [];
-  });
 }

@@ -3,7 +3,6 @@ import { Secret } from '../../model/secret.ts';
 import type { HttpSpec, TlsSpec } from '../../model/server.ts';
 import { isString, objectAt } from '../document/node.ts';
 import { isReadFailure, readBytes } from '../document/read-source.ts';
-import { isSecretHeader, namesSecret, secretForms } from '../problem/secret-words.ts';
 import { type FieldReader, isWord } from './field-reader.ts';
 import { checkServerUrl } from './server-url.ts';
 
@@ -59,9 +58,6 @@ function readUrl(fields: FieldReader): Pick<HttpSpec, 'url' | 'writtenUrl'> | nu
     fields.error('TL1408', found.node, `${fields.path}.${found.key} ${checked.complaint}`, checked.fix);
     return null;
   }
-  for (const [name, value] of new URL(checked.url).searchParams) {
-    if (namesSecret(name)) for (const form of secretForms(value)) fields.secrets.add(form);
-  }
   const written = fields.writtenText(found.key)!;
   return { url: checked.url, ...(written === text ? {} : { writtenUrl: written }) };
 }
@@ -79,7 +75,6 @@ function readHeaders(fields: FieldReader): Record<string, Secret> | null {
     }
     seen.set(name.toLowerCase(), name);
     headers[name] = new Secret(value.trim());
-    if (isSecretHeader(name)) for (const form of secretForms(value.trim())) fields.secrets.add(form);
   };
   const declared = fields.first('headers', 'http_headers');
   for (const { key, value } of declared?.node.kind === 'object' ? declared.node.members : []) {

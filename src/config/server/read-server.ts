@@ -1,5 +1,6 @@
 import type { DriftPolicy } from '../../model/drift.ts';
 import type { Server, ToolFilter } from '../../model/server.ts';
+import { secretsOf } from '../../model/swept-definition.ts';
 import { CLIENT_KEYS, type Client } from '../client.ts';
 import { DEFAULTS, LONGEST_MS } from '../defaults.ts';
 import type { Expander } from '../document/expand.ts';
@@ -66,8 +67,9 @@ export function readServer(definition: Definition, name: string, context: Server
             : readHttp(fields, type.type, type.sseFallback, context);
     const timeoutMs = readTimeout(fields, client, strict);
     checkRetry(fields);
-    for (const secret of fields.secrets) context.secrets.add(secret);
     if (transport === null) return null;
+    const description = fields.literal('description');
+    for (const secret of secretsOf({ transport, description })) context.secrets.add(secret);
     const limits = objectAt(fields.node, 'limits') ?? fields.node;
     const limit = (key: string): number | undefined => numberAt(limits, key);
     const maxMessageBytes = limit('maxMessageBytes') ?? DEFAULTS.maxMessageBytes;
@@ -77,7 +79,7 @@ export function readServer(definition: Definition, name: string, context: Server
     return {
       name,
       transport,
-      description: fields.literal('description'),
+      description,
       isolation,
       replicas: readReplicas(fields, { transport, isolation, limits: ownLimits }),
       singleton: fields.boolean('singleton') ?? DEFAULTS.singleton,

@@ -4,8 +4,7 @@ import { Secret } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 import { readEnvFile } from '../document/env-file.ts';
 import { isString } from '../document/node.ts';
-import { looksSecret, namesSecret, secretForms } from '../problem/secret-words.ts';
-import { type FieldReader, isWord, secretArguments } from './field-reader.ts';
+import { type FieldReader, isWord } from './field-reader.ts';
 import { type PlaceContext, placed, placedCommand } from './placed.ts';
 import { readRunAs } from './read-run-as.ts';
 import { readSsh } from './read-ssh.ts';
@@ -41,7 +40,6 @@ export function readStdio(fields: FieldReader, context: StdioContext): StdioSpec
     fields.error('TL1207', null, `${fields.path}: the command or an argument holds a NUL character`);
     return null;
   }
-  for (const secret of secretArguments(all)) fields.secrets.add(secret);
   warnOfShellWords(fields, named);
   // Paths on another host are that host's.
   const command = ssh === null ? placedCommand(named, context) : named;
@@ -117,7 +115,6 @@ export function readEnv(fields: FieldReader, context: StdioContext): Record<stri
   let good = true;
   const set = (name: string, value: string): void => {
     env[name] = new Secret(value);
-    if (namesSecret(name) || looksSecret(value)) for (const form of secretForms(value)) fields.secrets.add(form);
   };
   const envFile = fields.first('envFile');
   if (envFile !== null) {

@@ -1,23 +1,19 @@
 import type { Server } from '../../model/server.ts';
 import type { DefinitionView } from '../../model/server-state.ts';
-import { shownArguments } from '../process/launch-command.ts';
+import { sweptDefinition, sweptDescription } from '../../model/swept-definition.ts';
 
 /** A server's definition for people (S3.16): names of variables and headers are shown, of their values none. */
 export function definitionView(server: Server, redact: (text: string) => string): DefinitionView {
-  const { transport } = server;
-  const process = transport.type === 'stdio' && server.misconfigured === undefined ? transport : null;
+  const { transport, description, misconfigured } = server;
+  const { command, args, env, headers } = sweptDefinition(transport);
   return {
     enabled: server.enabled,
     start: server.start,
-    command: process === null ? null : redact(process.command),
-    args: process === null ? [] : shownArguments(process.args, redact),
-    env: 'env' in transport ? masked(transport.env) : {},
-    headers: 'headers' in transport ? masked(transport.headers) : {},
+    command: command === null || misconfigured !== undefined ? null : redact(command),
+    args: args.map(redact),
+    env,
+    headers,
     timeoutMs: server.timeoutMs,
-    description: server.description,
+    description: description === null ? null : redact(sweptDescription(description, transport)),
   };
-}
-
-function masked(secrets: Readonly<Record<string, { toString(): string }>>): Record<string, string> {
-  return Object.fromEntries(Object.keys(secrets).map((name) => [name, `${secrets[name]}`]));
 }

@@ -9,6 +9,7 @@ import {
   type ServerStatus,
   UP,
 } from '../../model/server-state.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import type { ServerHealth } from '../health/server-health.ts';
 import type { Supervisor } from '../supervision/supervisor.ts';
 import { definitionView } from './definition-view.ts';
@@ -35,6 +36,7 @@ export interface ObservedServer {
 export function describeServer(observed: ObservedServer): ServerStatus {
   const { server, supervisor, catalog } = observed;
   const { state } = supervisor;
+  const { url } = sweptDefinition(server.transport);
   const tools = catalog?.lists.tools.items.map((item) => item.key) ?? [];
   return {
     name: server.name,
@@ -43,8 +45,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     reason: reasonOf(observed),
     authChallenge: supervisor.challenge,
     transport: server.transport.type,
-    endpoint:
-      'url' in server.transport && server.misconfigured === undefined ? withoutSecrets(server.transport.url) : null,
+    endpoint: url === null || server.misconfigured !== undefined ? null : observed.redact(url),
     containerId: containerOf(server),
     sshHost: 'ssh' in server.transport ? (server.transport.ssh?.host ?? null) : null,
     era: catalog?.hello.era ?? null,
@@ -96,11 +97,4 @@ function reasonOf({ supervisor, health, server }: ObservedServer): string | null
   if (reason !== null) return reason;
   if (UP.has(state)) return health.reason;
   return state === 'unknown' && server.start === 'lazy' ? 'starts on first use' : null;
-}
-
-/** User info and query may hold keys. */
-function withoutSecrets(url: string): string {
-  if (!URL.canParse(url)) return '';
-  const { origin, pathname } = new URL(url);
-  return origin + pathname;
 }

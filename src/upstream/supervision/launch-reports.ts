@@ -1,10 +1,11 @@
 import type { Clock } from '../../model/clock.ts';
 import type { Server } from '../../model/server.ts';
 import { DOWN, type LaunchFailure } from '../../model/server-state.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Connection } from '../connection/connection.ts';
 import { likelyCause } from '../health/likely-cause.ts';
-import { missingVariables, shownArguments } from '../process/launch-command.ts';
+import { missingVariables } from '../process/launch-command.ts';
 import type { Transition } from './state-machine.ts';
 
 /** What of the gateway's own surroundings a start depends on. */
@@ -63,6 +64,7 @@ export class LaunchReports {
     const { transport } = server();
     const { environment, inContainer } = surroundings;
     const local = transport.type === 'stdio' ? transport : null;
+    const swept = sweptDefinition(transport);
     const missing = local === null ? [] : missingVariables(local, environment);
     const found = {
       transport,
@@ -77,9 +79,9 @@ export class LaunchReports {
       at,
       error: logger.redact(reason ?? ''),
       likelyCause: likelyCause(found),
-      command: local?.command ?? null,
-      arguments: local === null ? [] : shownArguments(local.args, (text) => logger.redact(text)),
-      environment: 'env' in transport ? Object.keys(transport.env).sort() : [],
+      command: swept.command === null ? null : logger.redact(swept.command),
+      arguments: swept.args.map((arg) => logger.redact(arg)),
+      environment: Object.keys(swept.env).sort(),
       missingVariables: missing,
       inContainer,
     };

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Clock } from '../../model/clock.ts';
 import type { DockerSpec } from '../../model/server.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import { within } from '../../model/within.ts';
 import {
   type AttachedContainer,
@@ -69,7 +70,7 @@ export class DockerTransport extends LineTransport {
       throw startFailure(server, words.replace(/\.$/, ''), cause);
     }
     const { id } = this.#container;
-    const what = 'image' in target ? { image: target.image.name } : {};
+    const what = 'image' in target ? { image: sweptDefinition(spec).container } : {};
     logger.info('container_started', { server, container: id.slice(0, 12), ...what });
     this.#attach(this.#container);
   }

@@ -2,6 +2,7 @@ import type { HttpClientPort } from '../../http/client/client-port.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import type { Flow } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import { HttpDisowned } from './http-disowned.ts';
 import type { StreamDeps } from './http-event-stream.ts';
 import { HttpHeads, isSessionId } from './http-heads.ts';
@@ -11,7 +12,7 @@ import type { HttpPost } from './http-post.ts';
 import { isServerAnswer, refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -73,7 +74,7 @@ export class HttpTransport implements Transport, ListeningOwner, RepliesOwner {
   constructor(options: HttpTransportOptions) {
     this.#options = options;
     this.#limits = options.limits === undefined ? HTTP_LIMITS : { ...HTTP_LIMITS, ...options.limits };
-    this.#secrets = secretsOf(options.spec);
+    this.#secrets = sweptDefinition(options.spec).secrets;
     this.#disowned = new HttpDisowned(options.clock, this.#limits.settleMs, (reason) => this.#end(reason));
   }
 

@@ -39,7 +39,6 @@ const OWN_HEADERS = new Set([
 
 /** Definitions do not change: what is read of one is read once, however many sessions it is connected for. */
 const DECLARED = new WeakMap<HttpSpec, readonly string[]>();
-const SECRETS = new WeakMap<HttpSpec, readonly string[]>();
 
 /** Declared headers, name and value alternating: what the operator wrote, less what is the wire's own. */
 export function declaredHeaders(server: string, spec: HttpSpec): readonly string[] {
@@ -91,21 +90,4 @@ export function clientFor(options: HttpTransportOptions, url: URL): HttpClientPo
     const words = `${server}: ${cause instanceof Error ? cause.message : String(cause)}`;
     throw new GatewayError('NOT_SENT', words, { server, retryable: false, cause });
   }
-}
-
-/** Everything of a definition that must not show in an error: header values, credentials and query of the URL. */
-export function secretsOf(spec: HttpSpec): readonly string[] {
-  let secrets = SECRETS.get(spec);
-  if (secrets === undefined) SECRETS.set(spec, (secrets = secretsIn(spec)));
-  return secrets;
-}
-
-function secretsIn(spec: HttpSpec): string[] {
-  const secrets: string[] = [];
-  for (const value of Object.values(revealed(spec.headers))) {
-    secrets.push(value, ...value.split(' '));
-  }
-  const url = URL.canParse(spec.url) ? new URL(spec.url) : null;
-  if (url !== null) secrets.push(url.password, ...url.searchParams.values());
-  return secrets.filter((secret) => secret.length >= 4).sort((a, b) => b.length - a.length);
 }

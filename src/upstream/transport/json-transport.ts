@@ -1,12 +1,13 @@
 import type { HttpClientPort } from '../../http/client/client-port.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import { HttpHeads } from './http-heads.ts';
 import { HTTP_LIMITS } from './http-limits.ts';
 import type { HttpPost } from './http-post.ts';
 import { refusalError } from './http-refusal.ts';
 import { HttpReplies, type RepliesOwner } from './http-replies.ts';
 import { HttpSideRequests } from './http-side-requests.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
 import type { CloseReason, NegotiatedFacts, Outgoing, Transport, TransportReceiver } from './transport.ts';
 
 const NONE: readonly string[] = [];
@@ -32,7 +33,7 @@ export class JsonTransport implements Transport, RepliesOwner {
 
   constructor(options: HttpTransportOptions) {
     this.#options = options;
-    this.#secrets = secretsOf(options.spec);
+    this.#secrets = sweptDefinition(options.spec).secrets;
   }
 
   async open(receiver: TransportReceiver): Promise<void> {

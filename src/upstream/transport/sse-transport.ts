@@ -3,11 +3,12 @@ import { HeaderBlock } from '../../http/client/header-block.ts';
 import type { HttpFailure } from '../../http/client/http-failure.ts';
 import type { ResponseHeaders } from '../../http/client/response-headers.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import { HttpEventStream, type StreamEnd, type StreamOwner } from './http-event-stream.ts';
 import { newCursor } from './http-events.ts';
 import { HTTP_LIMITS, type HttpLimits } from './http-limits.ts';
 import { failureError, refusalError, tooLargeError } from './http-refusal.ts';
-import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl, secretsOf } from './http-wire.ts';
+import { clientFor, declaredHeaders, type HttpTransportOptions, parseServerUrl } from './http-wire.ts';
 import { InFlight } from './in-flight.ts';
 import { parseEndpoint } from './sse-endpoint.ts';
 import { SsePost, type SsePostOwner } from './sse-post.ts';
@@ -56,7 +57,7 @@ export class SseTransport implements Transport, StreamOwner, SsePostOwner {
   constructor(options: HttpTransportOptions) {
     this.#options = options;
     this.#limits = { ...HTTP_LIMITS, ...options.limits };
-    this.#secrets = secretsOf(options.spec);
+    this.#secrets = sweptDefinition(options.spec).secrets;
   }
 
   async open(receiver: TransportReceiver): Promise<void> {

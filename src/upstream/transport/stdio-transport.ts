@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../model/clock.ts';
 import type { StdioSpec } from '../../model/server.ts';
+import { sweptDefinition } from '../../model/swept-definition.ts';
 import type { ProcessLog } from '../process/log-limit.ts';
 import type { ProcessGuard } from '../process/process-guard.ts';
 import { RestedReading } from '../process/rested-reading.ts';
@@ -83,8 +84,9 @@ export class StdioTransport extends LineTransport {
       environment,
       unwanted: () => this.state !== 'opening',
     });
-    // What was run with the user's rights is on record; secrets among the arguments are masked by the logger.
-    const { command, args, ssh } = spec;
+    // What was run with the user's rights is on record, without secrets.
+    const { command, args } = sweptDefinition(spec);
+    const { ssh } = spec;
     const host = ssh == null ? {} : { host: ssh.host };
     this.#deps.logger.info('process_started', {
       server: this.#deps.server,

@@ -1,0 +1,48 @@
+const SECRET_WORD =
+  /token|secret|passw|pwd|credential|private|authorization|cookie|api[-_]?key|access[-_]?key|[-_]key$|^key$|[-_]pat$|dsn$/i;
+const ORDINARY_HEADER = /^(?:accept(?:-.*)?|content-type|user-agent|mcp-.*|cache-control|connection|origin|referer)$/i;
+
+/** Shorter values are not looked for in texts: `1`, `true` or `prod` would star out half of every line. */
+export const SHORTEST_SECRET = 6;
+
+/** Whether a variable or option of this name usually holds a secret. */
+export function namesSecret(name: string): boolean {
+  return SECRET_WORD.test(name);
+}
+
+const USER_INFO = /:\/\/([^/\s:@]*):([^/\s@]+)@/;
+/** How keys of well-known services begin. */
+const KEY =
+  /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
+
+/**
+ * Whether a value looks as only secrets do, whatever it is called: one long word with letters and several digits, or
+ * an address with a password. File names and versions can look so too.
+ */
+export function looksSecret(value: string): boolean {
+  if (USER_INFO.test(value)) return true;
+  return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
+}
+
+/** Whether a word is a key of a known service, or as random as nothing but a key. */
+export function isKey(word: string): boolean {
+  if (KEY.test(word)) return true;
+  return /^[\w+=~-]{20,4096}$/.test(word) && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d/.test(word);
+}
+
+/** Whether the value of such a header is kept out of logs. All are but a few that never hold anything private. */
+export function isSecretHeader(name: string): boolean {
+  return !ORDINARY_HEADER.test(name);
+}
+
+/**
+ * What to look for in texts that leave the process: the value, what follows `Bearer` or `Basic`, user and password of
+ * the latter, a URL's password.
+ */
+export function secretForms(value: string): string[] {
+  const [, scheme = '', bare = ''] = /^(Bearer|Basic|Token)\s+(.+)$/is.exec(value) ?? [];
+  const pair = scheme.toLowerCase() === 'basic' ? Buffer.from(bare, 'base64').toString('utf8') : '';
+  const [, , password = ''] = USER_INFO.exec(value) ?? [];
+  const forms = [value, bare, pair, pair.slice(pair.indexOf(':') + 1), password];
+  return forms.filter((form) => form.length >= SHORTEST_SECRET);
+}

@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { asSecrets, Secret } from './secret.ts';
+import type { StdioSpec, TransportSpec } from './server.ts';
+import { sweptDefinition, sweptDescription } from './swept-definition.ts';
+
+function command(args: readonly string[], changes: Partial<StdioSpec> = {}): StdioSpec {
+  return { type: 'stdio', command: 'x', args, env: {}, inheritEnv: false, cwd: '/', ...changes };
+}
+
+const shown = (...args: string[]) => sweptDefinition(command(args)).args;
+
+test('S1.19 arguments are shown without values that may be secret, and otherwise as they are', () => {
+  assert.deepEqual(shown('run', '-i', '--rm', '--port=80', '-y', '@scope/server'), [
+    ...['run', '-i', '--rm', '--port=80', '-y', '@scope/server'],
+  ]);
+  assert.deepEqual(shown('-e', 'A=b=c', '-e', 'NAME', '--env', 'X=1', '--env=Y=2'), [
+    ...['-e', 'A=[redacted]', '-e', 'NAME', '--env', 'X=[redacted]', '--env=Y=[redacted]'],
+  ]);
+  assert.deepEqual(shown('--api-key=abc', '--token', 'abc', '--password', '--verbose', 'GH_TOKEN=x'), [
+    ...['--api-key=[redacted]', '--token', '[redacted]', '--password', '--verbose', 'GH_TOKEN=[redacted]'],
+  ]);
+  assert.deepEqual(shown('postgres://me:pw@db/x', '--db=postgres://me:pw@db/x'), [
+    ...['postgres://[redacted]@db/x', '--db=postgres://[redacted]@db/x'],
+  ]);
+  const paths = ['/opt/node-v24.21.0/bin/x', './test/server-2025-11-25.mjs', '--root=/srv/2025-backup-01'];
+  assert.deepEqual(shown(...paths), paths);
+});
+
+test('security:5 a secret in an argument becomes known to the scrubber, in every usual form', () => {
+  const CANARY = 'canary-8f31c2-Zq';
+  for (const args of [
+    [`postgresql://app:${CANARY}@db/prod`],
+    [`--dsn=postgresql://app:${CANARY}@db/prod`],
+    ['-e', `GITHUB_TOKEN=${CANARY}`],
+    ['--env', `GITHUB_TOKEN=${CANARY}`],
+    [`--env=GITHUB_TOKEN=${CANARY}`],
+    [`API_TOKEN=${CANARY}`],
+    ['--header', `Authorization: Bearer ${CANARY}`],
+    ['--header', `Authorization:Bearer ${CANARY}`],
+    ['-H', `X-Anything: ${CANARY}`],
+    [`--header=X-Api-Key: ${CANARY}`],
+    ['--password', CANARY],
+    [`--api-key=${CANARY}`],
+    ['--access_key', CANARY],
+    ['-u', `me:${CANARY}`],
+    [`{"apiKey":"${CANARY}"}`],
+    ['-c', `API_TOKEN=${CANARY} exec server`],
+    [`https://h.example/mcp?key=${CANARY}`],
+    [`https://h.example/s/${CANARY}/mcp`],
+  ]) {
+    const swept = sweptDefinition(command(args));
+    assert.ok(swept.secrets.includes(CANARY), JSON.stringify([args, swept.secrets]));
+    assert.ok(!swept.args.join(' ').includes(CANARY), JSON.stringify(swept.args));
+  }
+});
+
+test('security:5 keys of known services are secrets in every text of a definition', () => {
+  const KEY = 'ghp_0123456789abcdefABCDEF0123456789abcd';
+  const docker = (target: object, changes: object = {}): TransportSpec =>
+    ({ type: 'docker', target, env: {}, engine: null, ...changes }) as TransportSpec;
+  const image = { name: 'i', command: [], entrypoint: null, cwd: null, user: null, network: null, volumes: [] };
+  const limits = { memoryBytes: null, cpus: null, pids: null };
+  for (const transport of [
+    command([KEY]),
+    command([], { command: `/bin/${KEY}` }),
+    command([], { cwd: `/srv/${KEY}` }),
+    command([], { env: asSecrets({ ANY: KEY }) }),
+    docker({ image: { ...image, readOnly: false, labels: { any: KEY }, limits } }),
+    docker({ image: { ...image, command: [KEY], readOnly: false, labels: {}, limits } }),
+    docker({ image: { ...image, entrypoint: ['x', KEY], readOnly: false, labels: {}, limits } }),
+    docker({ image: { ...image, volumes: [`/srv/${KEY}:/x`], readOnly: false, labels: {}, limits } }),
+    docker({ container: 'c' }, { engine: `tcp://me:${KEY}@h:2375` }),
+    { type: 'http', url: `https://h/${KEY}`, headers: {}, tls: {} },
+    { type: 'http', url: `https://h/?any=${KEY}`, headers: {}, tls: {} },
+    { type: 'sse', url: 'https://h/', headers: asSecrets({ 'x-any': KEY }), tls: {} },
+    { type: 'json', url: 'https://h/', headers: {}, tls: { key: new Secret(KEY) } },
+  ] as readonly TransportSpec[]) {
+    const { secrets, ...rest } = sweptDefinition(transport);
+    assert.ok(secrets.includes(KEY), JSON.stringify(transport));
+    assert.ok(!JSON.stringify(rest).includes(KEY), JSON.stringify(rest));
+  }
+  assert.equal(sweptDescription(`for ${KEY}.`, command([])), 'for [redacted].');
+});
+
+test('security:5 what is no secret by its place and only looks like one is hidden, and not looked for in logs', () => {
+  const { args, secrets } = sweptDefinition(command(['mcp-server-2025.3.1', '--mode=production']));
+  assert.deepEqual(args, ['[redacted]', '--mode=production']);
+  assert.deepEqual(secrets, []);
+  const { secrets: few } = sweptDefinition(command([], { env: asSecrets({ NODE_ENV: 'production', TOKEN: 'short' }) }));
+  assert.deepEqual(few, []);
+});
+
+test('user and password of a Basic header are secrets too', () => {
+  const pair = Buffer.from('somebody:pass-word').toString('base64');
+  const headers = asSecrets({ Authorization: `Basic ${pair}` });
+  const { secrets } = sweptDefinition({ type: 'http', url: 'https://h/', headers, tls: {} });
+  assert.deepEqual([...secrets].sort(), [`Basic ${pair}`, pair, 'pass-word', 'somebody:pass-word'].sort());
+});
+
+test('a long text costs time in proportion to its length', () => {
+  for (const unit of ['a', ' ', '://', 'a:', 'a =', '${', '-e ', 'Bearer ', '{"', '%4', 'A1a', '=@', 'a://a@']) {
+    const tookMs = (length: number): number => {
+      const begun = performance.now();
+      sweptDefinition(command([unit.repeat(length / unit.length), '-c', `x ${unit.repeat(length / unit.length)}`]));
+      return performance.now() - begun;
+    };
+    tookMs(10_000);
+    assert.ok(tookMs(50_000) < 3_000, JSON.stringify(unit));
+  }
+});
