@@ -151,3 +151,25 @@ for (const endpoint of ['/mcp', '/servers/own/mcp']) {
     });
   });
 }
+
+test("S2.6 check:G4 what a process of one session adds waits for approval, and is its session's alone when it is approved", async (t) => {
+  const own = { command: process.execPath, args: [TOOLSETS], drift: 'hold' };
+  const gateway = await RunningGateway.start({ config: { mcpServers: { own } } });
+  t.after(() => gateway.dispose());
+  await gateway.ready();
+  const [a, b] = [await WireClient.open(gateway.mcpUrl), await WireClient.open(gateway.mcpUrl)];
+  await a.callText('own__who');
+  await b.callText('own__who');
+  await a.call('own__enable', { name: 'extra' });
+  await delay(SETTLE_MS);
+  const tools = async () => [await a.toolNames(), await b.toolNames()].map((names) => names.includes('own__extra'));
+  assert.deepEqual(await tools(), [false, false]);
+  const { waiting } = await gateway.control<{ waiting: { list: string; key: string; digest: string }[] }>(
+    '/api/v1/servers/own/drift',
+  );
+  const definitions = waiting.map(({ list, key, digest }) => ({ list, key, digest }));
+  assert.deepEqual(definitions.map(({ key }) => key).sort(), ['extra', 'extra-prompt']);
+  await gateway.control('/api/v1/servers/own/drift/approve', 'POST', JSON.stringify({ definitions }));
+  assert.deepEqual(await tools(), [true, false]);
+  assert.match(await a.callText('own__extra'), /^extra of/);
+});

@@ -12,6 +12,8 @@ const MAX_STRAYS = 256;
 interface OfServer {
   /** The catalogue listed last for each kind of client. */
   readonly kinds: Map<string, ServerCatalog>;
+  /** What processes of single clients list beside that, by digest, as long as some client is shown it. */
+  readonly own: Map<string, WeakRef<ServerCatalog>>;
   /** Seen in a list that a client was answered with, before the server was listed again; by digest. */
   readonly strays: Map<string, Definition>;
   findings: readonly Finding[];
@@ -23,6 +25,13 @@ export class OfferedDefinitions {
 
   listed(catalog: ServerCatalog, findings: readonly Finding[]): void {
     const server = this.#of(catalog.server);
+    if (catalog.own === true) {
+      for (const [digest, kept] of server.own) if (kept.deref() === undefined) server.own.delete(digest);
+      server.own.set(catalog.digest, new WeakRef(catalog));
+      if (server.own.size > MAX_KINDS) server.own.delete(server.own.keys().next().value!);
+      server.findings = findings;
+      return;
+    }
     const kind = `${catalog.hello.era} ${catalog.fingerprint}`;
     // One of before the restart may be looked at after the server was listed.
     if ((server.kinds.get(kind)?.listedAt ?? 0) > catalog.listedAt) return;
@@ -46,8 +55,14 @@ export class OfferedDefinitions {
     return (this.#servers.get(server)?.kinds.size ?? 0) > 0;
   }
 
-  catalogs(server: string): Iterable<ServerCatalog> {
-    return this.#servers.get(server)?.kinds.values() ?? [];
+  *catalogs(server: string): Generator<ServerCatalog, void, undefined> {
+    const known = this.#servers.get(server);
+    if (known === undefined) return;
+    yield* known.kinds.values();
+    for (const kept of known.own.values()) {
+      const catalog = kept.deref();
+      if (catalog !== undefined) yield catalog;
+    }
   }
 
   findings(server: string): readonly Finding[] {
@@ -63,7 +78,7 @@ export class OfferedDefinitions {
   *definitions(server: string): Generator<Definition, void, undefined> {
     const seen = new Set<string>();
     const known = this.#servers.get(server);
-    for (const catalog of known?.kinds.values() ?? []) {
+    for (const catalog of this.catalogs(server)) {
       for (const { list, item } of allPinned(catalog)) {
         const definition = { list, key: item.key, digest: digestOf(item), bytes: item.bytes };
         const id = `${pinKey(definition)} ${definition.digest}`;
@@ -78,8 +93,8 @@ export class OfferedDefinitions {
   /** What the others are called, and their tools. */
   others(server: string, present: ServerCatalog | null): OtherNames {
     const names: ServerNames[] = [];
-    for (const [name, { kinds }] of this.#servers) {
-      for (const catalog of kinds.values()) names.push({ server: name, tools: toolsOf(catalog) });
+    for (const name of this.#servers.keys()) {
+      for (const catalog of this.catalogs(name)) names.push({ server: name, tools: toolsOf(catalog) });
     }
     const own = present === null ? [...this.catalogs(server)].flatMap(toolsOf) : toolsOf(present);
     return new OtherNames({ server, tools: own }, names);
@@ -88,7 +103,7 @@ export class OfferedDefinitions {
   #of(name: string): OfServer {
     let server = this.#servers.get(name);
     if (server === undefined) {
-      server = { kinds: new Map(), strays: new Map(), findings: [] };
+      server = { kinds: new Map(), own: new Map(), strays: new Map(), findings: [] };
       this.#servers.set(name, server);
     }
     return server;

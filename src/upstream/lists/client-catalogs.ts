@@ -127,8 +127,9 @@ export class ClientCatalogs {
 
   /** What the client's own process lists; null where it has none, or that lists what a fresh one does. */
   #own(client: ClientProfile): ServerCatalog | null {
-    const connection = this.#deps.connections.ready(client);
-    return connection === null ? null : this.#deps.catalogs.own(connection);
+    const { catalogs, connections } = this.#deps;
+    const connection = catalogs.differ ? connections.ready(client) : null;
+    return connection === null ? null : catalogs.own(connection);
   }
 
   #listedAs(client: ClientProfile): ClientProfile {

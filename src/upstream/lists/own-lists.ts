@@ -31,11 +31,18 @@ export class OwnLists {
   readonly #common: (own: Shelf) => Shelf;
   readonly #shelves = new Map<Connection, Shelf>();
   #doubtAfter = 0;
+  /** How many differ: asked with every call. */
+  #differing = 0;
 
   /** `common`: the shelf of the same kind of client with the lists of a fresh process. */
   constructor(deps: OwnListsDeps, common: (own: Shelf) => Shelf) {
     this.#deps = deps;
     this.#common = common;
+  }
+
+  /** Whether any process lists something of its own. */
+  get differ(): boolean {
+    return this.#differing > 0;
   }
 
   of(connection: Connection): Shelf | null {
@@ -77,7 +84,7 @@ export class OwnLists {
     if (this.#shelves.get(own.own!) !== own) return null;
     const common = this.#common(own);
     const before = own.catalog ?? common.catalog;
-    own.catalog = digest === common.catalog?.digest ? null : kept;
+    this.#set(own, digest === common.catalog?.digest ? null : kept);
     const after = own.catalog ?? common.catalog;
     if (after === before) return null;
     this.#tell(own, before, after);
@@ -89,8 +96,8 @@ export class OwnLists {
     const kept = before === null ? null : { ...before, own: true as const };
     for (const own of this.#shelves.values()) {
       if (this.#common(own) !== common || own.own === common.over) continue;
-      if (own.catalog === null && kept !== null) own.catalog = kept;
-      else if (own.catalog?.digest === common.catalog?.digest) own.catalog = null;
+      if (own.catalog === null && kept !== null) this.#set(own, kept);
+      else if (own.catalog?.digest === common.catalog?.digest) this.#set(own, null);
       else continue;
       this.#tell(own, null, null);
     }
@@ -104,10 +111,16 @@ export class OwnLists {
     return true;
   }
 
+  #set(own: Shelf, catalog: ServerCatalog | null): void {
+    this.#differing += Number(catalog !== null) - Number(own.catalog !== null);
+    own.catalog = catalog;
+  }
+
   #drop(connection: Connection): Shelf | undefined {
     const own = this.#shelves.get(connection);
     own?.disarm();
     this.#shelves.delete(connection);
+    if (own?.catalog != null) this.#differing--;
     return own;
   }
 

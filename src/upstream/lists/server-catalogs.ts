@@ -83,6 +83,11 @@ export class ServerCatalogs {
     return this.#shelves[era].get(fingerprint)?.catalog ?? null;
   }
 
+  /** Whether any process lists something else than a fresh one. */
+  get differ(): boolean {
+    return this.#own.differ;
+  }
+
   /** What the process behind this connection lists; null where that is what a fresh one lists. */
   own(connection: Connection): ServerCatalog | null {
     return this.#own.of(connection)?.catalog ?? null;
