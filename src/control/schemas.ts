@@ -80,7 +80,7 @@ const CHANGE = {
   from: { enum: STATES },
   to: { enum: STATES },
   reason: nullable(text),
-  failure: nullable({ enum: ['configuration', 'tls', 'auth', 'transient', 'abort'] }),
+  failure: nullable({ enum: ['configuration', 'tls', 'auth', 'transient', 'abort', 'defect'] }),
 };
 
 const milliseconds: Schema = { type: 'number', minimum: 0 };
@@ -115,6 +115,7 @@ export const SERVER = object(
     tools: list(text),
     promptCount: count,
     resourceCount: count,
+    startupTimeoutMs: { type: 'number', description: 'How long a start may take.' },
     startedInMs: nullable({ type: 'number' }),
     consecutiveFailures: count,
     restarts: count,

@@ -104,6 +104,8 @@ export interface ServerStatus {
   readonly tools: readonly string[];
   readonly promptCount: number;
   readonly resourceCount: number;
+  /** How long a start may take. */
+  readonly startupTimeoutMs: number;
   /** From start to the first catalogue; null until then. */
   readonly startedInMs: number | null;
   readonly consecutiveFailures: number;

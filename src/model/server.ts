@@ -147,6 +147,8 @@ export interface Server {
   /** Deadline of a call. Default 60 000. */
   readonly timeoutMs: number;
   readonly toolTimeoutMs: ReadonlyMap<string, number>;
+  /** From the start of its process, or of the connection, to the end of the handshake. Absent: 60 000 or 30 000 (S1.14, S3.3). */
+  readonly startupTimeoutMs?: number;
   /** When a call that was sent and not answered may be re-run. `hints` needs `trusted`. */
   readonly retry: 'never' | 'hints' | 'always';
   readonly trusted: boolean;

@@ -72,7 +72,13 @@ export function assembleUpstream(
   const { name } = server;
   const { type } = server.transport;
   const local = type === 'stdio' || type === 'docker' || type === 'memory';
-  const times = local ? context.times : remoteTimes(context.times);
+  const usual = local ? context.times : remoteTimes(context.times);
+  const times: UpstreamTimes = {
+    ...usual,
+    get startupMs() {
+      return observer.server.startupTimeoutMs ?? usual.startupMs;
+    },
+  };
   const logger = deps.logger.child({ server: name });
   const nobody = standIn(deps.clientInfo ?? null);
   const dropped = metrics.counter(
@@ -116,7 +122,7 @@ export function assembleUpstream(
     replicas: {
       random,
       logger,
-      startupTimeoutMs: times.startupMs,
+      times,
       drainMs: times.drainMs,
       changed: () => observer.tell(),
       stateLost: (sessionId, era, cause) => {
@@ -167,7 +173,7 @@ export function assembleUpstream(
     local,
     clock,
     random,
-    startupTimeoutMs: times.startupMs,
+    times,
     misconfigured: server.misconfigured,
     launch: async (attempt) => {
       try {
@@ -211,7 +217,7 @@ export function assembleUpstream(
   const launches = new LaunchReports({
     clock,
     logger,
-    startupMs: times.startupMs,
+    times,
     surroundings: deps.surroundings ?? { environment: {}, inContainer: false },
     server: () => observer.server,
   });
@@ -225,6 +231,7 @@ export function assembleUpstream(
     health: judged,
     redact: (text) => logger.redact(text),
     launches,
+    times,
     story,
     phases,
   });

@@ -301,3 +301,55 @@ describe('isolation', () => {
     for (const stream of streams) stream.drop();
   });
 });
+
+test('S1.14 S3.3 a start may take as long as its definition says; its reason stays in the status while calls ask for it', async (t) => {
+  const slow = (ms: number, keys: object) =>
+    manySided('slow', { START_MS: String(ms) }, { timeoutMs: 20_000, ...keys });
+  // It answers nothing, takes no signal, and is killed a moment after its time: the next attempt meets it on its way out.
+  const deaf = { command: 'sh', args: ['-c', 'trap "" TERM; exec 2>&-; while :; do sleep 0.1; done'] };
+  const servers = (limits: Record<string, object>) => ({
+    mcpServers: {
+      cold: slow(2_500, limits['cold'] ?? {}),
+      deaf: { ...deaf, startupTimeoutMs: 1_000 },
+    },
+  });
+  const gateway = await started(t, servers({ cold: { startupTimeoutMs: 1_000 } }));
+  const settled = async (name: string): Promise<ServerStatus> => {
+    await until(async () => (await statusOf(gateway, name)).state === 'failed', 'failed');
+    return statusOf(gateway, name);
+  };
+  for (const name of ['cold', 'deaf']) {
+    const { reason, startupTimeoutMs } = await settled(name);
+    assert.match(String(reason), /did not start within 1000 ms/);
+    assert.equal(startupTimeoutMs, 1_000);
+  }
+  // A call asks for an attempt before its time, at once: the process of the last one is being ended.
+  const client = await WireClient.open(gateway.mcpUrl);
+  const begun = performance.now();
+  const refused = await client.request('tools/call', { name: 'deaf__echo', arguments: { text: 'x' } });
+  assert.match(JSON.stringify(refused), /did not start within 1000 ms/);
+  assert.ok(performance.now() - begun > 900, 'the attempt had its time');
+  assert.ok(!JSON.stringify((await settled('deaf')).history).includes('no longer wanted'));
+  assert.match(String((await settled('deaf')).reason), /did not start within 1000 ms/);
+  // Another limit needs no new process, and holds from the next attempt on.
+  gateway.rewrite(servers({ cold: { startupTimeoutMs: 15_000 } }));
+  await until(async () => (await statusOf(gateway, 'cold')).state === 'running', 'running');
+  const { history, startupTimeoutMs } = await statusOf(gateway, 'cold');
+  assert.equal(startupTimeoutMs, 15_000);
+  assert.ok(!history.some(({ reason }) => reason?.includes('its definition has changed')));
+});
+
+test('S3.3 the limit of a start holds for what is connected to as well: 30 s by default, else as it is written', async (t) => {
+  const mute = createHttp(() => {});
+  await new Promise<void>((done) => mute.listen(0, '127.0.0.1', done));
+  t.after(() => mute.close().closeAllConnections());
+  const url = `http://127.0.0.1:${(mute.address() as AddressInfo).port}/mcp`;
+  const gateway = await started(t, {
+    mcpServers: { brief: { url, startupTimeoutMs: 700 }, usual: { url }, local: manySided('local') },
+  });
+  await until(async () => (await statusOf(gateway, 'brief')).state === 'failed', 'failed');
+  assert.match(String((await statusOf(gateway, 'brief')).reason), /brief did not start within 700 ms/);
+  assert.equal((await statusOf(gateway, 'usual')).state, 'starting');
+  assert.equal((await statusOf(gateway, 'usual')).startupTimeoutMs, 30_000);
+  assert.equal((await statusOf(gateway, 'local')).startupTimeoutMs, 60_000);
+});

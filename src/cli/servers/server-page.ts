@@ -15,6 +15,7 @@ export function serverPage(status: ServerStatus, now: number): string {
     ...field('Health', status.health),
     ...field('Reason', status.reason),
     ...field('Attempts', attempts(status, now)),
+    ...field('Start limit', `${status.startupTimeoutMs / 1000} s`),
     ...field('Time', status.phases?.summary ?? null),
     ...phases(status),
     ...field('Runs', status.processes == null ? null : processText(status.processes)),

@@ -49,6 +49,7 @@ function brief(server: Server): Record<string, unknown> {
     ...('env' in transport ? { env: revealed(transport.env) } : {}),
     ...('headers' in transport ? { headers: revealed(transport.headers) } : {}),
     ...(timeoutMs === 60_000 ? {} : { timeoutMs }),
+    ...(server.startupTimeoutMs === undefined ? {} : { startupTimeoutMs: server.startupTimeoutMs }),
     ...(toolTimeoutMs.size === 0 ? {} : { toolTimeoutMs: Object.fromEntries(toolTimeoutMs) }),
     ...(retry === 'never' ? {} : { retry, trusted }),
     ...(start === 'eager' ? {} : { start }),

@@ -132,6 +132,16 @@ export interface ServerInput {
   readonly timeout?: number | undefined;
   /** Deadline of a call in seconds (Codex). */
   readonly tool_timeout_sec?: number | undefined;
+  /** How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, and 30000 for a `url`. */
+  readonly startupTimeoutMs?: number | undefined;
+  /** `startupTimeoutMs` in seconds (Codex). */
+  readonly startup_timeout_sec?: number | undefined;
+  /** The same as `startupTimeoutMs` (Codex). */
+  readonly startup_timeout_ms?: number | undefined;
+  /** The same as `startupTimeoutMs` (LibreChat). */
+  readonly initTimeout?: number | undefined;
+  /** The same as `startupTimeoutMs` (Continue). */
+  readonly connectionTimeout?: number | undefined;
   /** For people. Changing it disturbs nothing. */
   readonly description?: string | undefined;
   /** Whose connection a call may use: one for all, one per client session, one per caller. By default `session` for servers of the stateful revisions and `shared` for those of 2026-07-28. */

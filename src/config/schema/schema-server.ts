@@ -71,6 +71,18 @@ export const serverSchema = z
         "Deadline of a call in that client's unit: milliseconds for Claude Code, Gemini and opencode, seconds for Cline, Roo, Goose and muster. Not in our own files: write `timeoutMs`.",
       ),
     tool_timeout_sec: z.number().positive().optional().describe('Deadline of a call in seconds (Codex).'),
+    startupTimeoutMs: z
+      .int()
+      .min(1)
+      .max(LONGEST_MS)
+      .optional()
+      .describe(
+        'How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, and 30000 for a `url`.',
+      ),
+    startup_timeout_sec: z.number().positive().optional().describe('`startupTimeoutMs` in seconds (Codex).'),
+    startup_timeout_ms: z.number().positive().optional().describe('The same as `startupTimeoutMs` (Codex).'),
+    initTimeout: z.number().positive().optional().describe('The same as `startupTimeoutMs` (LibreChat).'),
+    connectionTimeout: z.number().positive().optional().describe('The same as `startupTimeoutMs` (Continue).'),
 
     description: z.string().max(4096).optional().describe('For people. Changing it disturbs nothing.'),
     isolation: z

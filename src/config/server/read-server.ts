@@ -66,6 +66,7 @@ export function readServer(definition: Definition, name: string, context: Server
             ? readDocker(fields, context)
             : readHttp(fields, type.type, type.sseFallback, context);
     const timeoutMs = readTimeout(fields, client, strict);
+    const startupTimeoutMs = readStartupTimeout(fields);
     checkRetry(fields);
     if (transport === null) return null;
     const description = fields.literal('description');
@@ -86,6 +87,7 @@ export function readServer(definition: Definition, name: string, context: Server
       isolationHeader,
       timeoutMs,
       toolTimeoutMs: readToolTimeouts(fields.node),
+      ...(startupTimeoutMs === null ? {} : { startupTimeoutMs }),
       retry: (fields.literal('retry') ?? DEFAULTS.retry) as Server['retry'],
       trusted: fields.boolean('trusted') ?? DEFAULTS.trusted,
       cache: fields.boolean('cache') ?? DEFAULTS.cache,
@@ -158,10 +160,24 @@ function readTimeout(fields: FieldReader, client: Client, strict: boolean): numb
     const message = `${fields.path}.timeout was read as ${unit === 1 ? 'milliseconds' : 'seconds'}`;
     fields.problems.warn('TL1308', fields.source, node.span, message, `write "timeoutMs": ${value * unit}`);
   }
-  const timeoutMs = Math.max(1, Math.round(value * unit));
-  if (timeoutMs <= LONGEST_MS) return timeoutMs;
+  return inMs(fields, found, unit) ?? DEFAULTS.timeoutMs;
+}
+
+function readStartupTimeout(fields: FieldReader): number | null {
+  const own = fields.number('startupTimeoutMs');
+  const found = fields.first('startup_timeout_sec', 'startup_timeout_ms', 'initTimeout', 'connectionTimeout');
+  if (found === null || found.node.kind !== 'number') return own;
+  if (own === null) return inMs(fields, found, found.key === 'startup_timeout_sec' ? 1000 : 1);
+  fields.error('TL1306', found.node, `${fields.path} has both startupTimeoutMs and ${found.key}`);
+  return own;
+}
+
+/** null where it is too long, which is an error. */
+function inMs(fields: FieldReader, { key, node }: { readonly key: string; readonly node: Node }, unit: number) {
+  const ms = node.kind === 'number' ? Math.max(1, Math.round((node.value as number) * unit)) : 1;
+  if (ms <= LONGEST_MS) return ms;
   fields.error('TL1303', node, `${fields.path}.${key} is longer than a week`);
-  return DEFAULTS.timeoutMs;
+  return null;
 }
 
 /** A container has one input and one output: who attaches to it shares them with everybody. */

@@ -24,7 +24,7 @@ export interface ReplicaSetDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  readonly startupTimeoutMs: number;
+  readonly times: { readonly startupMs: number };
   /** What is in flight on a replica that is restarted or goes gets so long to finish. */
   readonly drainMs: number;
   readonly profile: ClientProfile;
@@ -219,14 +219,14 @@ export class ReplicaSet {
   }
 
   #replica(number: number): Replica {
-    const { server, era, profile, clock, random, logger, pool, startupTimeoutMs, changed, ended } = this.#deps;
+    const { server, era, profile, clock, random, logger, pool, times, changed, ended } = this.#deps;
     const key = replicaKey(era, number);
     const supervisor = new Supervisor({
       server: `${server} replica ${number}`,
       local: true,
       clock,
       random,
-      startupTimeoutMs,
+      times,
       launch: async (attempt) => {
         attempt.undoBy(() => void pool.release(key));
         await pool.acquire({ era, key, tenancy: { kind: 'shared', replica: number }, profile });

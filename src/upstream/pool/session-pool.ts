@@ -146,7 +146,7 @@ export class SessionPool implements Yielding {
   /** A connection for lists that is nobody's yet. It replaces the spare of another era or other capabilities. */
   async openSpare(profile: ClientProfile, era: Era | null, attempt = new Attempt()): Promise<Connection> {
     const present = this.#spare;
-    if (present !== null && mayFit(present, profile, era)) {
+    if (present !== null && !present.attempt.cancelled && mayFit(present, profile, era)) {
       if (present.connection?.ready === true) return present.connection;
       if (present.opening !== null) return present.opening;
     }

@@ -23,6 +23,7 @@ export interface ServerObserverDeps {
   readonly health: ServerHealth;
   readonly redact: (text: string) => string;
   readonly launches: LaunchReports;
+  readonly times: { readonly startupMs: number };
   readonly story: ServerStory;
   readonly phases: PhaseTimes | null;
 }
@@ -68,12 +69,13 @@ export class ServerObserver {
   }
 
   status(): ServerStatus {
-    const { supervisor, catalogs, health, pool, replicas, launches } = this.#deps;
+    const { supervisor, catalogs, health, pool, replicas, launches, times } = this.#deps;
     const live = pool.any();
     return describeServer({
       server: this.#server,
       supervisor,
       health,
+      times,
       redact: this.#deps.redact,
       catalog: catalogs.latest,
       catalogFromStore: catalogs.latestIsRemembered,

@@ -8,7 +8,8 @@ import { type ServerState, UP } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
 import { mayFollow } from '../supervision/lifecycle.ts';
 import { StateMachine, type Transition } from '../supervision/state-machine.ts';
-import { Supervisor, type SupervisorDeps } from '../supervision/supervisor.ts';
+import { Supervisor } from '../supervision/supervisor.ts';
+import type { SupervisorDeps } from '../supervision/supervisor-deps.ts';
 
 const STATES: readonly ServerState[] = [
   'unknown',
@@ -42,7 +43,7 @@ class Rig {
       local,
       clock: this.clock,
       random: { unit: () => 0, hex: () => '' },
-      startupTimeoutMs: 1000,
+      times: { startupMs: 1000 },
       launch: (attempt) =>
         new Promise((resolve, reject) => void this.launches.push({ attempt, up: resolve, fail: reject })),
       halt: async () => void this.halts++,

@@ -18,6 +18,7 @@ export interface ObservedServer {
   readonly server: Server;
   readonly supervisor: Supervisor;
   readonly health: ServerHealth;
+  readonly times: { readonly startupMs: number };
   readonly redact: (text: string) => string;
   readonly catalog: ServerCatalog | null;
   readonly catalogFromStore: boolean;
@@ -55,6 +56,7 @@ export function describeServer(observed: ObservedServer): ServerStatus {
     tools: tools.sort(),
     promptCount: catalog?.lists.prompts.items.length ?? 0,
     resourceCount: catalog?.lists.resources.items.length ?? 0,
+    startupTimeoutMs: observed.times.startupMs,
     startedInMs: observed.startedInMs === null ? null : Math.round(observed.startedInMs),
     consecutiveFailures: supervisor.consecutiveFailures,
     restarts: supervisor.restarts,

@@ -20,7 +20,7 @@ test('S1.19 a start that failed is told whole, also while the next one is under 
     clock: new FakeClock(),
     logger: Logger.silent(),
     surroundings: { environment: {}, inContainer: false },
-    startupMs: 1_000,
+    times: { startupMs: 1_000 },
     server: () => serverNamed('dies'),
   });
   const told = (): unknown[] => {

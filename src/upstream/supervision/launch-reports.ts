@@ -18,7 +18,7 @@ export interface LaunchReportsDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly surroundings: LaunchSurroundings;
-  readonly startupMs: number;
+  readonly times: { readonly startupMs: number };
   readonly server: () => Server;
 }
 
@@ -60,7 +60,7 @@ export class LaunchReports {
     if (from !== 'starting') return;
     this.#last = null;
     if (!DOWN.has(to)) return;
-    const { clock, logger, surroundings, startupMs, server } = this.#deps;
+    const { clock, logger, surroundings, times, server } = this.#deps;
     const { transport } = server();
     const { environment, inContainer } = surroundings;
     const local = transport.type === 'stdio' ? transport : null;
@@ -73,7 +73,7 @@ export class LaunchReports {
       missing,
       inContainer,
       exit: this.#remains.exit,
-      timedOut: clock.now() - this.#startedAt >= startupMs,
+      timedOut: clock.now() - this.#startedAt >= times.startupMs,
     };
     const told = {
       at,

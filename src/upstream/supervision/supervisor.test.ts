@@ -293,7 +293,7 @@ test('a start asked for during a stop comes after it, unless another stop came l
     local: true,
     clock: new FakeClock(),
     random: { unit: () => 0, hex: () => '' },
-    startupTimeoutMs: 1000,
+    times: { startupMs: 1000 },
     launch: () => Promise.resolve(),
     halt: () => new Promise((resolve) => void halts.push(resolve)),
     moved: () => {},

@@ -1,7 +1,5 @@
-import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
-import type { Random } from '../../model/random.ts';
-import { type AuthChallenge, type RecoveryStep, type ServerState, UP } from '../../model/server-state.ts';
+import { type AuthChallenge, type ServerState, UP } from '../../model/server-state.ts';
 import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
@@ -11,35 +9,17 @@ import { Misconfigured } from '../process/misconfigured.ts';
 import { isAtRest, mayFollow } from './lifecycle.ts';
 import { refusalOf } from './refusal-of.ts';
 import { Setbacks } from './setbacks.ts';
-import { StateMachine, type Transition } from './state-machine.ts';
+import { StateMachine } from './state-machine.ts';
+import type { SupervisorDeps } from './supervisor-deps.ts';
 
 /** S3.4 */
 const RESTART_GRACE_MS = 200;
 /** A start that lasted so long was a good one, even if nothing was called in that time. */
 const HEALTHY_AFTER_MS = 10_000;
+/** What was called off has so long to end before the next attempt begins; a process that ignores signals needs 5 s. */
+const CALLED_OFF_MS = 10_000;
 /** How often calls may ask for an attempt before its time (F01). */
 const EARLY_ATTEMPT_MS = 5_000;
-
-export interface SupervisorDeps {
-  readonly server: string;
-  /** A process of this machine; its crashes are restarted sooner than a remote server is asked again. */
-  readonly local: boolean;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly startupTimeoutMs: number;
-  /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
-  readonly misconfigured?: string | undefined;
-  /** Brings the server up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
-  readonly launch: (attempt: Attempt) => Promise<void>;
-  /** Ends all its connections. Must not reject. */
-  readonly halt: () => Promise<void>;
-  /** The state has changed, and with it what is counted. Must not throw. */
-  readonly moved: (transition: Transition) => void;
-  /** The server asks for credentials; called before anybody hears of `auth_required` (S3.5). Must not throw. */
-  readonly beforeAuthRequired?: (error: GatewayError) => void;
-  /** A restart that was asked for begins and ends (S3.10). `reason` says why it came to nothing. Must not throw. */
-  readonly recovery?: (step: RecoveryStep, reason: string | null) => void;
-}
 
 /**
  * The state machine that starts, watches, backs off and restarts one server. Starts are single flight; a stop during
@@ -64,6 +44,8 @@ export class Supervisor {
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
+  /** What became of the last launch, called off or not. */
+  #launched: Promise<void> = Promise.resolve();
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
   #endGrace: () => void = () => {};
@@ -327,13 +309,18 @@ export class Supervisor {
 
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
     let failure: GatewayError | null = null;
-    const { clock, server, startupTimeoutMs } = this.#deps;
-    // The launch begins in the next turn, when the state says `starting`.
-    const launch = Promise.resolve().then(() => this.#deps.launch(attempt));
+    const { clock, server, times } = this.#deps;
+    // Begins in the next turn, when the state says `starting`, and after what is left of an attempt that was called off:
+    // joined, that one would only tell that it was, and the reason for calling it off would be lost.
+    await within(clock, CALLED_OFF_MS, this.#launched, () => {});
+    if (this.#running?.attempt !== attempt) return;
+    const launch = Promise.try(this.#deps.launch, attempt);
+    this.#launched = launch.catch(() => {});
+    const { startupMs } = times;
     try {
-      await within(clock, startupTimeoutMs, launch, () => {
+      await within(clock, startupMs, launch, () => {
         attempt.cancel();
-        throw new GatewayError('NOT_SENT', `${server} did not start within ${startupTimeoutMs} ms`, { server });
+        throw new GatewayError('NOT_SENT', `${server} did not start within ${startupMs} ms`, { server });
       });
     } catch (error) {
       failure = asGatewayError(error, server);
