@@ -19,15 +19,21 @@ export class Operator {
   readonly profile: ClientProfile;
   readonly #exchanges: Exchanges;
   readonly #random: Random;
+  readonly #exchange: string | null;
 
-  /** `handle`: which of the caller's conversations this is; each has connections of its own. */
+  /**
+   * `handle`: which of the caller's conversations this is; each has connections of its own. `exchange`: the id of its calls,
+   * where that says something.
+   */
   constructor(
     exchanges: Exchanges,
     random: Random,
     info: string,
     principal: Principal = OPERATOR,
     handle: string | null = null,
+    exchange: string | null = null,
   ) {
+    this.#exchange = exchange;
     this.#exchanges = exchanges;
     this.#random = random;
     this.profile = {
@@ -53,7 +59,8 @@ export class Operator {
     emitted?: (notification: Message) => void,
   ): { readonly exchange: OwnExchange; readonly outcome: Promise<Outcome> } {
     const message = request(method, '1', paramsJson, 'stateful');
-    const exchange = new OwnExchange(`operator-${this.#random.hex(6)}`, message, this.profile, emitted);
+    const id = this.#exchange ?? `operator-${this.#random.hex(6)}`;
+    const exchange = new OwnExchange(id, message, this.profile, emitted);
     return { exchange, outcome: this.#exchanges.run(exchange, endpoint) };
   }
 }

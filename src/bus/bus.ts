@@ -125,8 +125,8 @@ export interface BusServing {
   readonly deadlineMs: number;
   /** Why nobody waits for the answer any more; null while somebody does. */
   readonly cancelled: string | null;
-  /** Called at most once. */
-  onCancel: ((reason: string) => void) | null;
+  /** Called at most once. `callerLost`: the calling peer is gone. */
+  onCancel: ((reason: string, callerLost: boolean) => void) | null;
   /** Called when `emit` has returned false and there is room again. */
   onDrain: (() => void) | null;
   /** Never blocks. False: the caller does not keep up, wait for `onDrain`; whoever goes on regardless has the call cut. */

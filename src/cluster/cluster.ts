@@ -1,7 +1,7 @@
 import type { Message } from '../model/message.ts';
 import type { Ownership, UpstreamEvents, Upstreams } from '../model/ports.ts';
 import type { Server } from '../model/server.ts';
-import { ServedCalls } from './calls/served-calls.ts';
+import { type Served, ServedCalls } from './calls/served-calls.ts';
 import type { ClusterDeps, LocalUpstreams, NodeReport } from './cluster-deps.ts';
 import { type ClusterFigures, figuresOf, nodeReports } from './cluster-report.ts';
 import { ClusterUpstreams } from './cluster-upstreams.ts';
@@ -16,7 +16,7 @@ import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { LostHomes } from './nodes/lost-homes.ts';
-import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
+import { type NodeState, type NodeView, notReadyBecause } from './nodes/node-state.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
@@ -51,6 +51,11 @@ export class Cluster {
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
   onClientMessage: ((sessionId: string, message: Message) => void) | null = null;
+  /**
+   * A call of a program on the bus, which waits at `reply`, runs here for the node `by`. The returned function hears how it ended. Null where this node
+   * serves no public subjects.
+   */
+  onPublicCall: ((reply: string, server: string, by: string) => (outcome: Served) => void) | null = null;
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
@@ -100,6 +105,7 @@ export class Cluster {
       load: () => this.#served.load,
       full: () => this.#servers.full,
       busy: () => this.#servers.busy,
+      publicCalls: () => this.onPublicCall !== null,
     });
     this.#claims = new Claims({
       store: new LazyBucket(deps.state, CLAIMS, { ttlMs: 0 }),
@@ -261,6 +267,7 @@ export class Cluster {
         own: local().ownsConnection(server, client),
       }),
       used: (server, client, by) => this.#users.used(server, client, by),
+      publicCall: (...call) => this.onPublicCall?.(...call) ?? null,
     });
     this.ownership = new ProcessOwnership(this.#claims, () => this.#self.epoch, bus.peer);
     this.upstreamSessions = new ClusterUpstreamSessions({
@@ -348,6 +355,16 @@ export class Cluster {
       await this.#messages.drain(node.peer);
     }
     return true;
+  }
+
+  /** The other nodes that are there. */
+  others(): Iterable<NodeView> {
+    return this.#nodes.others();
+  }
+
+  /** Whether this process stood still for a second or longer, and has moved again for no longer than this. */
+  stoodStill(withinMs: number): boolean {
+    return this.#loop.stoodStill(withinMs);
   }
 
   get conflicts(): Directory['conflicts'] {

@@ -84,3 +84,15 @@ export const AGGREGATE: Endpoint = { kind: 'aggregate', server: '', path: '/mcp'
 export function serverEndpoint(server: string): Endpoint {
   return { kind: 'server', server, path: `/servers/${server}/mcp` };
 }
+
+const PUBLIC_CALL = 'public ';
+
+/** The id of an exchange for a program on the bus. It says where the answer goes, because any node may have to give it. */
+export function publicCallId(reply: string): string {
+  return `${PUBLIC_CALL}${reply}`;
+}
+
+/** Where the program waits for its answer; null where no program has made the call. */
+export function publicReplyOf({ id }: Exchange): string | null {
+  return id.startsWith(PUBLIC_CALL) ? id.slice(PUBLIC_CALL.length) : null;
+}

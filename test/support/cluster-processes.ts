@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { SECRET } from './cluster-bench.ts';
-import { NatsServer } from './nats-server.ts';
+import { NatsServer, type NatsServerOptions } from './nats-server.ts';
 import { type GatewayOptions, RunningGateway } from './running-gateway.ts';
 
 const COUNTER = resolve(import.meta.dirname, '../fixtures/cluster/counter.mjs');
@@ -91,8 +91,8 @@ export class ClusterProcesses {
     this.nats = nats;
   }
 
-  static async start(): Promise<ClusterProcesses> {
-    return new ClusterProcesses(await NatsServer.start());
+  static async start(options: NatsServerOptions = {}): Promise<ClusterProcesses> {
+    return new ClusterProcesses(await NatsServer.start(options));
   }
 
   /** Starts a node, and waits until it is ready. */

@@ -27,7 +27,11 @@ export async function ask(
   params: string,
   options: CallOptions = {},
 ): Promise<Buffer> {
-  const outcome = await send(operator, endpoint, method, params, options);
+  return resultOf(await send(operator, endpoint, method, params, options), endpoint, method, params);
+}
+
+/** The body of a result. Throws GatewayError or ServerError for what is none. */
+export function resultOf(outcome: Outcome, endpoint: Endpoint, method: string, params: string): Buffer {
   if (outcome.kind === 'failure') throw outcome.error;
   const message = inClientWords(method, params, endpoint, outcome);
   if (message.kind === 'error') throw new ServerError(message.body.toString());

@@ -1,8 +1,10 @@
 import type { DesiredState } from '../../model/desired-state.ts';
+import { publicCallId } from '../../model/exchange.ts';
 import type { Server } from '../../model/server.ts';
 import { Operator } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
-import { PublicSubjects } from './public-subjects.ts';
+import { OpenCalls } from './open-calls.ts';
+import { PublicSubjects, passedReply } from './public-subjects.ts';
 import { ServerAnnouncements } from './server-announcements.ts';
 
 /** What this node does for programs on the bus. */
@@ -31,14 +33,33 @@ export function openPublicSubjects({
   const wire = connection?.wire;
   const { cluster } = registry.state;
   if (wire === undefined || node === null || cluster?.publicSubjects !== true) return null;
+  const calls = new OpenCalls({
+    bus: connection!.bus,
+    wire,
+    clock,
+    others: () => node.others(),
+    stoodStill: (withinMs) => node.stoodStill(withinMs),
+  });
+  node.onPublicCall = (reply, server, by) => {
+    const ended = calls.passed(reply, by);
+    return (outcome) => ended(passedReply(outcome, server, wire.maxPayload));
+  };
   const names = (): string[] => everywhere.servers().map(({ name }) => name);
   const subjects = new PublicSubjects({
     wire,
+    calls,
     authenticator,
     publicPrincipal: cluster.publicPrincipal,
     servers: names,
-    caller: (principal, conversation) =>
-      new Operator(gateway, random, operator.profile.info ?? '{}', principal, `bus ${conversation}`),
+    caller: (principal, conversation, reply) =>
+      new Operator(
+        gateway,
+        random,
+        operator.profile.info ?? '{}',
+        principal,
+        `bus ${conversation}`,
+        publicCallId(reply),
+      ),
   });
   const events = new ServerAnnouncements({
     clock,

@@ -1,25 +1,28 @@
 import type { Wire, WireMessage } from '../../bus/wire.ts';
+import type { Served } from '../../cluster/calls/served-calls.ts';
 import type { KeyAuthenticator } from '../../downstream/identity/auth.ts';
 import { serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Principal } from '../../model/principal.ts';
 import { elements, field } from '../../protocol/fields.ts';
-import { ask } from '../embedding/operator-calls.ts';
+import { ask, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';
 import type { Operator } from '../operator.ts';
+import type { OpenCalls, WhenOrphaned } from './open-calls.ts';
 import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
 import { subjectExecute, subjectListTools } from './subjects.ts';
 import { readListRequest, readToolRequest, type ToolRequest } from './tool-request.ts';
 
 export interface PublicSubjectsDeps {
   readonly wire: Wire;
+  readonly calls: OpenCalls;
   readonly authenticator: KeyAuthenticator;
   /** The agent of callers who show no key; null: there is none. */
   readonly publicPrincipal: string | null;
   /** Names of the servers there are to call. */
   readonly servers: () => readonly string[];
-  /** A caller in one of its conversations. */
-  readonly caller: (principal: Principal, conversation: string) => Operator;
+  /** A caller in one of its conversations, for the call whose answer goes to `reply`. */
+  readonly caller: (principal: Principal, conversation: string, reply: string) => Operator;
 }
 
 const KEY_HEADER = 'Trunkline-Key';
@@ -31,7 +34,8 @@ const MAX_PAGES = 1_000;
 /**
  * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
  * of its own name, so that exactly one node answers; a conversation finds its connection again from whichever node that
- * is. Callers are agents, by key; nobody else is served.
+ * is. Callers are agents, by key; nobody else is served. All other nodes hear each request too, in case the one that takes it
+ * dies (`OpenCalls`).
  */
 export class PublicSubjects {
   readonly #deps: PublicSubjectsDeps;
@@ -45,7 +49,7 @@ export class PublicSubjects {
   }
 
   get inFlight(): number {
-    return this.#running;
+    return this.#deps.calls.inHand;
   }
 
   /** Serves the servers that there are now, and no others. What is the same goes on without a gap. */
@@ -69,50 +73,56 @@ export class PublicSubjects {
   }
 
   #serve(name: string): readonly { close(): Promise<void> }[] {
-    const { wire } = this.#deps;
+    const { wire, calls } = this.#deps;
     const [execute, list] = [subjectExecute(name), subjectListTools(name)];
+    const run = (message: WireMessage) => void this.#answer(message, false, (m) => this.#execute(name, m));
+    const runList = (message: WireMessage) => void this.#answer(message, true, (m) => this.#list(name, m));
+    const text = 'the node that took the call is gone, or cut off; the call may have run';
+    const lost = failureReply(new GatewayError('UNKNOWN', text, { server: name }), false);
+    const seen = (message: WireMessage, orphaned: WhenOrphaned): void => {
+      if (message.reply !== '') calls.seen(message.reply, orphaned);
+    };
     return [
-      wire.subscribe(execute, (message) => void this.#answer(message, false, (m) => this.#execute(name, m)), execute),
-      wire.subscribe(list, (message) => void this.#answer(message, true, (m) => this.#list(name, m)), list),
+      wire.subscribe(execute, run, execute),
+      wire.subscribe(list, runList, list),
+      wire.subscribe(execute, (message) => seen(message, lost)),
+      wire.subscribe(list, (message) => seen(message, () => runList(message))),
     ];
   }
 
   /** Whoever names no subject for the answer has nothing run: nobody would hear how it ended. */
   async #answer(message: WireMessage, isList: boolean, run: (message: WireMessage) => Promise<Buffer>): Promise<void> {
     if (message.reply === '') return;
-    const { wire } = this.#deps;
+    const { wire, calls } = this.#deps;
+    const taken = calls.take(message.reply);
+    if (taken !== null && !(await taken)) return;
     let answer: Buffer;
     if (this.#running >= CONCURRENCY) {
       answer = failureReply(new GatewayError('OVERLOADED', `${CONCURRENCY} calls are under way here`), isList);
     } else {
       this.#running++;
       try {
-        answer = await run(message);
-        const most = wire.maxPayload;
-        if (answer.length > most) {
-          const text = `the answer has ${answer.length} bytes, of which NATS takes ${most}`;
-          answer = failureReply(new GatewayError('TOO_LARGE', text), isList);
-        }
+        answer = sendable(await run(message), wire.maxPayload, isList);
       } catch (error) {
         answer = errorReply(error, isList);
       } finally {
         this.#running--;
       }
     }
-    wire.publish(message.reply, answer);
+    calls.answer(message.reply, answer);
   }
 
   async #execute(name: string, message: WireMessage): Promise<Buffer> {
     const principal = this.#principal(message);
     const request = readToolRequest(message.payload);
     const params = `{"name":${JSON.stringify(request.tool)},"arguments":${request.args}}`;
-    const caller = this.#deps.caller(principal, request.sessionId);
+    const caller = this.#deps.caller(principal, request.sessionId, message.reply);
     return toolReply(await ask(caller, serverEndpoint(name), 'tools/call', params, deadline(request, message)));
   }
 
   async #list(name: string, message: WireMessage): Promise<Buffer> {
     const request = readListRequest(message.payload);
-    const caller = this.#deps.caller(this.#principal(message), request.sessionId);
+    const caller = this.#deps.caller(this.#principal(message), request.sessionId, message.reply);
     const options = deadline(request, message);
     const tools: Buffer[] = [];
     let params = '{}';
@@ -149,6 +159,22 @@ export class PublicSubjects {
 function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly timeoutMs?: number } {
   const said = timeoutMs ?? Number(message.header(TIMEOUT_HEADER) ?? 0);
   return said > 0 && said < 2 ** 31 ? { timeoutMs: said } : {};
+}
+
+/** The answer to a call that another node took and that ran here; null where it did not begin here. */
+export function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
+  if (outcome.kind === 'elsewhere') return null;
+  try {
+    return sendable(toolReply(resultOf(outcome, serverEndpoint(server), 'tools/call', '{}')), maxPayload, false);
+  } catch (error) {
+    return errorReply(error, false);
+  }
+}
+
+function sendable(answer: Buffer, maxPayload: number, isList: boolean): Buffer {
+  if (answer.length <= maxPayload) return answer;
+  const text = `the answer has ${answer.length} bytes, of which NATS takes ${maxPayload}`;
+  return failureReply(new GatewayError('TOO_LARGE', text), isList);
 }
 
 function errorReply(error: unknown, isList: boolean): Buffer {

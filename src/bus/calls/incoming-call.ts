@@ -41,7 +41,7 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
   readonly deadlineMs: number;
   payload: Buffer;
   cancelled: string | null = null;
-  onCancel: ((reason: string) => void) | null = null;
+  onCancel: ((reason: string, callerLost: boolean) => void) | null = null;
   onDrain: (() => void) | null = null;
   readonly #ground: CallGround;
   readonly #ends: IncomingEnds;
@@ -144,21 +144,21 @@ export class IncomingCall implements BusServing, ChannelEnds, CallId, Quiet {
     else this.#tryBegin();
   }
 
-  /** Nobody waits for the answer any more. */
-  cancel(reason: string): void {
+  /** The caller does not wait for the answer any more. */
+  cancel(reason: string, callerLost = false): void {
     if (this.#over || this.cancelled !== null) return;
     this.cancelled = reason;
     this.#failAsks(reason);
     const begun = this.#began && !this.#answered;
     this.#end();
-    if (begun) this.onCancel?.(reason);
+    if (begun) this.onCancel?.(reason, callerLost);
   }
 
   /** Given up by this node, which may be about to go: the caller is told so, not left to wait. */
-  leave(reason: string): void {
+  leave(reason: string, callerLost = false): void {
     if (this.#over) return;
     this.transmit(plainFrame(FRAME.gone, Buffer.from(reason)));
-    this.cancel(reason);
+    this.cancel(reason, callerLost);
   }
 
   /** The connection is back. */

@@ -117,7 +117,7 @@ export class IncomingCalls {
   peerLost(peer: string, reason: string): void {
     // Where only the way from it to here is cut it lives, hears us, and would wait for ever.
     const givenUp = `the node that served the call gave it up: ${reason}`;
-    for (const call of this.#calls.values()) if (call.from === peer) call.leave(givenUp);
+    for (const call of this.#calls.values()) if (call.from === peer) call.leave(givenUp, true);
   }
 
   /** Calls under way are given up, and whoever calls from now on is told that nobody serves that. */

@@ -1,7 +1,8 @@
 import type { Bus, BusServing } from '../../bus/bus.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Clock } from '../../model/clock.ts';
-import type { Exchange } from '../../model/exchange.ts';
+import { type Exchange, publicReplyOf } from '../../model/exchange.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
 import { pause } from '../../model/pause.ts';
@@ -56,6 +57,8 @@ export interface ServedCallsDeps {
   readonly connection: (server: string, client: ClientProfile) => Connection;
   /** A node called for this client, so that it is the one to hear what the server has to say. */
   readonly used: (server: string, client: ClientProfile, by: string) => void;
+  /** As `Cluster.onPublicCall`. Such a call goes on when the calling node is gone. */
+  readonly publicCall?: (reply: string, server: string, by: string) => ((outcome: Served) => void) | null;
 }
 
 /** Calls that other nodes send to this one, because it owns what they need. */
@@ -112,17 +115,22 @@ export class ServedCalls {
     }
     exchange.begunAt = clock.now() - call.waitedMs;
     used(server, exchange.client, serving.from);
+    const reply = publicReplyOf(exchange);
+    const publicEnd = reply === null ? null : (this.#deps.publicCall?.(reply, server, serving.from) ?? null);
+    exchange.outlivesCaller = publicEnd !== null;
     const listens = isListen(exchange.request);
     const running = run(server, exchange.request, exchange, epoch, serving.from);
     this.#begun(listens);
     const ended = (outcome: Served): void => {
       this.#ended(listens);
+      publicEnd?.(outcome);
       if (outcome.kind === 'elsewhere') serving.answer(packFrame(outcome));
       else if (outcome.kind === 'failure') serving.fail(outcome.error);
       else serving.answer(packReply(outcome.message, connection(server, exchange.client), short));
     };
     const failed = (error: unknown): never => {
       this.#ended(listens);
+      publicEnd?.({ kind: 'failure', error: new GatewayError('INTERNAL', 'the gateway failed', { cause: error }) });
       throw error;
     };
     return running.then(ended, failed);

@@ -22,6 +22,8 @@ export class ServedExchange implements Exchange {
   readonly beginsTask: boolean;
   readonly waitsForTask: boolean;
   begunAt?: number;
+  /** It goes on where the calling node is gone: its answer is waited for all the same. */
+  outlivesCaller = false;
   cancelled: string | null;
   onCancel: ((reason: string) => void) | null = null;
   readonly #serving: BusServing;
@@ -40,9 +42,10 @@ export class ServedExchange implements Exchange {
     this.waitsForTask = manner.waitsForTask;
     this.#serving = serving;
     this.cancelled = serving.cancelled;
-    serving.onCancel = (reason) => {
-      this.cancelled = reason;
+    serving.onCancel = (reason, callerLost) => {
       this.#release();
+      if (callerLost && this.outlivesCaller) return;
+      this.cancelled = reason;
       this.onCancel?.(reason);
     };
     serving.onDrain = () => {

@@ -21,6 +21,7 @@ export interface OwnNodeDeps {
   readonly full: () => Required<Pick<NodeView, 'full' | 'inUse'>>;
   /** Calls that its servers have in hand. */
   readonly busy: () => number;
+  readonly publicCalls: () => boolean;
 }
 
 /** This node in its cluster: in which state it is, by its lease and by what it was asked to do, and what others see of it. */
@@ -57,7 +58,7 @@ export class OwnNode {
   }
 
   get view(): NodeView {
-    const { node, peer, version, offer, load, full, busy } = this.#deps;
+    const { node, peer, version, offer, load, full, busy, publicCalls } = this.#deps;
     const crowded = full();
     return {
       id: node,
@@ -69,6 +70,7 @@ export class OwnNode {
       offer: offer(),
       load: load(),
       busy: busy(),
+      publicCalls: publicCalls(),
       ...(crowded.full.length === 0 ? {} : crowded),
       startedAt: this.#startedAt,
     };

@@ -43,6 +43,8 @@ export interface NodeView {
   readonly full?: readonly string[];
   /** Those of `full` of which no process is idle; nodes of earlier versions do not say. */
   readonly inUse?: readonly string[];
+  /** Whether it serves public subjects, and says which of their calls it has in hand. Absent from nodes of earlier versions. */
+  readonly publicCalls?: boolean;
   /** Wall clock of its start. */
   readonly startedAt: number;
 }

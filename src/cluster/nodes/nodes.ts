@@ -159,7 +159,8 @@ export class Nodes {
     known.heardAt = clock.now();
     if (before.offer === view.offer && before.state === view.state && before.epoch === view.epoch) {
       // Nobody need be told of what else there is in it; whoever has the view sees it there.
-      Object.assign(before, { load: view.load, full: view.full, inUse: view.inUse, busy: view.busy });
+      const { load, full, inUse, busy, publicCalls } = view;
+      Object.assign(before, { load, full, inUse, busy, publicCalls });
       return;
     }
     known.view = view;

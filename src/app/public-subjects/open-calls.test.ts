@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { MemoryHub, type MemoryWire } from '../../bus/memory/memory-wire.ts';
+import { SignedBus } from '../../bus/signed-bus.ts';
+import { KeyRing } from '../../bus/trust/key-ring.ts';
+import type { NodeView } from '../../cluster/nodes/node-state.ts';
+import { systemRandom } from '../../model/random.ts';
+import { Logger } from '../../telemetry/logger.ts';
+import { OpenCalls } from './open-calls.ts';
+
+const LOST = Buffer.from('UNKNOWN');
+
+interface Witness {
+  readonly wire: MemoryWire;
+  readonly peer: string;
+  readonly calls: OpenCalls;
+}
+
+/** Nodes on one hub, the first witness in front. Who is not in `here` is not seen by the others any more. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly hub = new MemoryHub();
+  readonly nodes: Witness[];
+  readonly here: Set<Witness>;
+  /** What came to each reply subject. */
+  readonly replies: string[] = [];
+  told = 0;
+
+  /** `ofBefore`: the others are nodes of the version before. */
+  constructor(count: number, ofBefore = false) {
+    const program = this.hub.open();
+    program.subscribe('reply.>', ({ subject, payload }) => this.replies.push(`${subject.slice(6)} ${payload}`));
+    program.subscribe('trunkline.public.calls', () => this.told++);
+    const keys = new KeyRing(['a secret of the cluster, thirty-two bytes at least']);
+    const logger = Logger.silent();
+    this.nodes = Array.from({ length: count }, () => {
+      const wire = this.hub.open();
+      const bus = new SignedBus({ wire, clock: this.clock, keys, random: systemRandom, logger });
+      const others = (): NodeView[] =>
+        [...this.here]
+          .filter(({ peer }) => peer !== bus.peer)
+          .map(({ peer }) => ({ peer, ...(ofBefore ? {} : { publicCalls: true }) }) as NodeView);
+      const calls = new OpenCalls({ bus, wire, clock: this.clock, others, stoodStill: () => false });
+      return { wire, peer: bus.peer, calls };
+    }).sort((a, b) => (a.peer < b.peer ? -1 : 1));
+    this.here = new Set(this.nodes);
+  }
+
+  /** A request comes to all nodes, and `taker` runs it. */
+  request(reply: string, taker: Witness | undefined): void {
+    for (const { calls, wire } of this.nodes) if (wire.connected) calls.seen(`reply.${reply}`, LOST);
+    void taker?.calls.take(`reply.${reply}`);
+  }
+
+  kill(node: Witness): void {
+    node.wire.cut();
+    this.here.delete(node);
+  }
+}
+
+test('S0.18 a call that no node has in hand is answered by one witness, also where the first of them is gone too', async () => {
+  const stage = new Stage(4);
+  const [first, second, , taker] = stage.nodes as [Witness, Witness, Witness, Witness];
+  stage.request('a', taker);
+  await stage.clock.advance(10_000);
+  assert.deepEqual(stage.replies, [], 'a call that is in hand was answered');
+  stage.kill(taker);
+  await stage.clock.advance(1_000);
+  stage.kill(first);
+  await stage.clock.advance(1_000);
+  assert.deepEqual(stage.replies, ['a UNKNOWN']);
+  second.calls.answer('reply.b', Buffer.from('RESULT'));
+  await stage.clock.advance(10_000);
+  assert.deepEqual(stage.replies, ['a UNKNOWN', 'b RESULT']);
+});
+
+test('S0.18 a node may be killed before it has said anything', async () => {
+  const stage = new Stage(2);
+  const [witness, taker] = stage.nodes as [Witness, Witness];
+  stage.kill(taker);
+  witness.calls.seen('reply.a', LOST);
+  await stage.clock.advance(2_000);
+  assert.deepEqual(stage.replies, ['a UNKNOWN']);
+});
+
+test('several calls on one reply subject are counted', async () => {
+  const stage = new Stage(3);
+  const [, one, other] = stage.nodes as [Witness, Witness, Witness];
+  stage.request('a', one);
+  stage.request('a', other);
+  stage.request('a', one);
+  await stage.clock.advance(600);
+  one.calls.answer('reply.a', Buffer.from('RESULT'));
+  one.calls.answer('reply.a', Buffer.from('RESULT'));
+  stage.kill(other);
+  await stage.clock.advance(2_500);
+  assert.deepEqual(stage.replies, ['a RESULT', 'a RESULT', 'a UNKNOWN']);
+});
+
+test('an answer that is heard of before its request ends it', async () => {
+  const stage = new Stage(2);
+  const [witness, taker] = stage.nodes as [Witness, Witness];
+  void taker.calls.take('reply.a');
+  taker.calls.answer('reply.a', Buffer.from('RESULT'));
+  await stage.clock.advance(100);
+  for (const { calls } of stage.nodes) calls.seen('reply.a', LOST);
+  await stage.clock.advance(5_000);
+  assert.deepEqual(stage.replies, ['a RESULT']);
+  // The next call on the same subject is another one.
+  stage.kill(taker);
+  witness.calls.seen('reply.a', LOST);
+  await stage.clock.advance(2_000);
+  assert.deepEqual(stage.replies, ['a RESULT', 'a UNKNOWN']);
+});
+
+test('a witness that was away asks before it answers', async () => {
+  const stage = new Stage(2);
+  const [witness, taker] = stage.nodes as [Witness, Witness];
+  stage.request('a', taker);
+  await stage.clock.advance(600);
+  witness.wire.cut();
+  taker.calls.answer('reply.a', Buffer.from('RESULT'));
+  await stage.clock.advance(5_000);
+  witness.wire.restore();
+  await stage.clock.advance(5_000);
+  assert.deepEqual(stage.replies, ['a RESULT']);
+});
+
+test('a node that comes back does not answer what another one has answered', async () => {
+  const stage = new Stage(2);
+  const [, taker] = stage.nodes as [Witness, Witness];
+  stage.request('a', taker);
+  stage.request('b', taker);
+  await stage.clock.advance(600);
+  taker.wire.cut();
+  await stage.clock.advance(3_000);
+  assert.deepEqual(stage.replies.toSorted(), ['a UNKNOWN', 'b UNKNOWN']);
+  taker.calls.answer('reply.a', Buffer.from('RESULT'));
+  taker.wire.restore();
+  await stage.clock.advance(50);
+  taker.calls.answer('reply.b', Buffer.from('RESULT'));
+  await stage.clock.advance(5_000);
+  assert.equal(stage.replies.length, 2, stage.replies.join(', '));
+  assert.equal(taker.calls.inHand, 0);
+});
+
+test('the node where a call runs answers it when the one that took it is gone, once', async () => {
+  for (const when of ['before', 'after']) {
+    const stage = new Stage(3);
+    const [, home, taker] = stage.nodes as [Witness, Witness, Witness];
+    stage.request('a', taker);
+    const ended = home.calls.passed('reply.a', taker.peer);
+    await stage.clock.advance(600);
+    // The taker may be gone with the answer in its hands.
+    if (when === 'before') ended(Buffer.from('RESULT'));
+    stage.kill(taker);
+    await stage.clock.advance(3_000);
+    if (when === 'after') ended(Buffer.from('RESULT'));
+    await stage.clock.advance(3_000);
+    assert.deepEqual(stage.replies, ['a RESULT'], when);
+  }
+});
+
+test('beside a node of an earlier version only what is known to be lost is answered', async () => {
+  const stage = new Stage(2, true);
+  const [, taker] = stage.nodes as [Witness, Witness];
+  stage.request('of the old node', undefined);
+  stage.request('a', taker);
+  await stage.clock.advance(600);
+  stage.kill(taker);
+  stage.here.add({ ...taker, peer: 'ffffffffffffffff' });
+  await stage.clock.advance(10_000);
+  assert.deepEqual(stage.replies, ['a UNKNOWN']);
+});
+
+test('a lone node says nothing, and many short calls share a message', async () => {
+  const alone = new Stage(1);
+  for (let i = 0; i < 50; i++) {
+    alone.request(`${i}`, alone.nodes[0]);
+    alone.nodes[0]!.calls.answer(`reply.${i}`, LOST);
+  }
+  await alone.clock.advance(5_000);
+  assert.deepEqual([alone.told, alone.replies.length], [0, 50]);
+  const stage = new Stage(2);
+  for (let i = 0; i < 50; i++) {
+    stage.request(`${i}`, stage.nodes[0]);
+    stage.nodes[0]!.calls.answer(`reply.${i}`, LOST);
+  }
+  await stage.clock.advance(5_000);
+  await settled();
+  assert.deepEqual([stage.told, stage.replies.length], [1, 50]);
+});

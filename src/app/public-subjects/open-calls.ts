@@ -1,0 +1,383 @@
+import type { Bus } from '../../bus/bus.ts';
+import type { Wire } from '../../bus/wire.ts';
+import { packFrame, unpackFrame } from '../../cluster/frames/frame.ts';
+import type { NodeView } from '../../cluster/nodes/node-state.ts';
+import { Recent } from '../../cluster/recent.ts';
+import type { Clock } from '../../model/clock.ts';
+import { pause } from '../../model/pause.ts';
+import { AnswerPost } from './answer-post.ts';
+
+const SUBJECT = 'trunkline.public.calls';
+const TICK_MS = 50;
+/** A node repeats this often which calls it has in hand. */
+const HELD_EVERY_MS = 500;
+/** A call that no node has had in hand for so long is answered by another one; shortly before, its end is asked about. */
+const ASK_MS = 1_200;
+const ORPHAN_MS = 1_500;
+/** The witnesses answer in this order, the first unless it is gone too. */
+const RANK_MS = 150;
+/** A tick that comes later than this says that this process stood still, and nothing of the others. */
+const STALL_MS = 400;
+/** After it stood still or lost its connection a node waits so long to hear which of its calls were answered by others. */
+const SETTLE_MS = 300;
+/** An answer whose request has not come by then never brings it. */
+const REQUEST_LATE_MS = 10_000;
+const MAX_OVER = 4_096;
+const MAX_TOLD = 100;
+const NOTHING = (): void => {};
+
+/** What nodes tell each other of public calls, each by its reply subject. */
+interface Told {
+  /** The sender has them in hand. */
+  readonly held?: readonly string[];
+  readonly answered?: readonly string[];
+  /** No node had them in hand any more, and the sender has answered them. */
+  readonly orphaned?: readonly string[];
+  /** The sender has them in hand now, because the node that had them is gone. */
+  readonly adopted?: readonly string[];
+  /** The sender wants to know whether they are over. */
+  readonly asked?: readonly string[];
+  /** They are: said to whoever holds them or asks. */
+  readonly over?: readonly string[];
+}
+
+/** What becomes of a call that no node has in hand any more: it is answered so, or run again where that is safe. */
+export type WhenOrphaned = Buffer | (() => void);
+
+/** The calls on one reply subject. A program may use one subject for several. */
+interface OpenCall {
+  /** Requests that came, less those that were answered. Below 0: the answer was heard of first. */
+  requests: number;
+  /** How many of them this node has in hand. */
+  held: number;
+  /** This node has them from one that is gone. */
+  adopted: boolean;
+  /** Another node answers, or has answered, what this node has in hand. */
+  lost: boolean;
+  heardAt: number;
+  /** Some node has said that it has it in hand. */
+  known: boolean;
+  asked: boolean;
+  orphaned: WhenOrphaned;
+}
+
+/** A call that another node took, and that runs at this one. */
+interface PassedCall {
+  readonly by: string;
+  /** 0 while it runs. */
+  endedAt: number;
+  /** Null: it was not begun here. */
+  answer: Buffer | null;
+  /** The node that took it is gone, and this one answers. */
+  adopted: boolean;
+}
+
+export interface OpenCallsDeps {
+  readonly bus: Pick<Bus, 'peer' | 'publish' | 'subscribe'>;
+  readonly wire: Wire;
+  readonly clock: Clock;
+  readonly others: () => Iterable<NodeView>;
+  /** Whether this process stood still for a second or longer, and has moved again for no longer than this. */
+  readonly stoodStill: (withinMs: number) => boolean;
+}
+
+/**
+ * Which public calls are open, and at which node: so that the death of a node leaves no caller without an answer. NATS
+ * brings each request to one node of the queue group, which runs it, and to all others as witnesses. Nodes repeat what they
+ * have in hand; the first witness answers what no node has in hand for 1.5 s (decision 048). Nothing is written, and nothing
+ * waits for another node.
+ */
+export class OpenCalls {
+  readonly #deps: OpenCallsDeps;
+  readonly #post: AnswerPost;
+  readonly #open = new Map<string, OpenCall>();
+  readonly #passed = new Map<string, PassedCall>();
+  /** Reply subjects of calls that were answered. */
+  #over = new Recent<true>(MAX_OVER);
+  /** What is told with the next tick. */
+  #told: Partial<Record<keyof Told, string[]>> = {};
+  /** Answers that wait until it is known whether another node was first. */
+  #late: [reply: string, answer: Buffer][] = [];
+  #connectedAt = Number.NEGATIVE_INFINITY;
+  #heldAt = Number.NEGATIVE_INFINITY;
+  #tickedAt = 0;
+  #ticking = false;
+
+  constructor(deps: OpenCallsDeps) {
+    const { bus, wire, clock } = deps;
+    this.#deps = deps;
+    this.#post = new AnswerPost(wire, clock, bus.peer);
+    bus.subscribe(SUBJECT, (payload, from) => {
+      if (from !== bus.peer) this.#heard(unpackFrame<Told>(payload).header, from);
+    });
+    wire.onChange((change) => {
+      if (change.type === 'connected') this.#connected();
+    });
+  }
+
+  /** Where this node stands among those that witness calls. Null: a node of an earlier version does not say what it has. */
+  get #rank(): number | null {
+    let rank = 0;
+    for (const { peer, publicCalls } of this.#deps.others()) {
+      if (publicCalls === undefined) return null;
+      if (publicCalls && peer < this.#deps.bus.peer) rank++;
+    }
+    return rank;
+  }
+
+  /** Whether other nodes can have answered calls of this node without its having heard of it. */
+  get #unsettled(): boolean {
+    const { wire, clock, stoodStill } = this.#deps;
+    return !wire.connected || clock.now() - this.#connectedAt < SETTLE_MS || stoodStill(SETTLE_MS);
+  }
+
+  /** A request has come, to this node or to another. */
+  seen(reply: string, orphaned: WhenOrphaned): void {
+    const call = this.#of(reply);
+    call.orphaned = orphaned;
+    call.requests++;
+    if (call.requests > 0) this.#over.delete(reply);
+    this.#forgetEnded(reply, call);
+  }
+
+  /** Calls that this node has in hand. */
+  get inHand(): number {
+    let count = 0;
+    for (const { held } of this.#open.values()) count += held;
+    return count;
+  }
+
+  /** This node has the call in hand. Null: it may begin. Resolves with false where another node has answered it meanwhile. */
+  take(reply: string): Promise<boolean> | null {
+    const call = this.#of(reply);
+    call.held++;
+    // What was sent to this process while it stood still comes all at once when it moves again.
+    return this.#unsettled ? this.#confirmed(reply, call) : null;
+  }
+
+  async #confirmed(reply: string, call: OpenCall): Promise<boolean> {
+    this.#tell('held', reply);
+    await pause(this.#deps.clock, SETTLE_MS);
+    if (call.lost) this.#drop(reply, call);
+    return !call.lost;
+  }
+
+  /** Ends what this node has in hand. */
+  answer(reply: string, answer: Buffer): void {
+    const call = this.#open.get(reply);
+    if (this.#unsettled) this.#late.push([reply, answer]);
+    else if (call?.lost === true) this.#drop(reply, call);
+    else this.#deliver(reply, answer);
+  }
+
+  /** A call that the node `by` took runs here. The returned function hears the answer; null where it was not begun here. */
+  passed(reply: string, by: string): (answer: Buffer | null) => void {
+    const passed: PassedCall = { by, endedAt: 0, answer: null, adopted: false };
+    this.#passed.set(reply, passed);
+    this.#arm();
+    return (answer) => {
+      passed.endedAt = this.#deps.clock.now();
+      passed.answer = answer;
+      if (passed.adopted) this.#end(reply, answer);
+      else if (answer === null && this.#passed.get(reply) === passed) this.#passed.delete(reply);
+    };
+  }
+
+  /** The node that took it is gone: from now on it is this node's call. */
+  #adopt(reply: string, passed: PassedCall): void {
+    this.#passed.delete(reply);
+    passed.adopted = true;
+    const call = this.#of(reply);
+    call.adopted = true;
+    call.held++;
+    this.#tell('adopted', reply);
+    if (passed.endedAt > 0) this.#end(reply, passed.answer);
+  }
+
+  #end(reply: string, answer: Buffer | null): void {
+    if (answer === null) this.#drop(reply, this.#of(reply));
+    else this.answer(reply, answer);
+  }
+
+  #of(reply: string): OpenCall {
+    let call = this.#open.get(reply);
+    if (call === undefined) {
+      const heardAt = this.#deps.clock.now();
+      call = {
+        requests: 0,
+        held: 0,
+        adopted: false,
+        lost: false,
+        heardAt,
+        known: false,
+        asked: false,
+        orphaned: NOTHING,
+      };
+      this.#open.set(reply, call);
+      this.#arm();
+    }
+    return call;
+  }
+
+  #deliver(reply: string, answer: Buffer): void {
+    this.#post.publish(reply, answer);
+    const call = this.#of(reply);
+    call.held--;
+    this.#answered(reply, call);
+    this.#tell('answered', reply);
+  }
+
+  /** This node does not answer what it had in hand. */
+  #drop(reply: string, call: OpenCall): void {
+    call.held--;
+    this.#forgetEnded(reply, call);
+  }
+
+  #answered(reply: string, call: OpenCall): void {
+    call.requests--;
+    if (call.requests <= 0) this.#over.set(reply, true);
+    this.#passed.delete(reply);
+    this.#forgetEnded(reply, call);
+  }
+
+  #forgetEnded(reply: string, call: OpenCall): void {
+    if (call.held === 0 && (call.requests === 0 || call.lost)) this.#open.delete(reply);
+  }
+
+  #heard(told: Told, from: string): void {
+    const now = this.#deps.clock.now();
+    for (const reply of told.answered ?? []) {
+      const call = this.#of(reply);
+      this.#answered(reply, call);
+      if (call.requests < call.held) call.lost = true;
+    }
+    for (const reply of [...(told.orphaned ?? []), ...(told.over ?? [])]) this.#endedElsewhere(reply);
+    for (const reply of told.adopted ?? []) {
+      const call = this.#open.get(reply);
+      // Of two that adopt a call at the same time, one answers it.
+      if (call !== undefined && call.held > 0) call.lost = !call.adopted || from < this.#deps.bus.peer;
+    }
+    for (const reply of [...(told.held ?? []), ...(told.adopted ?? [])]) {
+      const call = this.#open.get(reply);
+      if (this.#isOver(reply)) this.#tell('over', reply);
+      else if (call !== undefined) Object.assign(call, { heardAt: now, known: true, asked: false });
+    }
+    for (const reply of told.held ?? []) if (this.#open.get(reply)?.adopted === true) this.#tell('adopted', reply);
+    for (const reply of told.asked ?? []) if (this.#isOver(reply)) this.#tell('over', reply);
+    if (this.#told.over !== undefined || this.#told.adopted !== undefined) this.#flush();
+  }
+
+  #isOver(reply: string): boolean {
+    const call = this.#open.get(reply);
+    return this.#over.peek(reply) === true && (call === undefined || (call.held === 0 && call.requests <= 0));
+  }
+
+  #endedElsewhere(reply: string): void {
+    this.#over.set(reply, true);
+    this.#passed.delete(reply);
+    const call = this.#open.get(reply);
+    if (call === undefined) return;
+    call.lost = true;
+    this.#forgetEnded(reply, call);
+  }
+
+  /** What was said meanwhile was missed. Nobody who was not connected either is late. */
+  #connected(): void {
+    const now = this.#deps.clock.now();
+    this.#connectedAt = now;
+    this.#heldAt = Number.NEGATIVE_INFINITY;
+    this.#over = new Recent(MAX_OVER);
+    for (const [reply, call] of this.#open) {
+      call.heardAt = now;
+      if (call.held === 0) this.#tell('asked', reply);
+    }
+    for (const reply of this.#passed.keys()) this.#tell('asked', reply);
+  }
+
+  #arm(): void {
+    if (this.#ticking) return;
+    this.#ticking = true;
+    const { clock } = this.#deps;
+    this.#tickedAt = clock.now();
+    clock.after(TICK_MS, () => this.#tick());
+  }
+
+  #tick(): void {
+    const { clock, wire } = this.#deps;
+    const now = clock.now();
+    const late = now - this.#tickedAt - TICK_MS;
+    this.#ticking = false;
+    // What could not be heard while this process stood still, or had no connection, does not count.
+    const unheardMs = wire.connected ? (late > STALL_MS ? late : 0) : now - this.#tickedAt;
+    for (const call of this.#open.values()) call.heardAt += unheardMs;
+    if (wire.connected) {
+      if (!this.#unsettled) {
+        const answers = this.#late;
+        this.#late = [];
+        for (const [reply, answer] of answers) this.answer(reply, answer);
+      }
+      this.#look(now);
+      this.#flush();
+    }
+    if (this.#open.size + this.#passed.size > 0 || Object.keys(this.#told).length > 0) this.#arm();
+  }
+
+  #look(now: number): void {
+    const rank = this.#rank;
+    const tellsHeld = now - this.#heldAt >= HELD_EVERY_MS - TICK_MS / 2;
+    if (tellsHeld) this.#heldAt = now;
+    const others = new Set<string>();
+    for (const { peer } of this.#deps.others()) others.add(peer);
+    for (const [reply, passed] of [...this.#passed]) {
+      if (!others.has(passed.by)) this.#adopt(reply, passed);
+      else if (tellsHeld) this.#tell('held', reply);
+    }
+    for (const [reply, call] of [...this.#open]) {
+      if (call.held > 0) {
+        call.heardAt = now;
+        if (tellsHeld) this.#tell('held', reply);
+        continue;
+      }
+      const silentMs = now - call.heardAt;
+      if (call.requests <= 0) {
+        if (silentMs >= REQUEST_LATE_MS) this.#open.delete(reply);
+      } else if (silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0)) this.#orphan(reply, call, rank !== null);
+      else if (silentMs >= ASK_MS && !call.asked) {
+        call.asked = true;
+        this.#tell('asked', reply);
+      }
+    }
+  }
+
+  /** `allTell`: whoever has it in hand would have said so. */
+  #orphan(reply: string, call: OpenCall, allTell: boolean): void {
+    if (this.#passed.has(reply)) return;
+    const { orphaned, requests } = call;
+    const isRerun = typeof orphaned === 'function';
+    const allowed = call.known || allTell;
+    if (allowed) this.#tell(isRerun ? 'adopted' : 'orphaned', reply);
+    if (allowed && isRerun) {
+      call.adopted = true;
+      for (let i = 0; i < requests; i++) orphaned();
+    } else {
+      this.#open.delete(reply);
+      this.#over.set(reply, true);
+      if (allowed && !isRerun) for (let i = 0; i < requests; i++) this.#post.publish(reply, orphaned);
+    }
+  }
+
+  #tell(kind: keyof Told, reply: string): void {
+    (this.#told[kind] ??= []).push(reply);
+  }
+
+  #flush(): void {
+    const kinds = Object.entries(this.#told);
+    this.#told = {};
+    if (this.#deps.others()[Symbol.iterator]().next().done === true) return;
+    const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));
+    for (let at = 0; at < most; at += MAX_TOLD) {
+      const part: Told = Object.fromEntries(kinds.map(([kind, replies]) => [kind, replies.slice(at, at + MAX_TOLD)]));
+      this.#deps.bus.publish(SUBJECT, packFrame(part));
+    }
+  }
+}

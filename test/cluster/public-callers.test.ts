@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect, type NatsConnection } from '@nats-io/transport-node';
+import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { currentNatsServer } from '../support/nats-server.ts';
+import { TcpGate } from '../support/tcp-gate.ts';
+
+interface Reply {
+  readonly outcome: string;
+  readonly result?: string;
+  readonly tools?: readonly unknown[];
+}
+
+/** A call of a program, and every reply that came to it. */
+interface Called {
+  readonly replies: Reply[];
+  readonly endedAt: () => number | undefined;
+}
+
+const SETTINGS = {
+  agents: { ann: { key: 'key-of-agent-ann-0123' } },
+  cluster: { publicSubjects: true, publicPrincipal: 'ann' },
+};
+const CALLS = 8;
+/** What docs/cluster.md promises, and what a loaded machine takes beside that. */
+const WITHIN_MS = 2_000 + 500;
+
+const current = currentNatsServer();
+if ('missing' in current) console.warn(`SKIPPED: public callers on the current nats-server: ${current.missing}`);
+const PROGRAMS = 'program' in current ? [undefined, current.program] : [undefined];
+
+for (const program of PROGRAMS) {
+  describe(`public calls and nodes that die, on ${program === undefined ? "the system's" : 'the newest'} nats-server`, () => {
+    let nodes: ClusterProcesses;
+    let caller: NatsConnection;
+    let file: string;
+
+    beforeEach(async () => {
+      nodes = await ClusterProcesses.start(program === undefined ? {} : { program });
+      // As programs come back that do not hurry.
+      caller = await connect({ servers: nodes.nats.url, reconnectTimeWait: 1_500, maxReconnectAttempts: -1 });
+      file = join(nodes.folder, 'go');
+    });
+
+    afterEach(async () => {
+      await caller.close();
+      await nodes.dispose();
+    });
+
+    function node(name: string, servers: readonly string[], nats = nodes.nats.url): Promise<NodeProcess> {
+      const all = Object.fromEntries(servers.map((server) => [server, counterServer({ isolation: 'session' })]));
+      return nodes.node(name, all, SETTINGS, { nats });
+    }
+
+    function call(subject: string, request: object): Called {
+      const replies: Reply[] = [];
+      let endedAt: number | undefined;
+      const inbox = `_INBOX.test.${Math.random().toString(36).slice(2)}`;
+      caller.subscribe(inbox, {
+        callback: (_error, message) => {
+          endedAt ??= performance.now();
+          replies.push(message.json<Reply>());
+        },
+      });
+      caller.publish(subject, JSON.stringify(request), { reply: inbox });
+      return { replies, endedAt: () => endedAt };
+    }
+
+    /** Calls that wait for the file, each of a conversation of its own, so that nodes and processes vary. */
+    async function waiting(server: string, count = CALLS): Promise<Called[]> {
+      const calls = Array.from({ length: count }, (_, i) =>
+        call(`mcp.${server}.execute`, { session_id: `s${i}`, tool: 'wait', args: { file } }),
+      );
+      await caller.flush();
+      return calls;
+    }
+
+    const outcomes = (calls: readonly Called[]) =>
+      calls.map(({ replies }) => replies.map(({ outcome }) => outcome).join());
+    const ended = (calls: readonly Called[]) => () => calls.every(({ replies }) => replies.length > 0);
+
+    test('S0.18 check:C9 a node is killed: what it ran is UNKNOWN within two seconds, what another runs is the RESULT', async () => {
+      const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
+      const calls = await waiting('both');
+      await until(async () => (await busy(blue)) + (await busy(green)) === CALLS, 'all calls to run');
+      const survivors = await busy(green);
+      blue.kill('SIGKILL');
+      const killedAt = performance.now();
+      await until(() => calls.filter(({ replies }) => replies.length > 0).length === CALLS - survivors, 'UNKNOWN');
+      const last = Math.max(...calls.flatMap(({ endedAt }) => endedAt() ?? []));
+      assert.ok(last - killedAt <= WITHIN_MS, `the last one ended after ${last - killedAt} ms`);
+      writeFileSync(file, '');
+      await until(ended(calls), 'all calls to end');
+      await sleep(1_000);
+      const all = outcomes(calls);
+      assert.equal(all.filter((outcome) => outcome === 'RESULT').length, survivors, all.join(' '));
+      assert.equal(all.filter((outcome) => outcome === 'UNKNOWN').length, CALLS - survivors, all.join(' '));
+    });
+
+    test('S0.18 the node that only took calls is killed: each ends with its RESULT, from the node where it runs', async () => {
+      const taker = await node('taker', []);
+      const home = await node('home', ['there']);
+      await until(async () => (await namesAt(taker)).includes('there'), 'the server to be known');
+      const calls = await waiting('there');
+      await until(async () => (await busy(home)) === CALLS, 'all calls to run');
+      assert.ok((await passedOn(taker)) > 0, 'the first node took none of them');
+      taker.kill('SIGKILL');
+      await sleep(500);
+      writeFileSync(file, '');
+      await until(ended(calls), 'all calls to end');
+      await sleep(1_000);
+      assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
+      assert.ok(calls.every(({ replies }) => replies[0]!.result === 'waited'));
+    });
+
+    test('S0.18 S0.2 a node is stopped: lists come from another one, calls are UNKNOWN, and none is run or answered later', async () => {
+      const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
+      blue.kill('SIGSTOP');
+      const at = performance.now();
+      const lists = Array.from({ length: CALLS }, () => call('mcp.both.list-tools', {}));
+      const calls = Array.from({ length: CALLS }, (_, i) =>
+        call('mcp.both.execute', { session_id: `s${i}`, tool: 'hold', args: { file } }),
+      );
+      await until(ended(lists), 'all lists');
+      await until(
+        async () => calls.filter(({ replies }) => replies.length > 0).length + (await busy(green)) === CALLS,
+        'calls',
+      );
+      const last = Math.max(...[...lists, ...calls].flatMap(({ endedAt }) => endedAt() ?? []));
+      assert.ok(last - at <= WITHIN_MS, `the last one ended after ${last - at} ms`);
+      assert.deepEqual(outcomes(lists), Array(CALLS).fill('RESULT'));
+      assert.ok(lists.every(({ replies }) => replies[0]!.tools!.length === 8));
+      const unknown = calls.filter(({ replies }) => replies.length > 0);
+      assert.ok(unknown.length > 0, 'the stopped node was sent no call');
+      blue.kill('SIGCONT');
+      await until(() => blue.ready(), 'the node to be back');
+      await sleep(1_500);
+      assert.equal(await busy(blue), 0, 'it ran what its callers were told is over');
+      assert.deepEqual(outcomes(unknown), Array(unknown.length).fill('UNKNOWN'));
+      assert.deepEqual(outcomes(lists), Array(CALLS).fill('RESULT'));
+    });
+
+    test('S0.18 NATS is restarted under calls: each has its RESULT, once, also where its program is back late', async () => {
+      const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
+      const calls = await waiting('both');
+      await until(async () => (await busy(blue)) + (await busy(green)) === CALLS, 'all calls to run');
+      await nodes.nats.kill();
+      writeFileSync(file, '');
+      await sleep(300);
+      await nodes.nats.run();
+      await until(ended(calls), 'all calls to end');
+      await sleep(2_500);
+      assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
+    });
+
+    test('S0.18 the node that took a call is cut off from NATS: UNKNOWN within two seconds, and nothing after that', async () => {
+      await using gate = await TcpGate.start(nodes.nats.port);
+      const cut = await node('cut', ['both'], `nats://127.0.0.1:${gate.port}`);
+      const other = await node('other', ['both']);
+      const calls = await waiting('both');
+      await until(async () => (await busy(cut)) + (await busy(other)) === CALLS, 'all calls to run');
+      const there = await busy(cut);
+      gate.shut();
+      const cutAt = performance.now();
+      await until(() => calls.filter(({ replies }) => replies.length > 0).length === there, 'UNKNOWN');
+      const last = Math.max(...calls.flatMap(({ endedAt }) => endedAt() ?? []));
+      assert.ok(last - cutAt <= WITHIN_MS, `the last one ended after ${last - cutAt} ms`);
+      writeFileSync(file, '');
+      await until(ended(calls), 'all calls to end');
+      gate.open();
+      await until(() => cut.ready(), 'the node to be back');
+      await sleep(1_500);
+      const all = outcomes(calls);
+      assert.equal(all.filter((outcome) => outcome === 'UNKNOWN').length, there, all.join(' '));
+      assert.equal(all.filter((outcome) => outcome === 'RESULT').length, CALLS - there, all.join(' '));
+    });
+  });
+}
+
+/** Calls that this node passed on. */
+async function passedOn(node: NodeProcess): Promise<number> {
+  const text = await node.gateway.metrics();
+  return Number(/^trunkline_cluster_calls_total\{direction="out"\} (\d+)$/m.exec(text)![1]);
+}
+
+async function namesAt(node: NodeProcess): Promise<string[]> {
+  const { servers } = await node.control<{ servers: { name: string }[] }>('/api/v1/servers');
+  return servers.map(({ name }) => name);
+}
+
+/** Calls that the servers of this node have in hand. */
+async function busy(node: NodeProcess): Promise<number> {
+  const { servers } = await node.control<{ servers: { connections?: { inFlight: number }[] }[] }>('/api/v1/servers');
+  return servers.flatMap(({ connections = [] }) => connections).reduce((sum, { inFlight }) => sum + inFlight, 0);
+}
