@@ -16,7 +16,7 @@ import { ForeignCatalogs } from './nodes/foreign-catalogs.ts';
 import { KnownServers } from './nodes/known-servers.ts';
 import { ListsElsewhere } from './nodes/lists-elsewhere.ts';
 import { LostHomes } from './nodes/lost-homes.ts';
-import { type NodeState, type NodeView, notReadyBecause } from './nodes/node-state.ts';
+import { type NodeState, notReadyBecause } from './nodes/node-state.ts';
 import { Nodes } from './nodes/nodes.ts';
 import { Offers } from './nodes/offers.ts';
 import { OwnOffer } from './nodes/own-offer.ts';
@@ -45,21 +45,19 @@ export class Cluster {
   readonly upstreamSessions: ClusterUpstreamSessions;
   readonly streams: SpreadStreams;
   readonly clients: ClientsElsewhere;
+  readonly neighbours: Nodes;
+  readonly loop: LoopWatch;
   /** What this node owns, on its way to the others once it drains. */
   readonly handingOver: HandingOver;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;
   /** A client of one of our sessions sent this to another node. */
   onClientMessage: ((sessionId: string, message: Message) => void) | null = null;
-  /**
-   * A call of a program on the bus, which waits at `reply`, runs here for the node `by`. The returned function hears how it ended. Null where this node
-   * serves no public subjects.
-   */
+  /** A public call, answered at `reply`, runs here for the node `by`; what is returned hears the end. Null: none are served. */
   onPublicCall: ((reply: string, server: string, by: string) => (outcome: Served) => void) | null = null;
   /** Somebody wants this node to drain and end. */
   onDrainAsked: (() => void) | null = null;
   readonly #deps: ClusterDeps;
-  readonly #nodes: Nodes;
   readonly #offer: OwnOffer;
   readonly #offers: Offers;
   readonly #lostHomes: LostHomes;
@@ -75,7 +73,6 @@ export class Cluster {
   readonly #servers: OwnServers;
   readonly #router: ClusterUpstreams;
   readonly #users = new Users();
-  readonly #loop: LoopWatch;
   readonly #keepingUp: KeepingUp;
   readonly #self: OwnNode;
   readonly #underLease: UnderLease;
@@ -84,7 +81,7 @@ export class Cluster {
   constructor(deps: ClusterDeps, local: () => LocalUpstreams) {
     const { bus, clock, logger, node, key, previousKeys = [] } = deps;
     this.#deps = deps;
-    this.#loop = new LoopWatch(clock, logger);
+    this.loop = new LoopWatch(clock, logger);
     const leases = new LazyBucket(deps.state, LEASES, { ttlMs: LEASE_MS });
     this.#lease = new NodeLease({
       store: leases,
@@ -116,7 +113,7 @@ export class Cluster {
       peer: bus.peer,
       lease: () => this.#lease,
       lost: (claim) => this.#underLease.lost(claim),
-      sweeps: () => this.#nodes.first(FORGETS),
+      sweeps: () => this.neighbours.first(FORGETS),
     });
     this.#owned = new OwnedCalls(this.#claims, clock);
     this.#idleClaims = new IdleClaims(this.#owned, clock);
@@ -132,9 +129,9 @@ export class Cluster {
       keys: [key, ...previousKeys],
       status: (server) => local().status(server),
       ownLists: (server) => local().ownLists(server),
-      changed: () => this.#nodes.tell(),
+      changed: () => this.neighbours.tell(),
     });
-    this.#nodes = new Nodes({
+    this.neighbours = new Nodes({
       bus,
       clock,
       logger,
@@ -162,7 +159,7 @@ export class Cluster {
     this.#offers = new Offers({
       bus,
       clock,
-      nodes: this.#nodes,
+      nodes: this.neighbours,
       logger,
       own: () => this.#offer.text(),
       changed: () => this.#rebuild(),
@@ -172,15 +169,15 @@ export class Cluster {
       self: () => this.#self.view,
       logger,
       own: this.#offer,
-      others: () => [...this.#nodes.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
+      others: () => [...this.neighbours.others()].map((other) => [other, this.#offers.of(other.peer)] as const),
       lostHomes: this.#lostHomes,
       homesGained: (servers) => deps.events.homesGained?.(servers),
     });
     this.streams = new SpreadStreams({
       messages: () => this.#messages,
-      others: () => [...this.#nodes.others()].map(({ peer }) => peer),
+      others: () => [...this.neighbours.others()].map(({ peer }) => peer),
     });
-    this.clients = new ClientsElsewhere({ ...deps, nodes: () => this.#nodes, leases });
+    this.clients = new ClientsElsewhere({ ...deps, nodes: () => this.neighbours, leases });
     const relayed = new RelayedEvents({
       here: deps.events,
       users: this.#users,
@@ -274,21 +271,21 @@ export class Cluster {
       ...deps,
       claims: this.#claims,
       able: () => this.#self.able,
-      there: (peer) => this.#nodes.get(peer) !== null,
+      there: (peer) => this.neighbours.get(peer) !== null,
       hasOtherHomes: (server) => this.#known.homes(server).length > 0,
     });
     this.#underLease = new UnderLease({
       logger,
-      loop: this.#loop,
+      loop: this.loop,
       self: this.#self,
       owned: this.#owned,
       servers: this.#servers,
       streams: this.upstreamSessions.streams,
-      tell: () => this.#nodes.tell(),
+      tell: () => this.neighbours.tell(),
     });
     this.#keepingUp = new KeepingUp(bus, clock, (absent) => {
       if (absent) this.#backAgain();
-      this.#nodes.tell();
+      this.neighbours.tell();
       this.streams.tellAgain();
       this.#offers.refresh();
       this.upstreamSessions.reconnected();
@@ -313,8 +310,8 @@ export class Cluster {
   }
 
   start(): void {
-    this.#loop.start(this.#deps.watchLoop ?? true);
-    this.#nodes.start();
+    this.loop.start(this.#deps.watchLoop ?? true);
+    this.neighbours.start();
     this.#lease.start();
     this.#idleClaims.start();
   }
@@ -329,11 +326,11 @@ export class Cluster {
     if (this.#self.draining) return;
     this.#self.drain();
     this.upstreamSessions.streams.drain();
-    this.#nodes.tell();
+    this.neighbours.tell();
   }
 
   nodes(): readonly NodeReport[] {
-    return nodeReports(this.#self.view, this.#offer, this.#nodes, this.#offers);
+    return nodeReports(this.#self.view, this.#offer, this.neighbours, this.#offers);
   }
 
   get figures(): ClusterFigures {
@@ -343,28 +340,16 @@ export class Cluster {
   /** To all other nodes: one of them may have in hand what the client means. */
   forward(sessionId: string, message: Message): void {
     const side: Side = { kind: 'client', sessionId, message: headOf(message) };
-    for (const { peer } of this.#nodes.others()) this.#messages.tell(peer, side, message);
+    for (const { peer } of this.neighbours.others()) this.#messages.tell(peer, side, message);
   }
 
   /** By its name, or by what it is called on the bus. False when there is none. Rejects with GatewayError when it is silent. */
   async drainNode(id: string): Promise<boolean> {
+    const node = this.neighbours.get(id) ?? this.neighbours.named(id);
     if (id === this.#deps.node || id === this.#deps.bus.peer) this.onDrainAsked?.();
-    else {
-      const node = this.#nodes.get(id) ?? this.#nodes.named(id);
-      if (node === null) return false;
-      await this.#messages.drain(node.peer);
-    }
+    else if (node === null) return false;
+    else await this.#messages.drain(node.peer);
     return true;
-  }
-
-  /** The other nodes that are there. */
-  others(): Iterable<NodeView> {
-    return this.#nodes.others();
-  }
-
-  /** Whether this process stood still for a second or longer, and has moved again for no longer than this. */
-  stoodStill(withinMs: number): boolean {
-    return this.#loop.stoodStill(withinMs);
   }
 
   get conflicts(): Directory['conflicts'] {
@@ -393,9 +378,9 @@ export class Cluster {
     this.#router.calls.close();
     this.#offers.close();
     this.#offer.close();
-    this.#nodes.close();
+    this.neighbours.close();
     this.#lostHomes.close();
-    await this.#loop.close();
+    await this.loop.close();
   }
 
   /** Others may have taken this node for gone, and it could not hear who is there. */

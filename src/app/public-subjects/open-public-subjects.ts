@@ -37,8 +37,8 @@ export function openPublicSubjects({
     bus: connection!.bus,
     wire,
     clock,
-    others: () => node.others(),
-    stoodStill: (withinMs) => node.stoodStill(withinMs),
+    others: () => node.neighbours.others(),
+    stoodStill: (withinMs) => node.loop.stoodStill(withinMs),
   });
   node.onPublicCall = (reply, server, by) => {
     const ended = calls.passed(reply, by);
