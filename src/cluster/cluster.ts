@@ -47,7 +47,6 @@ export class Cluster {
   readonly clients: ClientsElsewhere;
   readonly neighbours: Nodes;
   readonly loop: LoopWatch;
-  /** What this node owns, on its way to the others once it drains. */
   readonly handingOver: HandingOver;
   /** The set of servers is another one, wherever they are. */
   onServersChanged: (() => void) | null = null;

@@ -165,7 +165,7 @@ for (const program of PROGRAMS) {
       const there = await busy(cut);
       gate.shut();
       const cutAt = performance.now();
-      await until(() => calls.filter(({ replies }) => replies.length > 0).length === there, 'UNKNOWN');
+      await until(() => calls.filter(({ replies }) => replies.length > 0).length >= there, 'UNKNOWN');
       const last = Math.max(...calls.flatMap(({ endedAt }) => endedAt() ?? []));
       assert.ok(last - cutAt <= WITHIN_MS, `the last one ended after ${last - cutAt} ms`);
       writeFileSync(file, '');
