@@ -205,6 +205,8 @@ export interface Pins {
   isLost(server: string): boolean;
   /** The first time that anything is seen of a server. Never rejects: what cannot be saved is known until the end of this process. */
   trust(server: string, definitions: readonly Definition[], text: string): Promise<void>;
+  /** Whether this kind of client was never listed before; remembered over restarts. */
+  isFirstOf(server: string, kind: string): boolean;
   /** Adds to the history only. Never rejects. */
   note(server: string, events: readonly DriftEvent[]): Promise<void>;
   approve(server: string, approved: readonly Definition[], gone: readonly DefinitionName[], by: string): Promise<void>;
@@ -215,4 +217,17 @@ export interface Pins {
   ): Promise<readonly DriftRecord[]>;
   /** What is wrong with keeping them; null while all is saved. */
   readonly problem: string | null;
+}
+
+const BY_KIND = 'first use by one kind of client: ';
+
+/** Stands for the person in approvals of what one kind of client alone is offered. */
+export function byKind(kind: string): string {
+  return BY_KIND + kind;
+}
+
+/** The kind of client that alone was offered it when it was approved; null for any other. */
+export function onlyKindOf({ approved }: Pin): string | null {
+  const by = approved.at(-1)?.by ?? '';
+  return by.startsWith(BY_KIND) ? by.slice(BY_KIND.length) : null;
 }

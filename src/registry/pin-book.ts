@@ -98,6 +98,13 @@ export class PinBook implements Pins {
     return this.of(server).trustedAt === null && this.#marks.has(server);
   }
 
+  isFirstOf(server: string, kind: string): boolean {
+    const mark = `${server} ${kind}`;
+    if (this.#marks.has(mark)) return false;
+    this.#marks.add(mark);
+    return true;
+  }
+
   async trust(server: string, definitions: readonly Definition[], text: string): Promise<void> {
     await this.#alone(async () => {
       const before = this.of(server);

@@ -20,17 +20,24 @@ export class DriftBench {
   readonly bench: GatewayBench;
   readonly logged: Json[];
 
-  private constructor(bench: GatewayBench, logged: Json[]) {
+  /** A gateway that begins anew on what this one left on the disk. */
+  readonly restarted: () => Promise<DriftBench>;
+
+  private constructor(bench: GatewayBench, logged: Json[], restarted: () => Promise<DriftBench>) {
     this.bench = bench;
     this.logged = logged;
+    this.restarted = restarted;
   }
 
-  static async of(policies: Readonly<Record<string, DriftPolicy>>): Promise<DriftBench> {
+  static async of(
+    policies: Readonly<Record<string, DriftPolicy>>,
+    left?: { readonly truth: SqliteTruth; readonly marks: Set<string> },
+  ): Promise<DriftBench> {
     const logged: Json[] = [];
     const logger = new Logger({ level: 'info', write: (line) => logged.push(JSON.parse(line)) });
     const clock = new FakeClock();
-    const truth = new SqliteTruth({ path: ':memory:', clock, logger });
-    const marks = new Set<string>();
+    const truth = left?.truth ?? new SqliteTruth({ path: ':memory:', clock, logger });
+    const marks = left?.marks ?? new Set<string>();
     const pins = await PinBook.open({
       records: new TruthPins(truth),
       shared: false,
@@ -47,7 +54,7 @@ export class DriftBench {
       { sessionId: 'session-1', endpoint: 'aggregate', servers: Object.keys(policies) },
       { sessionId: 'own', endpoint: 'server', servers: Object.keys(policies) },
     ];
-    return new DriftBench(bench, logged);
+    return new DriftBench(bench, logged, () => DriftBench.of(policies, { truth, marks }));
   }
 
   get drift(): Drift {

@@ -9,6 +9,7 @@ import type {
   DriftEventKind,
   DriftPolicy,
   Finding,
+  Pin,
   Pins,
 } from '../../model/drift.ts';
 import { pinKey } from '../../model/drift.ts';
@@ -60,12 +61,12 @@ export class DriftNotes {
     this.#deps = deps;
   }
 
-  /** `offered` is all that the server offers; `whole` says that what is not in it is gone. */
+  /** `offered` is all that the server offers; `isGone` says of a pin that is not in it whether it is gone. */
   async look(
     server: string,
     policy: DriftPolicy,
     offered: readonly Definition[],
-    whole: boolean,
+    isGone: (pin: Pin) => boolean,
     pace: Pace,
   ): Promise<void> {
     const of = await this.#of(server);
@@ -93,14 +94,12 @@ export class DriftNotes {
       });
       await pace.step();
     }
-    if (whole) {
-      for (const [key, pin] of pins.pins) {
-        if (names.has(key) || pin.approved.length === 0 || of.gone.has(key)) continue;
-        of.gone.add(key);
-        const before = pin.approved.at(-1)!.digest;
-        const what = { at, name: short(pin), digest: null, before, severity: 'breaking', by: null, text: '' } as const;
-        events.push({ ...what, kind: 'removed' });
-      }
+    for (const [key, pin] of pins.pins) {
+      if (names.has(key) || pin.approved.length === 0 || of.gone.has(key) || !isGone(pin)) continue;
+      of.gone.add(key);
+      const before = pin.approved.at(-1)!.digest;
+      const what = { at, name: short(pin), digest: null, before, severity: 'breaking', by: null, text: '' } as const;
+      events.push({ ...what, kind: 'removed' });
     }
     await this.#tell(server, policy, of, events);
   }

@@ -101,7 +101,7 @@ export class DriftReports {
     }
     for (const [key, pin] of pins.pins) {
       if (names.has(key)) continue;
-      if (pin.blocked !== null || (offered.isListed(server) && pin.approved.length > 0)) yield new Gone(pin);
+      if (pin.blocked !== null || (offered.isGone(server, pin) && pin.approved.length > 0)) yield new Gone(pin);
     }
   }
 }

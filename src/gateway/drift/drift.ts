@@ -184,7 +184,7 @@ export class Drift {
   /** Somebody was answered with definitions that were never listed: told, and there to be approved. */
   async #strayed(server: string, strays: readonly Definition[]): Promise<void> {
     for (const stray of strays) this.#offered.strayed(server, stray);
-    await this.#notes.look(server, this.guards.policy(server), strays, false, this.#pace);
+    await this.#notes.look(server, this.guards.policy(server), strays, () => false, this.#pace);
   }
 }
 

@@ -3,12 +3,12 @@ import type { OtherNames } from '../../catalog/drift/other-names.ts';
 import { allPinned } from '../../catalog/drift/pinned-items.ts';
 import { scanDefinition } from '../../catalog/drift/poison-scan.ts';
 import { offeredFor } from '../../catalog/drift/standing.ts';
-import type { Definition, DriftPolicy, Finding, Pins } from '../../model/drift.ts';
+import { byKind, type Definition, type DriftPolicy, type Finding, type Pins, pinKey } from '../../model/drift.ts';
 import type { Pace } from '../../model/pace.ts';
 import type { Capability, ServerCatalog } from '../../model/server-catalog.ts';
 import type { DriftNotes } from './drift-notes.ts';
 import type { Guards } from './guards.ts';
-import type { OfferedDefinitions } from './offered-definitions.ts';
+import { kindOf, type OfferedDefinitions } from './offered-definitions.ts';
 
 /** Resources looked at per list: they are data, and there may be very many. */
 const MAX_RESOURCES = 1_000;
@@ -44,6 +44,7 @@ export class Inspection {
       await pace.step();
     }
     const findings = await scanCatalog(catalog, offered.others(server, catalog), pace);
+    const first = catalog.own !== true && pins.isFirstOf(server, kindOf(catalog));
     if (pins.of(server).trustedAt === null && definitions.length > 0) {
       // Where nothing unapproved may be offered, what looks poisoned is not trusted on sight.
       const strict = policy === 'hold' || policy === 'block';
@@ -57,7 +58,7 @@ export class Inspection {
       await pace.rest();
       await pins.trust(server, trusted, `${trusted.length} of ${definitions.length} definitions ${when}`);
       guards.invalidate();
-    }
+    } else if (first && policy === 'warn') await this.#trustOwn(catalog, definitions, findings);
     // What is offered in place of what changed is found out here, in slices, and looked up later.
     const guard = guards.of(server);
     for (const { list, item } of allPinned(catalog)) {
@@ -65,8 +66,33 @@ export class Inspection {
       await pace.step();
     }
     offered.listed(catalog, findings);
-    await notes.look(server, policy, [...offered.definitions(server)], true, pace);
+    await notes.look(server, policy, [...offered.definitions(server)], (pin) => offered.isGone(server, pin), pace);
     await notes.suspect(server, findings);
+  }
+
+  /**
+   * A kind of client that was never listed before may be offered more than others, as tools that need sampling: at its first
+   * listing that is trusted as the rest was at first use. Not what others are offered too, which was added, nor what looks
+   * poisoned; and nothing where only what somebody approved may be offered.
+   */
+  async #trustOwn(
+    catalog: ServerCatalog,
+    definitions: readonly Definition[],
+    findings: readonly Finding[],
+  ): Promise<void> {
+    const { pins, guards, offered } = this.#deps;
+    const { server } = catalog;
+    if (!offered.isListed(server)) return;
+    const known = new Set([...offered.definitions(server)].map(pinKey));
+    const doubted = new Set(findings.filter(({ grave }) => grave).map(({ list, key }) => `${list} ${key}`));
+    const own = definitions.filter((one) => {
+      const key = pinKey(one);
+      return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
+    });
+    if (own.length === 0) return;
+    // What cannot be saved waits for somebody's approval.
+    await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
+    guards.invalidate();
   }
 }
 

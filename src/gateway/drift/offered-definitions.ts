@@ -1,13 +1,18 @@
 import { digestOf } from '../../catalog/drift/definition-digest.ts';
 import { OtherNames, type ServerNames } from '../../catalog/drift/other-names.ts';
 import { allPinned } from '../../catalog/drift/pinned-items.ts';
-import type { Definition, Finding } from '../../model/drift.ts';
-import { pinKey } from '../../model/drift.ts';
+import type { Definition, Finding, Pin } from '../../model/drift.ts';
+import { onlyKindOf, pinKey } from '../../model/drift.ts';
 import type { ServerCatalog } from '../../model/server-catalog.ts';
 
 /** Kinds of client whose lists are remembered per server, and definitions seen outside of any catalogue. */
 const MAX_KINDS = 16;
 const MAX_STRAYS = 256;
+
+/** Clients that declare the same capabilities in the same era are one kind: a server may offer each kind something else. */
+export function kindOf({ hello, fingerprint }: ServerCatalog): string {
+  return `${hello.era} ${fingerprint}`;
+}
 
 interface OfServer {
   /** The catalogue listed last for each kind of client. */
@@ -32,7 +37,7 @@ export class OfferedDefinitions {
       server.findings = findings;
       return;
     }
-    const kind = `${catalog.hello.era} ${catalog.fingerprint}`;
+    const kind = kindOf(catalog);
     // One of before the restart may be looked at after the server was listed.
     if ((server.kinds.get(kind)?.listedAt ?? 0) > catalog.listedAt) return;
     server.kinds.delete(kind);
@@ -53,6 +58,13 @@ export class OfferedDefinitions {
 
   isListed(server: string): boolean {
     return (this.#servers.get(server)?.kinds.size ?? 0) > 0;
+  }
+
+  /** Whether a pinned name that nobody is offered is gone: what one kind of client alone was offered, if that kind was listed. */
+  isGone(server: string, pin: Pin): boolean {
+    const kinds = this.#servers.get(server)?.kinds;
+    const only = onlyKindOf(pin);
+    return kinds !== undefined && kinds.size > 0 && (only === null || kinds.has(only));
   }
 
   *catalogs(server: string): Generator<ServerCatalog, void, undefined> {
