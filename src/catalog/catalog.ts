@@ -10,7 +10,6 @@ import { serversWithMethod } from './extension-methods.ts';
 import { ListPages } from './list-pages.ts';
 import type { NameTable, Target } from './name-table.ts';
 import type { ResourceTable, ResourceTarget } from './resource-table.ts';
-import { mayHoldAlwaysWrapped } from './wrapped-uri.ts';
 
 export interface CatalogParts {
   readonly version: string;
@@ -110,11 +109,6 @@ export class Catalog {
   /** What a server's own resource is called here. */
   exposedUri(server: string, uri: string): string {
     return this.#parts.resources.exposed(server, uri);
-  }
-
-  /** Whether what the server says may name resources that are called something else here. */
-  mayRename(server: string, bytes: Buffer): boolean {
-    return this.#parts.resources.renames(server) || mayHoldAlwaysWrapped(bytes);
   }
 
   /** All that is offered, in order, as the servers wrote it. */

@@ -37,7 +37,7 @@ function hasTasks(catalog: CatalogMember['catalog']): boolean {
 /** `exposed`: the name in place of the own one, null where that stays. */
 function renamed(bytes: Buffer, key: string, exposed: string | null, server: string): Buffer {
   const object = envelope(bytes);
-  const edits: Edit[] = bytes.includes('resourceUri') ? appLinkEdits(bytes, object, server) : [];
+  const edits: Edit[] = appLinkEdits(bytes, field(bytes, object.start, object.end, '_meta'), server);
   const value = exposed === null ? null : field(bytes, object.start, object.end, key);
   if (value !== null) edits.push({ ...value, insert: JSON.stringify(exposed) });
   return splice(bytes, edits);

@@ -5,16 +5,16 @@ import { isAlwaysWrapped, wrapUri } from './wrapped-uri.ts';
 /** What a server's own URI is called on the aggregate. */
 export type ExposedUri = (uri: string) => string;
 
-/** The member of `_meta` with the URI of the app that shows a tool's results, in its present and its older form. */
-const APP_LINKS = [
-  ['_meta', 'ui', 'resourceUri'],
-  ['_meta', 'ui/resourceUri'],
-] as const;
-
-/** Edits that put the exposed URI into an object's link to its app (MCP Apps): a tool or a result of `server`. */
-export function appLinkEdits(bytes: Buffer, object: Range, server: string): Edit[] {
+/**
+ * Edits that put the exposed URI into `_meta.ui.resourceUri`, the address of the app that shows a tool's results, and into its
+ * older form `_meta["ui/resourceUri"]` (MCP Apps). `meta` is of a tool of the server, or of a result.
+ */
+export function appLinkEdits(bytes: Buffer, meta: Range | null, server: string): Edit[] {
+  if (meta === null) return [];
   const exposed: ExposedUri = (uri) => (isAlwaysWrapped(uri) ? wrapUri(server, uri) : uri);
-  return APP_LINKS.flatMap((path) => uriEdit(bytes, fieldAt(bytes, object.start, object.end, path), exposed));
+  return [['ui', 'resourceUri'], ['ui/resourceUri']].flatMap((path) =>
+    uriEdit(bytes, fieldAt(bytes, meta.start, meta.end, path), exposed),
+  );
 }
 
 /** The same for the content of a tool's result or a prompt's message: links to resources, and resources in it. */

@@ -65,11 +65,6 @@ export class ResourceTable {
     return this.#templates.get(uri) ?? this.find(uri);
   }
 
-  /** Whether URIs of the server, other than those that are only its own, are called something else here. */
-  renames(server: string): boolean {
-    return this.#wrapped.has(server);
-  }
-
   /** The wrapped URIs that a contested one could mean. */
   choices(uri: string): readonly string[] {
     return this.#contested.get(uri) ?? [];

@@ -21,11 +21,6 @@ export function isAlwaysWrapped(uri: string): boolean {
   return ownScheme(uri) !== null || isWrapped(uri);
 }
 
-/** Whether a message may hold such a URI. JSON may have its slashes escaped. */
-export function mayHoldAlwaysWrapped(bytes: Buffer): boolean {
-  return bytes.includes('"ui:') || bytes.includes('"skill:') || bytes.includes('"trunkline:');
-}
-
 export function wrapUri(server: string, uri: string): string {
   const scheme = ownScheme(uri);
   return `${prefixOf(scheme)}${server}/${uri.slice(scheme?.length ?? 0)}`;

@@ -148,7 +148,6 @@ function renamed(outcome: Outcome, { server, uri: own, exposed }: ResourceTarget
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { bytes } = message;
-  if (exposed === own && !catalog.mayRename(server, bytes)) return outcome;
   const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
