@@ -36,7 +36,7 @@ export function aggregateCapabilities(catalog: Catalog, era: Era): string {
 /** The members' instructions, each under its server's name; null when none has any. */
 export function aggregateInstructions(catalog: Catalog): string | null {
   const parts = catalog.members.flatMap(({ server, catalog: known }) => {
-    const instructions = known?.hello.instructions?.trim() ?? '';
+    const instructions = known?.hello.instructions?.trim().toWellFormed() ?? '';
     return instructions === '' ? [] : [`# ${server}\n\n${instructions}`];
   });
   return parts.length === 0 ? null : parts.join('\n\n');

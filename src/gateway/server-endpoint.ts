@@ -4,7 +4,7 @@ import type { Clock } from '../model/clock.ts';
 import { type Exchange, serverEndpoint } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import type { Message } from '../model/message.ts';
-import { failure, type Outcome } from '../model/outcome.ts';
+import { answer, failure, type Outcome } from '../model/outcome.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { Principal } from '../model/principal.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
@@ -13,7 +13,9 @@ import { bodyField } from '../protocol/body.ts';
 import { cacheHints } from '../protocol/cache-hints.ts';
 import { field, stringValue } from '../protocol/fields.ts';
 import { helloIsStale, helloTtlMs, listIsStale } from '../protocol/list-freshness.ts';
+import { soundPage } from '../protocol/list-page.ts';
 import { type ListMethod, listMethod } from '../protocol/methods.ts';
+import { spliceMessage } from '../protocol/splice.ts';
 import type { AnswerCache } from './cache/answer-cache.ts';
 import type { Drift } from './drift/drift.ts';
 import type { HelloView } from './hello-view.ts';
@@ -271,7 +273,7 @@ export class ServerEndpoint {
     if (live === true && !(known !== null && isDown(upstreams, name))) {
       const outcome = await this.#deps.cache.call(name, request, exchange);
       if (outcome.kind === 'answer' || known === null || exchange.cancelled !== null) {
-        return this.#shown(outcome, server, list, known, exchange);
+        return this.#shown(sound(outcome, list), server, list, known, exchange);
       }
     }
     known ??= await upstreams.catalog(name, client, server.timeoutMs);
@@ -342,6 +344,16 @@ function toolOf(catalog: ServerCatalog, request: Message): Capability | null {
     TOOLS.set(catalog, tools);
   }
   return tools.get(name.value) ?? null;
+}
+
+/** A page that the server has just written, without what would make clients refuse all of it. */
+function sound(outcome: Outcome, list: ListMethod): Outcome {
+  if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
+  const { message } = outcome;
+  const { body } = message;
+  const { page } = soundPage(list, body);
+  if (page === body) return outcome;
+  return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
 }
 
 function isStateless(outcome: Outcome): boolean {

@@ -4,8 +4,8 @@ import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { StateFile } from './state-file.ts';
 
 const BUCKET = 'catalog';
-/** Raised when the shape of ServerCatalog changes; older records are then forgotten, and the servers listed anew. */
-const FORMAT = 1;
+/** Raised when the shape of ServerCatalog, or what is let into it, changes; older records are then forgotten. */
+const FORMAT = 2;
 /** Catalogues kept of one server: its definition and its kinds of client may change without end. */
 const MAX_OF_SERVER = 128;
 

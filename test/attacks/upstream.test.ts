@@ -177,3 +177,72 @@ test('upstream: a list without an end ends', async () => {
   assert.ok(pages > 0 && pages < 5_000, `${pages} pages`);
   await arena.alive();
 });
+
+/** A stdio server whose lists are written as they stand, one malformed item among good ones. */
+const ODD_LISTS = `
+const lists = JSON.parse(process.env.LISTS);
+let rest = '';
+process.stdin.setEncoding('utf8').on('data', (chunk) => {
+  const lines = (rest + chunk).split('\\n');
+  rest = lines.pop();
+  for (const line of lines) {
+    const { id, method } = JSON.parse(line);
+    if (id === undefined) continue;
+    const hello = '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"odd","version":"1"}}';
+    const result = method === 'initialize' ? hello : (lists[method] ?? '{}');
+    process.stdout.write(Buffer.from('{"jsonrpc":"2.0","id":' + id + ',"result":' + result + '}\\n', 'latin1'));
+  }
+});`;
+
+test('S2.30 one malformed item of one server is left out of everybody’s lists, and is told', async () => {
+  const schema = '"inputSchema":{"type":"object"}';
+  const bad = ['{"name":"nan","x":NaN,N}', '{"name":"control","x":"\u0001",N}', '{"name":"comma",N,}'].concat([
+    '{"name":"escape","x":"\\x41",N}',
+    '{"name":"utf8","x":"\xff",N}',
+    '{"name":"half","x":"\\ud800",N}',
+    '{"name":"again","name":"twice",N}',
+    '{"name":"folded","Name":"probe__echo",N}',
+    '{"name":5,N}',
+  ]);
+  const tools = [
+    `{"name":"good",${schema}}`,
+    ...bad.map((item) => item.replace('N}', `${schema}}`).replace('N,', `${schema},`)),
+  ];
+  const LISTS = JSON.stringify({
+    'tools/list': `{"tools":[${tools.join(',')},]}`,
+    'prompts/list': '{"prompts":[{"name":"good"},{"name":"nan","description":NaN}]}',
+    'resources/list': '{"resources":[{"uri":"odd://good","name":"g"},{"uri":"odd://nan","name":"n","size":NaN}]}',
+    'resources/templates/list':
+      '{"resourceTemplates":[{"uriTemplate":"odd://t/{x}","name":"g"},{"uriTemplate":"\u0001","name":"n"}]}',
+  });
+  const odd = { command: process.execPath, args: ['-e', ODD_LISTS], env: { LISTS } };
+  const other = await Arena.start({ servers: { odd } });
+  try {
+    const own = await other.session({ path: '/servers/odd/mcp' });
+    for (const [method, key, count] of [
+      ['tools/list', 'tools', 1],
+      ['prompts/list', 'prompts', 1],
+      ['resources/list', 'resources', 1],
+      ['resources/templates/list', 'resourceTemplates', 1],
+    ] as const) {
+      const { body, headers } = modern(method);
+      const replies = [await other.post(body, headers), await other.post(rpc(method), other.victim)];
+      for (const reply of replies) {
+        const items = (reply.json?.result?.[key] ?? []) as Record<string, string>[];
+        const ofOdd = items.filter((item) => JSON.stringify(item).includes('odd'));
+        assert.equal(ofOdd.length, count, `${method}: ${reply.text.slice(0, 600)}`);
+        assert.ok(items.length > count || key === 'resourceTemplates', `${method} has the others’ items`);
+      }
+      const single = await other.post(rpc(method), own, '/servers/odd/mcp');
+      assert.equal(single.json?.result?.[key].length, 1, `${method} of the server alone: ${single.text.slice(0, 300)}`);
+    }
+    const told = await other.control('/api/v1/tools', 'GET', { authorization: `Bearer ${other.controlToken}` });
+    assert.ok(Array.isArray(JSON.parse(told.text).tools ?? JSON.parse(told.text)), told.text.slice(0, 200));
+    const logged = other.gateway.stderr.split('\n').filter((line) => line.includes('list_item_invalid'));
+    assert.ok(logged.length >= 10, `the first ten of a listing are told, not ${logged.length}`);
+    for (const line of logged) assert.equal((JSON.parse(line) as { server: string }).server, 'odd');
+    await other.alive();
+  } finally {
+    await other.stop();
+  }
+});

@@ -227,7 +227,7 @@ export class ScriptedTransport implements Transport {
 
 /** Handlers of a plain stateful server with these tools; `server/discover` is unknown to it. */
 export function statefulServer(
-  tools: readonly object[] = [{ name: 'echo', inputSchema: {} }],
+  tools: readonly object[] = [{ name: 'echo', inputSchema: { type: 'object' } }],
 ): Record<string, Handler> {
   return {
     initialize: () => ({
@@ -243,7 +243,7 @@ export function statefulServer(
 
 /** Handlers of a plain stateless server with these tools; it knows no `initialize`. */
 export function statelessServer(
-  tools: readonly object[] = [{ name: 'echo', inputSchema: {} }],
+  tools: readonly object[] = [{ name: 'echo', inputSchema: { type: 'object' } }],
 ): Record<string, Handler> {
   return {
     'server/discover': () => ({

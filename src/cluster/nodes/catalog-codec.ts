@@ -1,4 +1,6 @@
 import { LIST_KINDS, type ListKind, type ServerCatalog } from '../../model/server-catalog.ts';
+import { faultOfItem, soundPage } from '../../protocol/list-page.ts';
+import { listOf } from '../../protocol/methods.ts';
 
 interface ListText {
   readonly keys: readonly string[];
@@ -30,14 +32,19 @@ export function catalogText(catalog: ServerCatalog): {
   return { text: own === undefined ? text : { ...text, own }, pieces };
 }
 
+const NOTHING = Buffer.alloc(0);
+
 export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerCatalog {
   let at = 1;
   const lists = {} as Record<ListKind, ServerCatalog['lists'][ListKind]>;
   for (const kind of LIST_KINDS) {
     const { keys, pages: count, ttlMs, cacheScope } = text.lists[kind];
-    const pages = pieces.slice(at, at + count);
+    const list = listOf(kind);
+    const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page).page);
     at += count;
-    lists[kind] = { items: keys.map((key, i) => ({ key, bytes: pieces[at + i]! })), pages, ttlMs, cacheScope };
+    // A node of an earlier version may have let in more.
+    const items = keys.map((key, i) => ({ key, bytes: pieces[at + i] ?? NOTHING }));
+    lists[kind] = { items: items.filter(({ bytes }) => faultOfItem(list, bytes) === ''), pages, ttlMs, cacheScope };
     at += keys.length;
   }
   if (pieces.length !== at)

@@ -25,8 +25,8 @@ import { GatewayError } from '../../model/gateway-error.ts';
 
 const modern = clientOf(null);
 const oldTools = [
-  { name: 'echo', inputSchema: {} },
-  { name: 'ask', inputSchema: {} },
+  { name: 'echo', inputSchema: { type: 'object' } },
+  { name: 'ask', inputSchema: { type: 'object' } },
 ];
 
 /** Takes both first messages, and keeps each connection to the era of its first, as servers made with SDK 2 do. */

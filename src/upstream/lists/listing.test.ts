@@ -283,7 +283,9 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   await first.set.catalog('a', rich, 1000);
   await first.set.close('shutdown');
 
-  const script = new ScriptedServer(statefulServer([{ name: 'echo', inputSchema: {} }, { name: 'more' }]));
+  const script = new ScriptedServer(
+    statefulServer([{ name: 'echo', inputSchema: { type: 'object' } }, { name: 'more' }]),
+  );
   const second = new UpstreamBench({ remembered });
   await second.run([serverOf('a', { start: 'lazy' }), script]);
   assert.deepEqual(names(second.set.knownCatalog('a', rich)), ['echo']);

@@ -14,6 +14,7 @@ import { errorCode } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
+import { type InvalidItem, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
@@ -34,17 +35,24 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const JUST_NOW_MS = 1_000;
 const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
+export interface LeftOut extends InvalidItem {
+  readonly list: string;
+  readonly page: number;
+}
+
 export interface Listed {
   readonly catalog: ServerCatalog;
   /** What is odd about the lists, in words, for the log. */
   readonly complaints: readonly string[];
+  /** What is left out because clients could not use a list with it. */
+  readonly invalid: readonly LeftOut[];
   /** The server refused one that it declares to have: what was known of that is kept. */
   readonly refused: boolean;
 }
 
 /**
  * Lists all that a server offers to one kind of client, every page of every list that it declares to have. The bytes
- * stay as they came. A list that the server refuses keeps what `before` knew of it; a lost connection fails the whole.
+ * stay as they came, without items that would spoil the list for clients. A list that the server refuses keeps what `before` knew of it; a lost connection fails the whole.
  */
 export async function listServer(
   connection: Connection,
@@ -56,6 +64,7 @@ export async function listServer(
 ): Promise<Listed> {
   const { hello, saidAt } = await presentHello(connection, client, timeoutMs, listedAt);
   const complaints: string[] = [];
+  const invalid: LeftOut[] = [];
   const lists: Record<ListKind, CachedList> = {
     tools: NO_LIST,
     prompts: NO_LIST,
@@ -68,13 +77,13 @@ export async function listServer(
     const list = listOf(kind);
     if (!declares(hello, list.capability)) continue;
     const ask = (cursor: Buffer | null) => connection.ask(pageRequest(list, cursor, client, hello), timeoutMs);
-    const pages = await allPages(list, ask, mirrored, complaints);
+    const pages = await allPages(list, ask, mirrored, complaints, invalid);
     refused ||= pages === null;
     lists[kind] = pages ?? before?.lists[kind] ?? NO_LIST;
   }
   const digest = digestOf(hello, lists);
   const listedOf = { server, fingerprint: client.fingerprint, digest, hello, lists, listedAt: saidAt };
-  return { catalog: listedOf, complaints, refused };
+  return { catalog: listedOf, complaints, invalid, refused };
 }
 
 /**
@@ -122,6 +131,7 @@ async function allPages(
   ask: (cursor: Buffer | null) => Promise<Message>,
   mirrored: boolean,
   complaints: string[],
+  invalid: LeftOut[],
 ): Promise<CachedList | null> {
   const items: Capability[] = [];
   const pages: Buffer[] = [];
@@ -137,7 +147,11 @@ async function allPages(
       complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
       return null;
     }
-    const page = answer.body;
+    const sound = soundPage(list, answer.body);
+    const { page } = sound;
+    for (const one of sound.invalid.slice(0, MAX_COMPLAINTS - invalid.length)) {
+      invalid.push({ list: list.method, page: pages.length, ...one });
+    }
     const [array, next] = fields(page, 0, page.length, [list.resultKey, 'nextCursor']);
     // In the stateful revisions members of these names are no hints.
     const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
@@ -183,11 +197,7 @@ function collect(
       complaints.unshift(`${list.method}: a page has more than ${MAX_ITEMS} items, the rest is not offered`);
       return;
     }
-    const key = stringValue(page, field(page, item.start, item.end, list.itemKey));
-    if (key === null) {
-      complain(complaints, `${list.method}: an item without ${list.itemKey}`);
-      continue;
-    }
+    const key = stringValue(page, field(page, item.start, item.end, list.itemKey))!;
     if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
       complain(complaints, `${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
     }

@@ -247,8 +247,9 @@ export class ServerCatalogs {
       const listed = await over.during(() =>
         listServer(over, server.name, shelf.profile, server.timeoutMs, before, wall),
       );
-      const { catalog, complaints, refused } = listed;
+      const { catalog, complaints, invalid, refused } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
+      for (const item of invalid.slice(0, MAX_COMPLAINTS)) logger.warn('list_item_invalid', { ...item });
       if (shelf.own !== null) {
         shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
         shelf.failures = 0;

@@ -280,8 +280,8 @@ test('check:A13 all replicas show one catalogue, and the replacement of one anno
   assert.equal(bench.events.changed.length, told);
   script.handlers['tools/list'] = () => ({
     tools: [
-      { name: 'echo', inputSchema: {} },
-      { name: 'new', inputSchema: {} },
+      { name: 'echo', inputSchema: { type: 'object' } },
+      { name: 'new', inputSchema: { type: 'object' } },
     ],
   });
   script.live[1]!.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as client from '@modelcontextprotocol/sdk/types.js';
+import { LIST_KINDS } from '../model/server-catalog.ts';
+import { soundPage } from './list-page.ts';
+import { listOf } from './methods.ts';
+
+const TOOLS = listOf('tools');
+const tool = (name: string, more = '') => `{"name":"${name}","inputSchema":{"type":"object"}${more}}`;
+
+function page(...items: (string | Buffer)[]): Buffer {
+  const parts = items.flatMap((item, i) => [Buffer.from(i === 0 ? '' : ','), Buffer.from(item as string)]);
+  return Buffer.concat([Buffer.from('{"tools":['), ...parts, Buffer.from('],"nextCursor":"n"}')]);
+}
+
+const MALFORMED: Readonly<Record<string, string | Buffer>> = {
+  NaN: tool('x', ',"a":NaN'),
+  Infinity: tool('x', ',"a":-Infinity'),
+  'a raw control character': tool('x', ',"a":"\u0001"'),
+  'a raw line break': tool('x', ',"a":"\n"'),
+  'a bad escape': tool('x', ',"a":"\\x41"'),
+  'a trailing comma': tool('x', ','),
+  'a trailing comma in an array': tool('x', ',"a":[1,]'),
+  'a leading zero': tool('x', ',"a":01'),
+  'invalid UTF-8': Buffer.concat([
+    Buffer.from('{"inputSchema":{"type":"object"},"name":"x","a":"'),
+    Buffer.from([0xff, 0x22, 0x7d]),
+  ]),
+  'half a surrogate pair': tool('x', ',"a":"\\ud83d"'),
+  'the other half': tool('x', ',"a":"\\ude00"'),
+  'both the wrong way round': tool('x', ',"a":"\\ude00\\ud83d"'),
+  'one key twice': tool('x', ',"name":"y"'),
+  'a key in another case': tool('x', ',"Name":"y"'),
+  'nesting without end': tool('x', `,"a":${'['.repeat(600)}${']'.repeat(600)}`),
+  'no object': '"x"',
+  'a literal': 'NaN',
+  'no name': '{"inputSchema":{"type":"object"}}',
+  'a name that is a number': '{"name":5,"inputSchema":{"type":"object"}}',
+  'a schema of another type': '{"name":"x","inputSchema":{"type":"string"}}',
+  'a schema that is none': '{"name":"x","inputSchema":[]}',
+  'a description that is null': tool('x', ',"description":null'),
+  'a title that is a number': tool('x', ',"title":5'),
+  'annotations that are a list': tool('x', ',"annotations":[]'),
+};
+
+test('one malformed item costs the list that item and nothing else, and is told with its place', () => {
+  for (const [what, item] of Object.entries(MALFORMED)) {
+    const { page: sound, invalid } = soundPage(
+      TOOLS,
+      page(tool('a'), item, tool('b', ',"n":1.0,"big":12345678901234567890')),
+    );
+    assert.equal(sound.toString(), page(tool('a'), tool('b', ',"n":1.0,"big":12345678901234567890')).toString(), what);
+    assert.equal(client.ListToolsResultSchema.parse(JSON.parse(sound.toString())).tools.length, 2);
+    assert.deepEqual([invalid.length, invalid[0]!.index], [1, 1], what);
+    assert.notEqual(invalid[0]!.reason, '');
+  }
+});
+
+test('a page in which all is well is the page itself, however it is written', () => {
+  const odd =
+    '{ "description":"\\ud83d\\ude00 \\\\ud800", "x":{"a":1,"a":2}, "inputSchema" : {"type":"object"},"name":"x" }';
+  for (const bytes of [page(), page(odd), page(tool('a'), odd)]) assert.equal(soundPage(TOOLS, bytes).page, bytes);
+  for (const kind of LIST_KINDS) {
+    const bytes = Buffer.from(`{"${listOf(kind).resultKey}":[]}`);
+    assert.equal(soundPage(listOf(kind), bytes).page, bytes);
+  }
+});
+
+test('what is wrong around the items is left out of the page, and a second list in another case as well', () => {
+  for (const [written, expected] of [
+    [`{"tools":[${tool('a')},],"nextCursor":"n"}`, `{"tools":[${tool('a')}],"nextCursor":"n"}`],
+    [`{"_meta":{"x":NaN},"tools":[${tool('a')}]}`, `{"tools":[${tool('a')}]}`],
+    [`{"tools":[${tool('a')}],"Tools":[${tool('b')}],"ttlMs":1}`, `{"tools":[${tool('a')}],"ttlMs":1}`],
+    [`{"tools":[${tool('a')}],"tools":[${tool('b')}]}`, `{"tools":[${tool('a')}]}`],
+  ] as const) {
+    assert.equal(soundPage(TOOLS, Buffer.from(written)).page.toString(), expected);
+  }
+});
+
+test('prompts, resources and templates with members of another type than clients take are left out', () => {
+  const cases = [
+    ['prompts', '{"name":"p","arguments":{}}', client.ListPromptsResultSchema],
+    ['resources', '{"uri":"a:b","name":"x","size":"big"}', client.ListResourcesResultSchema],
+    ['resourceTemplates', '{"uriTemplate":"a:{b}","name":null}', client.ListResourceTemplatesResultSchema],
+    ['resourceTemplates', '{"name":"x"}', client.ListResourceTemplatesResultSchema],
+  ] as const;
+  for (const [kind, item, schema] of cases) {
+    const list = listOf(kind);
+    const written = `{"${list.resultKey}":[${item}]}`;
+    assert.ok(!schema.safeParse(JSON.parse(written)).success, `the official client takes ${written}`);
+    const { page: sound, invalid } = soundPage(list, Buffer.from(written));
+    assert.equal(sound.toString(), `{"${list.resultKey}":[]}`);
+    assert.equal(invalid.length, 1);
+  }
+});

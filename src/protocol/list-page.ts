@@ -1,0 +1,155 @@
+import { isUtf8 } from 'node:buffer';
+import { duplicateKey, elements, entries, field, keyIs, stringValue } from './fields.ts';
+import { validString, validValue } from './grammar.ts';
+import { KnownNames } from './known-names.ts';
+import type { ListMethod } from './methods.ts';
+import { skipSpace } from './skip.ts';
+
+/** An item that is left out of a list, and why. `item`: its own name where it has one. */
+export interface InvalidItem {
+  readonly index: number;
+  readonly item: string | null;
+  readonly reason: string;
+}
+
+export interface SoundPage {
+  /** The page itself where nothing was wrong with it. */
+  readonly page: Buffer;
+  readonly invalid: readonly InvalidItem[];
+}
+
+type Type = 'string' | 'object' | 'array' | 'number';
+
+/** What the specification says of the members that clients check: one of another type makes them refuse the whole list. */
+const COMMON: readonly (readonly [string, Type])[] = [
+  ['title', 'string'],
+  ['description', 'string'],
+  ['icons', 'array'],
+  ['_meta', 'object'],
+];
+const RESOURCE = [...COMMON, ['name', 'string'], ['mimeType', 'string'], ['annotations', 'object']] as const;
+const MEMBERS: Readonly<Record<ListMethod['kind'], readonly (readonly [string, Type])[]>> = {
+  tools: [...COMMON, ['inputSchema', 'object'], ['outputSchema', 'object'], ['annotations', 'object']],
+  prompts: [...COMMON, ['arguments', 'array']],
+  resources: [...RESOURCE, ['size', 'number']],
+  resourceTemplates: RESOURCE,
+};
+const ITEM_NAMES = new KnownNames([
+  ...new Set(['name', 'uri', 'uriTemplate', ...Object.values(MEMBERS).flatMap((all) => all.map(([name]) => name))]),
+]);
+
+/**
+ * A page of a server's list without what would make the whole list useless to clients, into which it is merged or passed
+ * on: items that are no JSON (RFC 8259, UTF-8) or that have a member of another type than the specification says. Where
+ * nothing is wrong the page stays as it is; else every byte of what is kept does.
+ */
+export function soundPage(list: ListMethod, page: Buffer): SoundPage {
+  const sound = isSound(page);
+  const array = field(page, 0, page.length, list.resultKey);
+  const invalid: InvalidItem[] = [];
+  const kept: Buffer[] = [];
+  if (array !== null) {
+    let index = 0;
+    for (const { start, end } of elements(page, array.start, array.end)) {
+      const bytes = page.subarray(start, end);
+      const reason = faultOfItem(list, bytes);
+      if (reason === '') kept.push(bytes);
+      else invalid.push({ index, item: nameOf(list, bytes), reason });
+      index++;
+    }
+  }
+  const twice = confusedPage(page, list);
+  return sound && invalid.length === 0 && !twice ? { page, invalid } : { page: rebuilt(list, page, kept), invalid };
+}
+
+/** Why clients could not use a list with this item in it, or could take it for another one; empty where they can. */
+export function faultOfItem({ kind, itemKey }: ListMethod, bytes: Buffer): string {
+  if (!isSound(bytes)) return 'it is no valid JSON';
+  if (bytes[0] !== 0x7b) return 'it is no object';
+  const twice = duplicateKey(bytes, 0, bytes.length);
+  if (twice !== null) return `"${twice}" stands there twice`;
+  const key = stringValue(bytes, field(bytes, 0, bytes.length, itemKey));
+  if (key === null) return `"${itemKey}" is no string`;
+  const types = new Map(MEMBERS[kind]);
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, 0, bytes.length)) {
+    const found = ITEM_NAMES.find(bytes, keyStart, keyEnd);
+    if (found === -1) continue;
+    const name = ITEM_NAMES.nameOf(found);
+    if (found < -1) return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${name}"`;
+    const type = types.get(name);
+    if (type !== undefined && typeOf(bytes[valueStart]) !== type) return `"${name}" is no ${type}`;
+    if (name === 'inputSchema') {
+      const schema = stringValue(bytes, field(bytes, valueStart, valueEnd, 'type'));
+      if (schema !== 'object') return 'the type of "inputSchema" is not "object"';
+    }
+  }
+  return hasLoneSurrogate(bytes) ? 'a text in it is no Unicode: half a surrogate pair' : '';
+}
+
+/** Well-formed JSON to the last byte, with nothing behind it. */
+function isSound(bytes: Buffer): boolean {
+  if (!isUtf8(bytes)) return false;
+  const end = validValue(bytes, skipSpace(bytes, 0), 0);
+  return end >= 0 && skipSpace(bytes, end) === bytes.length;
+}
+
+/** A member that other readers take for the list itself would show what was left out of it. */
+function confusedPage(page: Buffer, { resultKey }: ListMethod): boolean {
+  const names = new KnownNames([resultKey, 'nextCursor']);
+  const seen = new Set<number>();
+  for (const { keyStart, keyEnd } of entries(page, 0, page.length)) {
+    const found = names.find(page, keyStart, keyEnd);
+    if (found < -1 || seen.has(found)) return true;
+    if (found >= 0) seen.add(found);
+  }
+  return false;
+}
+
+function rebuilt({ resultKey }: ListMethod, page: Buffer, kept: readonly Buffer[]): Buffer {
+  const names = new KnownNames([resultKey, 'nextCursor']);
+  const list = Buffer.concat([Buffer.from('['), ...joined(kept), Buffer.from(']')]);
+  const members: Buffer[] = [];
+  let listed = false;
+  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(page, 0, page.length)) {
+    const found = names.find(page, keyStart, keyEnd);
+    const isList = keyIs(page, keyStart, keyEnd, resultKey);
+    if (found < -1 || (isList && listed) || validString(page, keyStart) !== keyEnd) continue;
+    listed ||= isList;
+    const value = isList ? list : page.subarray(valueStart, valueEnd);
+    const key = page.subarray(keyStart, keyEnd);
+    if (isList || (isSound(value) && isUtf8(key))) members.push(Buffer.concat([key, Buffer.from(':'), value]));
+  }
+  return Buffer.concat([Buffer.from('{'), ...joined(members), Buffer.from('}')]);
+}
+
+function joined(parts: readonly Buffer[]): Buffer[] {
+  return parts.flatMap((part, i) => (i === 0 ? [part] : [COMMA, part]));
+}
+
+function typeOf(first: number | undefined): Type | 'literal' {
+  if (first === 0x22) return 'string';
+  if (first === 0x7b) return 'object';
+  if (first === 0x5b) return 'array';
+  return first === 0x2d || (first !== undefined && first >= 0x30 && first <= 0x39) ? 'number' : 'literal';
+}
+
+function nameOf({ itemKey }: ListMethod, bytes: Buffer): string | null {
+  return stringValue(bytes, field(bytes, 0, bytes.length, itemKey))?.slice(0, 200) ?? null;
+}
+
+/** JSON allows it, and parsers of several languages refuse the whole document for it. */
+function hasLoneSurrogate(bytes: Buffer): boolean {
+  if (!bytes.includes(ESCAPE)) return false;
+  let awaited = -1;
+  for (const { 0: written, 1: digits, index } of bytes.toString('latin1').matchAll(/\\(?:u([0-9a-fA-F]{4})|.)/g)) {
+    if (awaited >= 0 && awaited !== index) return true;
+    const unit = digits === undefined ? 0 : Number.parseInt(digits, 16);
+    const isLow = unit >= 0xdc00 && unit < 0xe000;
+    if (isLow !== awaited >= 0) return true;
+    awaited = unit >= 0xd800 && unit < 0xdc00 ? index + written.length : -1;
+  }
+  return awaited >= 0;
+}
+
+const COMMA = Buffer.from(',');
+const ESCAPE = Buffer.from('\\u');
