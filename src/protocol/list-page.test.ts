@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as client from '@modelcontextprotocol/sdk/types.js';
 import { LIST_KINDS } from '../model/server-catalog.ts';
-import { soundPage } from './list-page.ts';
+import { hasLoneSurrogate, soundPage } from './list-page.ts';
 import { listOf } from './methods.ts';
 
 const TOOLS = listOf('tools');
@@ -26,9 +26,6 @@ const MALFORMED: Readonly<Record<string, string | Buffer>> = {
     Buffer.from('{"inputSchema":{"type":"object"},"name":"x","a":"'),
     Buffer.from([0xff, 0x22, 0x7d]),
   ]),
-  'half a surrogate pair': tool('x', ',"a":"\\ud83d"'),
-  'the other half': tool('x', ',"a":"\\ude00"'),
-  'both the wrong way round': tool('x', ',"a":"\\ude00\\ud83d"'),
   'one key twice': tool('x', ',"name":"y"'),
   'a key in another case': tool('x', ',"Name":"y"'),
   'nesting without end': tool('x', `,"a":${'['.repeat(600)}${']'.repeat(600)}`),
@@ -91,5 +88,14 @@ test('prompts, resources and templates with members of another type than clients
     const { page: sound, invalid } = soundPage(list, Buffer.from(written));
     assert.equal(sound.toString(), `{"${list.resultKey}":[]}`);
     assert.equal(invalid.length, 1);
+  }
+});
+
+test('half a surrogate pair is found, and nothing that only looks like one', () => {
+  for (const text of ['\\ud83d', '\\ude00', '\\ude00\\ud83d', '\\ud83d \\ude00', '\\\\\\uD800x']) {
+    assert.ok(hasLoneSurrogate(Buffer.from(`"${text}"`)), text);
+  }
+  for (const text of ['\\ud83d\\ude00', '\\\\ud800', '\\u00e9', 'ud800']) {
+    assert.ok(!hasLoneSurrogate(Buffer.from(`"${text}"`)), text);
   }
 });

@@ -83,7 +83,7 @@ export function faultOfItem({ kind, itemKey }: ListMethod, bytes: Buffer): strin
       if (schema !== 'object') return 'the type of "inputSchema" is not "object"';
     }
   }
-  return hasLoneSurrogate(bytes) ? 'a text in it is no Unicode: half a surrogate pair' : '';
+  return '';
 }
 
 /** Well-formed JSON to the last byte, with nothing behind it. */
@@ -137,8 +137,8 @@ function nameOf({ itemKey }: ListMethod, bytes: Buffer): string | null {
   return stringValue(bytes, field(bytes, 0, bytes.length, itemKey))?.slice(0, 200) ?? null;
 }
 
-/** JSON allows it, and parsers of several languages refuse the whole document for it. */
-function hasLoneSurrogate(bytes: Buffer): boolean {
+/** Half a surrogate pair: JSON allows it, and parsers of several languages refuse the whole document for it. */
+export function hasLoneSurrogate(bytes: Buffer): boolean {
   if (!bytes.includes(ESCAPE)) return false;
   let awaited = -1;
   for (const { 0: written, 1: digits, index } of bytes.toString('latin1').matchAll(/\\(?:u([0-9a-fA-F]{4})|.)/g)) {

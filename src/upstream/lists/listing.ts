@@ -14,7 +14,7 @@ import { errorCode } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
-import { type InvalidItem, soundPage } from '../../protocol/list-page.ts';
+import { hasLoneSurrogate, type InvalidItem, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
@@ -157,7 +157,7 @@ async function allPages(
     const hints = answer.era === 'stateless' ? cacheHints(page, 0, page.length) : NO_LIST;
     pages.push(page);
     bytes += page.length;
-    if (array) collect(list, page, array, mirrored, items, complaints);
+    if (array) collect(list, page, array, mirrored, items, complaints, invalid, pages.length - 1);
     ttlMs = Math.min(ttlMs, hints.ttlMs);
     shared &&= hints.cacheScope === 'public';
     if (!next || page[next.start] !== 0x22) break;
@@ -191,17 +191,27 @@ function collect(
   mirrored: boolean,
   items: Capability[],
   complaints: string[],
+  invalid: LeftOut[],
+  pages: number,
 ): void {
+  let index = -1;
   for (const item of elements(page, array.start, array.end)) {
     if (items.length === MAX_ITEMS) {
       complaints.unshift(`${list.method}: a page has more than ${MAX_ITEMS} items, the rest is not offered`);
       return;
     }
+    index++;
     const key = stringValue(page, field(page, item.start, item.end, list.itemKey))!;
     if (list.kind === 'tools' && !TOOL_NAME.test(key)) {
       complain(complaints, `${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
     }
     const bytes = page.subarray(item.start, item.end);
+    // Its own endpoint shows it all the same: it is JSON, and spoils nobody else's list there.
+    if (hasLoneSurrogate(bytes)) {
+      const place = { list: list.method, page: pages, index, item: key.slice(0, 200).toWellFormed() };
+      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason: 'half a surrogate pair stands in it' });
+      continue;
+    }
     const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;
     if (params !== null && !params.ok)
       complain(complaints, `the tool ${key.slice(0, 200)} is not offered: ${params.reason}`);
