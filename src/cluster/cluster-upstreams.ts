@@ -54,12 +54,12 @@ export class ClusterUpstreams implements Upstreams {
     else this.#deps.messages.notify(peer, server, notification, client);
   }
 
-  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
+  knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
     const place = this.#place(server);
-    if (place === undefined) return this.#deps.local.knownCatalog(server, client);
+    if (place === undefined) return this.#deps.local.knownCatalog(server, client, orOthers);
     if (!this.#listedHere(place))
       return this.#deps.lists.own.known(place, client) ?? this.#deps.catalogs.known(server, client);
-    const here = this.#deps.local.knownCatalog(server, client);
+    const here = this.#deps.local.knownCatalog(server, client, orOthers);
     const known = here?.own === true ? here : (this.#deps.lists.own.known(place, client) ?? here);
     const [instead] = known === null ? homesInstead(place, this.#deps.local) : [];
     return instead === undefined ? known : this.#deps.catalogs.knownAt(instead, client);

@@ -132,18 +132,19 @@ export class Catalogs {
   }
 
   /**
-   * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server holds up the
+   * As `of`, after waiting at most `waitMs` for those never listed, for all of them at once. A server that was listed for
+   * other kinds of client only is listed for this one behind the answer, which shows what the others are shown. A server holds up the
    * lists of the first `waitMs` after it was first asked for and none after that; one that is not up those of the first
    * `waitMs` of its first start.
    */
   async ready(client: ClientProfile, waitMs: number): Promise<Catalog> {
     const catalog = this.of(client);
-    if (catalog.complete) return catalog;
+    const { upstreams } = this.#deps;
     const waiting: Promise<unknown>[] = [];
     for (const member of catalog.members) {
-      if (member.catalog !== null) continue;
-      const left = this.#waitLeft(member.server, client, waitMs);
-      const listed = this.#deps.upstreams.catalog(member.server, client, left, true);
+      if (member.catalog !== null && upstreams.knownCatalog(member.server, client) !== null) continue;
+      const left = member.catalog === null ? this.#waitLeft(member.server, client, waitMs) : 0;
+      const listed = upstreams.catalog(member.server, client, left, true);
       if (left > 0) waiting.push(listed);
     }
     if (waiting.length === 0) return catalog;
@@ -162,6 +163,7 @@ export class Catalogs {
     const relisting: Promise<unknown>[] = [];
     for (const { server, catalog: known } of catalog.members) {
       if (known === null || !listIsStale(known, kind, wall) || !isStarted(upstreams, server)) continue;
+      if (upstreams.knownCatalog(server, client) === null) continue;
       // Without a time of its own a list is brought up to date behind the answer.
       const patience = known.lists[kind].ttlMs > 0 ? Math.min(waitMs, RELIST_WAIT_MS) : 0;
       const relisted = upstreams.catalog(server, client, patience);
@@ -170,7 +172,7 @@ export class Catalogs {
     if (relisting.length === 0) return catalog;
     await Promise.all(relisting);
     // Listed anew and found the same, it is no change for anybody, but its time has begun again.
-    if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client) !== known)) {
+    if (catalog.members.some(({ server, catalog: known }) => upstreams.knownCatalog(server, client, true) !== known)) {
       this.invalidate();
     }
     return this.of(client);
@@ -192,7 +194,7 @@ export class Catalogs {
     for (const server of servers) {
       if (!server.enabled || !mayUse(client.principal, server.name)) continue;
       if (server.onlyFor !== undefined && server.onlyFor !== client.sessionId) continue;
-      const catalog = upstreams.knownCatalog(server.name, client);
+      const catalog = upstreams.knownCatalog(server.name, client, true);
       members.push({ server: server.name, tools: server.tools, catalog });
     }
     const audience = this.#audienceOf(client);
@@ -267,7 +269,7 @@ export class Catalogs {
 
   #learnt(catalog: Catalog, client: ClientProfile): boolean {
     return catalog.members.some(
-      (member) => member.catalog === null && this.#deps.upstreams.knownCatalog(member.server, client) !== null,
+      (member) => member.catalog === null && this.#deps.upstreams.knownCatalog(member.server, client, true) !== null,
     );
   }
 }

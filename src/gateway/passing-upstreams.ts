@@ -30,8 +30,8 @@ export class PassingUpstreams implements Upstreams {
     this.upstreams.notify(server, notification, client);
   }
 
-  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
-    return this.upstreams.knownCatalog(server, client);
+  knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null {
+    return this.upstreams.knownCatalog(server, client, orOthers);
   }
 
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers?: boolean): Promise<ServerCatalog | null> {

@@ -23,8 +23,11 @@ export interface Upstreams {
   call(server: string, request: Message, exchange: Exchange): Promise<Outcome>;
   /** A notification of the client that belongs to no exchange, to the connections that are this client's own. */
   notify(server: string, notification: Message, client: ClientProfile): void;
-  /** The last known catalogue for this client's fingerprint, else null. Pure look-up, from memory. */
-  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null;
+  /**
+   * The last known catalogue for this client's fingerprint, else null; with `orOthers` what is known for clients with other
+   * capabilities is better than nothing. Pure look-up, from memory.
+   */
+  knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null;
   /**
    * The catalogue for this client, listing the server if it was never listed; null if that does not succeed within
    * `waitMs` (the listing goes on, and `UpstreamEvents.catalogChanged` follows) or the server is down. `amongOthers`:

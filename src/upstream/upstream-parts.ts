@@ -25,6 +25,7 @@ import { ServerRuns } from './server-runs.ts';
 import { ServerObserver } from './status/server-observer.ts';
 import type { ServerStory, StoryPart } from './status/server-story.ts';
 import { LaunchReports } from './supervision/launch-reports.ts';
+import { isAtRest } from './supervision/lifecycle.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
 import { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
@@ -119,6 +120,7 @@ export function assembleUpstream(
     clientGone: deps.clientGone ?? (() => false),
     eras,
     nobody,
+    stopped: () => supervisor.state === 'stopping' || (isAtRest(supervisor.state) && supervisor.state !== 'unknown'),
     replicas: {
       random,
       logger,

@@ -148,8 +148,8 @@ export class UpstreamSet implements Upstreams {
     this.#upstreams.get(server)?.notify(notification, client);
   }
 
-  knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
-    return this.#upstreams.get(server)?.knownCatalog(client) ?? null;
+  knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
+    return this.#upstreams.get(server)?.knownCatalog(client, orOthers) ?? null;
   }
 
   catalog(server: string, client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {
@@ -157,6 +157,7 @@ export class UpstreamSet implements Upstreams {
     if (upstream === undefined) return Promise.resolve(null);
     // A list of many may be the first that wants any of them: they start as at a start of all, a few at a time.
     if (amongOthers && upstream.untouched) this.#startInTurn(upstream);
+    if (amongOthers && waitMs === 0 && upstream.listsInTurn) return upstream.listInTurn(client, this.#queues.own);
     return upstream.catalog(client, waitMs, amongOthers);
   }
 

@@ -5,12 +5,13 @@ import type { Message } from '../model/message.ts';
 import type { Room } from '../model/no-room.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
-import type { Server } from '../model/server.ts';
+import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { isExclusive } from './connection/tenancy.ts';
 import type { RememberedCatalog } from './lists/server-catalogs.ts';
 import type { StoryPart } from './status/server-story.ts';
+import type { StartQueue } from './supervision/start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { assembleUpstream, type UpstreamContext, type UpstreamParts, type UpstreamPlace } from './upstream-parts.ts';
 
@@ -22,6 +23,8 @@ export class Upstream {
   readonly #parts: UpstreamParts;
   /** What it contributes to its server's story. */
   readonly part: StoryPart;
+  /** Kinds of client that it is about to be listed for. */
+  readonly #listing = new Set<string>();
   #ended: Promise<unknown> = Promise.resolve();
 
   constructor(server: Server, context: UpstreamContext & UpstreamPlace, remembered: Iterable<RememberedCatalog>) {
@@ -103,8 +106,26 @@ export class Upstream {
     return this.#parts.connections.pool.room;
   }
 
-  knownCatalog(client: ClientProfile): ServerCatalog | null {
-    return this.#parts.shown.known(client);
+  knownCatalog(client: ClientProfile, orOthers: boolean): ServerCatalog | null {
+    return this.#parts.shown.known(client, orOthers);
+  }
+
+  /** To list it for another kind of client may take a process. */
+  get listsInTurn(): boolean {
+    return this.#parts.supervisor.up && isOwnProcess(this.server);
+  }
+
+  /** What is known for this kind of client. It is listed for the kind when its turn comes. */
+  async listInTurn(client: ClientProfile, queue: StartQueue): Promise<ServerCatalog | null> {
+    const known = this.knownCatalog(client, false);
+    const kind = `${client.fingerprint} ${client.sessionId === null}`;
+    if (known !== null || this.#listing.has(kind)) return known;
+    this.#listing.add(kind);
+    queue.add(async () => {
+      if (this.#parts.supervisor.up) await this.catalog(client, this.server.timeoutMs, true);
+      this.#listing.delete(kind);
+    });
+    return null;
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {

@@ -13,8 +13,8 @@ export class GuardedUpstreams extends PassingUpstreams {
     this.#guards = guards;
   }
 
-  override knownCatalog(server: string, client: ClientProfile): ServerCatalog | null {
-    return this.#view(super.knownCatalog(server, client));
+  override knownCatalog(server: string, client: ClientProfile, orOthers?: boolean): ServerCatalog | null {
+    return this.#view(super.knownCatalog(server, client, orOthers));
   }
 
   override async catalog(

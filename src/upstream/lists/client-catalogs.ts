@@ -38,7 +38,13 @@ export class ClientCatalogs {
     this.#deps = deps;
   }
 
-  known(client: ClientProfile): ServerCatalog | null {
+  /** `orOthers`: what other kinds of client are shown, in the client's own era first, is better than nothing. */
+  known(client: ClientProfile, orOthers = false): ServerCatalog | null {
+    const known = this.#known(client);
+    return known !== null || !orOthers ? known : this.#deps.catalogs.ofOthers(this.#era(client));
+  }
+
+  #known(client: ClientProfile): ServerCatalog | null {
     const { eras, catalogs, failing } = this.#deps;
     const { fingerprint } = this.#listedAs(client);
     const era = eras.servedIn(client);

@@ -98,8 +98,13 @@ export class ServerCatalogs {
     for (const { own, catalog } of this.#own.values()) if (own?.live && catalog !== null) yield [own.key, catalog];
   }
 
+  /** The one that was listed last, whatever for; of this era where there is one. */
+  ofOthers(era: Era): ServerCatalog | null {
+    return this.#latestOf(era) ?? this.latest;
+  }
+
   tool(fingerprint: string, era: Era, name: string, own: ServerCatalog | null = null): Buffer | null {
-    const catalog = own ?? this.known(fingerprint, era) ?? this.#latestOf(era) ?? this.latest;
+    const catalog = own ?? this.known(fingerprint, era) ?? this.ofOthers(era);
     return catalog === null ? null : (toolsOf(catalog).get(name) ?? null);
   }
 

@@ -29,6 +29,8 @@ export interface ClientConnectionsDeps {
   readonly clientGone: (sessionId: string) => boolean;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
+  /** The server is stopped, or stops: whoever tries again must not start a process that nothing would end. */
+  readonly stopped: () => boolean;
   readonly replicas: Omit<ReplicasDeps, 'clock' | 'profile' | 'pool'>;
   readonly adopted: (connection: Connection, want: Wanted) => void;
   /** The pool has closed it. */
@@ -277,7 +279,11 @@ export class ClientConnections {
   }
 
   async #connect(want: Wanted, attempt: Attempt): Promise<Connection> {
-    const { connector, eras } = this.#deps;
+    const { connector, eras, stopped } = this.#deps;
+    if (stopped()) {
+      const { name: server } = this.#server;
+      throw new GatewayError('CANCELLED', `${server} is stopped`, { server, outcome: 'NOT_SENT' });
+    }
     try {
       return await connector.connect(this.#server, want, attempt, () => this.pool.takeSpare(want));
     } catch (error) {
