@@ -142,3 +142,25 @@ test('S2.28 an address names its server: who may not use that gets nothing of it
     ['react'],
   );
 });
+
+test('check:D5 what a task ended with names apps as other results do', async () => {
+  const jobs = { tools: [tool('slow')], capabilities: { tools: {}, tasks: { requests: { tools: { call: {} } } } } };
+  const bench = new GatewayBench({ jobs });
+  const link = (uri: string) => `{"content":[{"type":"resource_link","uri":"${uri}","name":"a"}]`;
+  bench.upstreams.respond = ({ request }) =>
+    answer(
+      result(
+        '1',
+        request.method === 'tools/call'
+          ? '{"task":{"taskId":"t-1","status":"working","ttl":60000,"createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"}}'
+          : `${link(APP)}}`,
+        'stateful',
+      ),
+    );
+  const begun = ended(await bench.run('tools/call', '{"name":"jobs__slow","task":{}}')) as { task: { taskId: string } };
+  const outcome = await bench.run('tasks/result', JSON.stringify({ taskId: begun.task.taskId }));
+  assert.equal(
+    outcome.kind === 'answer' && outcome.message.body.toString(),
+    `${link('ui://trunkline/jobs/get-time/mcp-app.html')}}`,
+  );
+});
