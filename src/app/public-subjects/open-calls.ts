@@ -19,7 +19,7 @@ const RANK_MS = 150;
 /** A tick that comes later than this says that this process stood still, and nothing of the others. */
 const STALL_MS = 400;
 /** After it stood still or lost its connection a node waits so long to hear which of its calls were answered by others. */
-const SETTLE_MS = 300;
+const SETTLE_MS = 500;
 /** An answer whose request has not come by then never brings it. */
 const REQUEST_LATE_MS = 10_000;
 const MAX_OVER = 4_096;
@@ -102,6 +102,7 @@ export class OpenCalls {
   #heldAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
   #ticking = false;
+  #hadCompany = false;
 
   constructor(deps: OpenCallsDeps) {
     const { bus, wire, clock } = deps;
@@ -245,6 +246,7 @@ export class OpenCalls {
   }
 
   #heard(told: Told, from: string): void {
+    this.#hadCompany = true;
     const now = this.#deps.clock.now();
     for (const reply of told.answered ?? []) {
       const call = this.#of(reply);
@@ -373,7 +375,9 @@ export class OpenCalls {
   #flush(): void {
     const kinds = Object.entries(this.#told);
     this.#told = {};
-    if (this.#deps.others()[Symbol.iterator]().next().done === true) return;
+    // Who was cut off has to ask before heartbeats say who is there.
+    this.#hadCompany ||= this.#deps.others()[Symbol.iterator]().next().done !== true;
+    if (!this.#hadCompany) return;
     const most = Math.max(0, ...kinds.map(([, replies]) => replies.length));
     for (let at = 0; at < most; at += MAX_TOLD) {
       const part: Told = Object.fromEntries(kinds.map(([kind, replies]) => [kind, replies.slice(at, at + MAX_TOLD)]));
