@@ -92,6 +92,13 @@ export {
 } from './app/embedding/server-proxy.ts';
 export { decodeListToolsReply, decodeToolReply } from './app/public-subjects/decode-replies.ts';
 export { SUBJECT_CREATED, SUBJECT_DELETED, subjectExecute, subjectListTools } from './app/public-subjects/subjects.ts';
+export type {
+  MCPDeletedEvent,
+  MCPReplyOutcome,
+  MCPToolListReply,
+  MCPToolReply,
+  MCPToolRequest,
+} from './app/public-subjects/tool-client.ts';
 export {
   type CapabilityChange,
   type CapabilityDrift,

@@ -43,6 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   app: BELOW_APP,
   cli: ['model', 'config', 'http', 'app'],
   'index.ts': ['app', ...BELOW_APP],
+  'client.ts': ['app'],
   'main.ts': ['cli'],
 };
 

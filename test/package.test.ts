@@ -91,7 +91,9 @@ after(() => rmSync(work, { recursive: true, force: true }));
 
 test('the packed package has what it needs and nothing else', () => {
   const files = readdirSync(installed, { recursive: true }) as string[];
-  assert.ok(files.includes(join('dist', 'index.js')) && files.includes(join('dist', 'index.d.ts')));
+  for (const entry of ['index.js', 'index.d.ts', 'client.js', 'client.d.ts']) {
+    assert.ok(files.includes(join('dist', entry)), entry);
+  }
   assert.deepEqual(
     files.filter((file) => /\.(test|contract)\.|^src\b|^test\b|node_modules/.test(file)),
     [],
@@ -130,6 +132,10 @@ test('its types hold in a strict program, libraries checked as well', async () =
 test('the program runs against it, and so does the command', async () => {
   const { stdout } = await run(process.execPath, ['main.ts'], { cwd: consumer, timeout: 30_000 });
   assert.equal(stdout, 'clock__now clock 12:00 true\n');
+  const client =
+    "import { subjectExecute, ToolClient } from 'trunkline/client'; console.log(subjectExecute('a'), ToolClient.name)";
+  const used = await run(process.execPath, ['--input-type=module', '-e', client], { cwd: consumer, timeout: 30_000 });
+  assert.equal(used.stdout, 'mcp.a.execute ToolClient\n');
   const bin = join(installed, 'bin/trunkline.js');
   const version = await run(process.execPath, [bin, '--version'], { cwd: consumer, timeout: 30_000 });
   assert.equal(version.stdout.trim(), manifest.version);

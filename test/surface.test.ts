@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { EXIT } from '../src/cli/exit-code.ts';
 import { runProgram } from '../src/cli/program.ts';
+import * as client from '../src/client.ts';
 import { RouteTable } from '../src/http/listener/route-table.ts';
 import * as api from '../src/index.ts';
 import { textResult, textServer, tool } from './support/text-server.ts';
@@ -33,6 +34,7 @@ function pin(part: string, value: Surface[string]): void {
 
 test('exports of the package: values', () => {
   pin('exports.values', Object.keys(api).sort());
+  pin('exports.client', Object.keys(client).sort());
 });
 
 test('exports of the package: types', () => {

@@ -1,0 +1,171 @@
+import type { ErrorCode, FailureOutcome } from '../../model/error-catalogue.ts';
+import type { Tool, ToolCallResult } from '../embedding/mcp-types.ts';
+import { subjectExecute, subjectListTools } from './subjects.ts';
+
+/** What a program sends to an `execute` subject, or to a `list-tools` subject with an empty `tool` (S0.6). */
+export interface MCPToolRequest {
+  /** The caller's own name for a conversation; `default` where it is left out. */
+  readonly session_id?: string;
+  readonly tool: string;
+  readonly args?: Readonly<Record<string, unknown>> | null;
+  readonly timeout_ms?: number;
+}
+
+/** How a call ended, beside what the seeds' replies say. */
+export interface MCPReplyOutcome {
+  readonly error?: string;
+  readonly outcome?: 'RESULT' | FailureOutcome;
+  readonly failure?: { readonly code: number; readonly name: ErrorCode; readonly retryable?: boolean };
+  /** A JSON-RPC error of the server's own. */
+  readonly mcp_error?: { readonly code: number; readonly message: string; readonly data?: unknown };
+}
+
+/** The reply of an `execute` subject (S0.7). */
+export interface MCPToolReply extends MCPReplyOutcome {
+  readonly result?: unknown;
+  /** The server's whole result. */
+  readonly mcp?: ToolCallResult;
+}
+
+/** The reply of a `list-tools` subject (S0.8). */
+export interface MCPToolListReply extends MCPReplyOutcome {
+  readonly tools: readonly Tool[] | null;
+}
+
+/** What is published when a server is gone (S0.5). */
+export interface MCPDeletedEvent {
+  readonly name: string;
+}
+
+/** A NATS connection, as `@nats-io/transport-node` makes one. */
+export interface ToolConnection<Headers> {
+  request(
+    subject: string,
+    payload: string,
+    options: { readonly timeout: number; headers?: Headers },
+  ): Promise<{ readonly data: Uint8Array }>;
+}
+
+export interface ToolClientOptions<Headers> {
+  /** The conversation: calls of one agent with the same one share the server's state. Default: `default`. */
+  readonly sessionId?: string;
+  /** How long a call may take. Default: a minute. */
+  readonly timeoutMs?: number;
+  /** With `Trunkline-Key`, the key of the agent, unless the cluster has a `publicPrincipal`. */
+  readonly headers?: Headers;
+}
+
+const TIMEOUT_MS = 60_000;
+/** The gateway says itself that the time is over; only where that does not arrive does the client say so. */
+const GRACE_MS = 2_000;
+/** What did not begin is sent again for so long: a node that is lost is replaced within that time. */
+const RETRY_MS = 5_000;
+const PAUSE_MS = 100;
+
+/** A call did not bring a result. `outcome` says whether it may have run. */
+export class ToolCallError extends Error {
+  /** RESULT: the tool ran, and says that it failed. UNKNOWN: it may have run. NOT_SENT and REFUSED: it did not. */
+  readonly outcome: 'RESULT' | FailureOutcome;
+  /** Null where no node has answered. */
+  readonly reply: MCPReplyOutcome | null;
+
+  constructor(message: string, outcome: ToolCallError['outcome'], reply: MCPReplyOutcome | null, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'ToolCallError';
+    this.outcome = outcome;
+    this.reply = reply;
+  }
+}
+
+/**
+ * Calls tools of a cluster over NATS, whichever node has the server and the conversation. What certainly did not run is
+ * sent again for five seconds; what may have run never is, unless it is a list.
+ */
+export class ToolClient<Headers = unknown> {
+  readonly #connection: ToolConnection<Headers>;
+  readonly #options: ToolClientOptions<Headers>;
+
+  constructor(connection: ToolConnection<Headers>, options: ToolClientOptions<Headers> = {}) {
+    this.#connection = connection;
+    this.#options = options;
+  }
+
+  /** Rejects with ToolCallError, also where the tool says that it failed. */
+  call(server: string, tool: string, args: MCPToolRequest['args'] = {}): Promise<MCPToolReply> {
+    return this.#ask<MCPToolReply>(subjectExecute(server), tool, args, false);
+  }
+
+  /** All tools of the server. Rejects with ToolCallError. */
+  async tools(server: string): Promise<readonly Tool[]> {
+    return (await this.#ask<MCPToolListReply>(subjectListTools(server), '', null, true)).tools ?? [];
+  }
+
+  async #ask<Reply extends MCPReplyOutcome>(
+    subject: string,
+    tool: string,
+    args: MCPToolRequest['args'],
+    repeatable: boolean,
+  ): Promise<Reply> {
+    const { timeoutMs = TIMEOUT_MS } = this.#options;
+    const start = performance.now();
+    for (;;) {
+      const leftMs = timeoutMs - (performance.now() - start);
+      try {
+        return await this.#once<Reply>(subject, tool, args, Math.max(1, Math.round(leftMs)));
+      } catch (error) {
+        const waitedMs = performance.now() - start;
+        const again = error instanceof ToolCallError && isWorthwhile(error, repeatable);
+        if (!again || waitedMs >= Math.min(RETRY_MS, timeoutMs - PAUSE_MS)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+      }
+    }
+  }
+
+  async #once<Reply extends MCPReplyOutcome>(
+    subject: string,
+    tool: string,
+    args: MCPToolRequest['args'],
+    timeoutMs: number,
+  ): Promise<Reply> {
+    const { sessionId, headers } = this.#options;
+    const request: MCPToolRequest = {
+      ...(sessionId === undefined ? {} : { session_id: sessionId }),
+      tool,
+      args: args ?? {},
+      timeout_ms: timeoutMs,
+    };
+    const options = { timeout: timeoutMs + GRACE_MS, ...(headers === undefined ? {} : { headers }) };
+    let data: Uint8Array;
+    try {
+      ({ data } = await this.#connection.request(subject, JSON.stringify(request), options));
+    } catch (cause) {
+      throw unanswered(subject, cause);
+    }
+    const reply = readReply<Reply>(subject, data);
+    if (reply.error === undefined || reply.error === '') return reply;
+    throw new ToolCallError(reply.error, reply.outcome ?? 'RESULT', reply);
+  }
+}
+
+function isWorthwhile({ outcome, reply }: ToolCallError, repeatable: boolean): boolean {
+  if (outcome === 'UNKNOWN') return repeatable;
+  if (outcome === 'RESULT') return false;
+  return reply === null || reply.failure?.retryable === true;
+}
+
+/** NATS says that no node serves the subject, or the client was closed before: then nothing ran. */
+function unanswered(subject: string, cause: unknown): ToolCallError {
+  const { name, message } = cause as Error;
+  const chain = `${name} ${((cause as Error).cause as Error | undefined)?.name ?? ''}`;
+  const notSent = /NoResponders|ClosedConnection|DrainingConnection/.test(chain) || message === '503';
+  const text = notSent ? `no node serves ${subject}` : `no answer came from ${subject}; the call may have run`;
+  return new ToolCallError(`${text}: ${message}`, notSent ? 'NOT_SENT' : 'UNKNOWN', null, cause);
+}
+
+function readReply<Reply>(subject: string, data: Uint8Array): Reply {
+  try {
+    return JSON.parse(new TextDecoder().decode(data)) as Reply;
+  } catch (cause) {
+    throw new ToolCallError(`the answer from ${subject} is no JSON`, 'UNKNOWN', null, cause);
+  }
+}
