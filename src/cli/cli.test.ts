@@ -118,5 +118,7 @@ test('the start screen names addresses, states, reasons and how to connect', () 
   assert.match(text, /memory {2}ready {7}9 tools {2}0\.21 s/);
   assert.match(text, /k8s {5}retry {5}in 30 s: exited 1: kubectl not found/);
   assert.match(text, /1 of 2 ready, 9 tools/);
-  assert.match(text, /claude mcp add -t http tl http:\/\/127\.0\.0\.1:4270\/mcp/);
+  assert.match(text, /claude mcp add -t http tl http:\/\/127\.0\.0\.1:4270\/mcp$/m);
+  const withKeys = startSummary([ready], { ...facts, needsKey: true });
+  assert.match(withKeys, /4270\/mcp --header "Authorization: Bearer <key of an agent>"$/m);
 });

@@ -40,6 +40,7 @@ export async function serve(input: CommandInput): Promise<ExitCode> {
       ...openness(app),
       ...app.rooms.loaded.warnings.map((warning) => renderProblem(warning, terminal.cwd)),
     ],
+    needsKey: app.state.agents.size > 0 && app.state.unknownCallers === 'refuse',
     onAllAddresses: ANY_ADDRESS.has(app.state.listen.host) ? app.state.listen.host : null,
   };
   if (flags.json === true) {

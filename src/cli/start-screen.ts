@@ -11,6 +11,8 @@ export interface StartFacts {
   /** Configuration file as shown to the user, or the command line. */
   readonly source: string;
   readonly warnings: readonly string[];
+  /** Only agents with a key are let in. */
+  readonly needsKey?: boolean;
   /** What is wrong with single servers, each with its place and what to do. */
   readonly problems: readonly string[];
 }
@@ -37,12 +39,16 @@ export function serverLine(status: ServerStatus, width: number, now: number): st
 }
 
 /** The closing lines, once every server has come up or failed. */
-export function startSummary(statuses: readonly ServerStatus[], facts: Pick<StartFacts, 'mcpUrl'>): string {
+export function startSummary(
+  statuses: readonly ServerStatus[],
+  facts: Pick<StartFacts, 'mcpUrl' | 'needsKey'>,
+): string {
   const ready = statuses.filter(isReady);
   const tools = ready.reduce((sum, status) => sum + status.toolCount, 0);
+  const key = facts.needsKey === true ? ' --header "Authorization: Bearer <key of an agent>"' : '';
   return [
     `  Servers  ${ready.length} of ${statuses.length} ready, ${tools} tools`,
-    `  Connect  claude mcp add -t http tl ${facts.mcpUrl}`,
+    `  Connect  claude mcp add -t http tl ${facts.mcpUrl}${key}`,
     '',
   ].join('\n');
 }

@@ -203,7 +203,8 @@ class Load {
       this.#definedNames.add(name);
       let server: Server | null = null;
       const wrong = problems.apart(() => {
-        server = readServer(definition, name, context);
+        const { folder: own = folder } = definition;
+        server = readServer(definition, name, own === folder ? context : { ...context, folder: own });
       });
       this.#misconfigured.push(...wrong);
       if (wrong.length > 0) {

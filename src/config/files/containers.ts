@@ -14,6 +14,8 @@ export interface Definition {
   readonly node: Node;
   /** `mcpServers.git`, for messages. */
   readonly path: string;
+  /** Where it runs, if that is not the folder of the file. */
+  readonly folder?: string;
 }
 
 export interface Layout {
@@ -124,6 +126,7 @@ function projectServers(root: ObjectNode, cwd: string): Definition[] {
     nameSpan: keySpan,
     node: value,
     path: `projects.${nearest!.key}.mcpServers.${key}`,
+    folder: nearest!.key,
   }));
 }
 
