@@ -94,7 +94,7 @@ function overHttp(
     random: deps.random,
     openClient: (url: URL): HttpClientPort =>
       clients.lease(`${server.name} ${server.connectionDigest} ${url.origin}`, () =>
-        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver, phases }),
+        openHttpClient(url, { tls: spec.tls, env: deps.env, resolver, phases, publicOnly: spec.publicOnly === true }),
       ),
   };
   if (kind === 'sse') return new SseTransport(options);

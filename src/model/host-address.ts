@@ -26,3 +26,37 @@ export function isLoopbackHost(host: string): boolean {
 
 const LOOPBACK_V6 = new BlockList();
 LOOPBACK_V6.addAddress('::1', 'ipv6');
+
+/** Blocks that are not everybody's (IANA special-purpose registries), IPv4 first. */
+const SPECIAL: readonly (readonly [string, number, 'ipv4' | 'ipv6'])[] = [
+  ['0.0.0.0', 8, 'ipv4'],
+  ['10.0.0.0', 8, 'ipv4'],
+  ['100.64.0.0', 10, 'ipv4'],
+  ['127.0.0.0', 8, 'ipv4'],
+  ['169.254.0.0', 16, 'ipv4'],
+  ['172.16.0.0', 12, 'ipv4'],
+  ['192.0.0.0', 24, 'ipv4'],
+  ['192.0.2.0', 24, 'ipv4'],
+  ['192.88.99.0', 24, 'ipv4'],
+  ['192.168.0.0', 16, 'ipv4'],
+  ['198.18.0.0', 15, 'ipv4'],
+  ['198.51.100.0', 24, 'ipv4'],
+  ['203.0.113.0', 24, 'ipv4'],
+  ['224.0.0.0', 3, 'ipv4'],
+  ['2001:db8::', 32, 'ipv6'],
+  ['2001::', 23, 'ipv6'],
+  ['2002::', 16, 'ipv6'],
+  ['3fff::', 20, 'ipv6'],
+];
+
+const special = new BlockList();
+for (const [address, bits, family] of SPECIAL) special.addSubnet(address, bits, family);
+/** Of IPv6, only this is given out to everybody; mapped and translated IPv4 addresses lie outside. */
+const global6 = new BlockList();
+global6.addSubnet('2000::', 3, 'ipv6');
+
+/** Whether an IP address is one that everybody can reach. */
+export function isPublicAddress(address: string): boolean {
+  if (isIPv4(address)) return !special.check(address, 'ipv4');
+  return isIP(address) === 6 && global6.check(address, 'ipv6') && !special.check(address, 'ipv6');
+}

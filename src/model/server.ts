@@ -100,6 +100,8 @@ export interface HttpSpec {
   /** Declared headers, expanded. */
   readonly headers: Readonly<Record<string, Secret>>;
   readonly tls: TlsSpec;
+  /** Added at run time without the right `servers:exec`: connects to public addresses only. */
+  readonly publicOnly?: boolean;
 }
 
 /** A server inside this process, for embedding and tests. The app hands the transport a factory under this key. */

@@ -97,7 +97,7 @@ export class RunTimeServers {
   add(definition: Definition, caller: Caller, lifetime: Lifetime | null = null): Promise<Written> {
     this.#adding++;
     const added = this.#changing(async () => {
-      const { text, folder, result } = await this.#readGood(definition, caller);
+      const { text, folder, rights, result } = await this.#readGood(definition, caller);
       const { server, warnings } = result;
       this.#state.refuseTaken(server.name);
       await this.#refuseMeantOtherwise(server);
@@ -112,7 +112,7 @@ export class RunTimeServers {
       } else {
         this.#refuseMore(this.#state.definitions.entries.size, MAX_STORED, 'servers added at run time');
         const at = this.#deps.clock.wall();
-        const stored = { name: server.name, text, folder, addedAt: at, changedAt: at };
+        const stored = { name: server.name, text, folder, ...rights, addedAt: at, changedAt: at };
         const revision = this.#state.written(
           await this.#store((store) => store.add(stored)),
           'name_taken',
@@ -133,11 +133,11 @@ export class RunTimeServers {
     return this.#changing(async () => {
       const temporary = this.#state.temporary.get(name);
       const entry = temporary === undefined ? this.#state.entry(name, revision) : null;
-      const { text, folder, result } = await this.#readGood({ ...definition, name }, caller);
+      const { text, folder, rights, result } = await this.#readGood({ ...definition, name }, caller);
       const { server, warnings } = result;
       if (entry !== null) {
         const { addedAt, revision: found } = entry.stored;
-        const stored = { name, text, folder, addedAt, changedAt: this.#deps.clock.wall() };
+        const stored = { name, text, folder, ...rights, addedAt, changedAt: this.#deps.clock.wall() };
         const applied = await this.#store((store) => store.change(stored, found));
         this.#state.definitions.put(
           { ...stored, revision: this.#state.written(applied, 'revision_changed', name) },
@@ -223,7 +223,8 @@ export class RunTimeServers {
     const folder = given ?? this.#deps.folder;
     const allowed = (needs: readonly Need[]) => refuseBeyondRights(needs, caller, this.#deps.current().allowedCommands);
     // Before that, what is wrong with the definition would tell what stands in files and variables.
-    const result = await this.#state.definitions.read({ text, folder }, name, allowed);
+    const rights = caller.exec ? {} : { publicOnly: true };
+    const result = await this.#state.definitions.read({ text, folder, ...rights }, name, allowed);
     if (!result.ok) {
       const message = result.problems.map(({ message: told }) => told).join('; ');
       throw new RunTimeProblem('definition_invalid', message, { problems: result.problems });
@@ -232,7 +233,7 @@ export class RunTimeServers {
     for (const warning of result.warnings) {
       this.#deps.logger.warn('config_warning', { code: warning.code, problem: renderProblem(warning) });
     }
-    return { text, folder, result };
+    return { text, folder, rights, result };
   }
 
   /** What a file of another node says holds there. What was removed a moment ago is offered there for a moment more. */

@@ -36,13 +36,13 @@ export class StoredDefinitions {
 
   /** `mayRead` as of `loadDefinition`. */
   async read(
-    { text, folder }: Pick<StoredServer, 'text' | 'folder'>,
+    { text, folder, publicOnly }: Pick<StoredServer, 'text' | 'folder' | 'publicOnly'>,
     name: string | null,
     mayRead: (reads: readonly Need[]) => void = () => {},
   ): Promise<DefinitionResult> {
     const result = await loadDefinition({ text, name, folder, env: this.#env, mayRead });
     this.#onRead(result);
-    return result;
+    return result.ok && publicOnly === true ? { ...result, server: withinPublic(result.server) } : result;
   }
 
   /** Takes over what the store holds now; what has not changed is not read again. */
@@ -51,7 +51,10 @@ export class StoredDefinitions {
     let count = 0;
     for (const stored of desire.servers.values()) {
       const before = this.#entries.get(stored.name);
-      const same = before?.stored.text === stored.text && before.stored.folder === stored.folder;
+      const same =
+        before?.stored.text === stored.text &&
+        before.stored.folder === stored.folder &&
+        before.stored.publicOnly === stored.publicOnly;
       if (same && !before.reads) {
         entries.set(stored.name, { ...before, stored });
         continue;
@@ -73,6 +76,13 @@ export class StoredDefinitions {
     entries.delete(name);
     this.#entries = entries;
   }
+}
+
+/** Its connections are not those of the same definition with more rights. */
+function withinPublic(server: Server): Server {
+  const { transport, connectionDigest } = server;
+  if (!('url' in transport)) return server;
+  return { ...server, transport: { ...transport, publicOnly: true }, connectionDigest: `${connectionDigest}-public` };
 }
 
 function entryOf(stored: StoredEntry['stored'], result: DefinitionResult, before: Server | null): StoredEntry {

@@ -7,6 +7,8 @@ export interface StoredServer {
   readonly text: string;
   /** Folder that its relative paths start from. */
   readonly folder: string;
+  /** Written without the right `servers:exec`; absent in what older versions wrote. */
+  readonly publicOnly?: boolean;
   /** Wall-clock milliseconds. */
   readonly addedAt: number;
   readonly changedAt: number;
@@ -75,9 +77,10 @@ export class StoredServers {
 /** It was written by us, and its sum is right: another shape is that of another version. */
 function parsed(value: string, name: string): Omit<StoredServer, 'name'> {
   try {
-    const { text, folder, addedAt, changedAt } = JSON.parse(value) as Record<string, unknown>;
+    const { text, folder, publicOnly, addedAt, changedAt } = JSON.parse(value) as Record<string, unknown>;
     if (typeof text === 'string' && typeof folder === 'string') {
-      return { text, folder, addedAt: Number(addedAt), changedAt: Number(changedAt) };
+      const written = { text, folder, addedAt: Number(addedAt), changedAt: Number(changedAt) };
+      return publicOnly === true ? { ...written, publicOnly } : written;
     }
   } catch {
     // Told below.

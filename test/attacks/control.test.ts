@@ -34,7 +34,7 @@ async function pidOfProbe(): Promise<number> {
   return pid;
 }
 
-test('proto:O2 admin: without the token of the data folder nothing is told and nothing done', async () => {
+test('security:7 proto:O2 admin: without the token of the data folder nothing is told and nothing done', async () => {
   const token = arena.controlToken;
   const pid = await pidOfProbe();
   const wrong: readonly Headers[] = [

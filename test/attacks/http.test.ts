@@ -176,7 +176,7 @@ const HOSTS = [
   '2130706433',
 ];
 
-test('proto:O1 http: on every path of both listeners a foreign Origin is 403 and a foreign Host refused', async () => {
+test('security:2 proto:O1 http: on every path of both listeners a foreign Origin is 403 and a foreign Host refused', async () => {
   const bearer = { mcp: ADA.authorization, control: `Bearer ${arena.controlToken}` };
   for (const [listener, paths] of [
     ['mcp', MCP_PATHS],
@@ -314,7 +314,7 @@ test('http: 200 callers at once, a thousand idle connections: everybody is serve
   for (const socket of idle) socket.destroy();
 });
 
-test('proto:O1 http: only loopback is bound, and only a page allowed by name is granted anything', async () => {
+test('security:1 proto:O1 http: only loopback is bound, and only a page allowed by name is granted anything', async () => {
   for (const url of [arena.gateway.mcpUrl, arena.gateway.controlUrl]) assert.equal(new URL(url).hostname, '127.0.0.1');
   const outside = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   for (const { address, family, internal } of outside) {

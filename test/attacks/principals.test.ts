@@ -109,7 +109,7 @@ test('auth: 200 wrong keys are 200 times 401, cost the right one nothing, and te
   await arena.alive();
 });
 
-test('check:E3 proto:H5 auth: bob reaches what is his alone, whatever he says of himself, on every path', async () => {
+test('security:3 check:E3 proto:H5 auth: bob reaches what is his alone, whatever he says of himself, on every path', async () => {
   const claims: readonly Headers[] = [
     {},
     { 'x-agent-name': 'ada', 'x-tenant': 'ada', 'mcp-param-agent': 'ada', 'x-forwarded-user': 'ada' },
@@ -186,7 +186,7 @@ test('auth: names of servers that bob may not see, and that are not there, are r
   assert.equal(texts[0], texts[1]);
 });
 
-test('check:E3 auth: nothing a client says of who it is goes on to a server', async () => {
+test('security:9 check:E3 auth: nothing a client says of who it is goes on to a server', async () => {
   const { body, headers } = modern('tools/call', { name: 'remote__echo', arguments: { text: 'x' } });
   const identity = {
     cookie: 'session=canary-cookie',

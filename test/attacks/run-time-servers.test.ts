@@ -76,7 +76,7 @@ test('admin: what a foreign page can send without asking adds nothing, even with
   assert.deepEqual(await plain.names(), ['probe', 'remote']);
 });
 
-test('proto:O2 admin: the control token alone runs no command that is not allowed, and none with a variable that steers it', async () => {
+test('security:8 proto:O2 admin: the control token alone runs no command that is not allowed, and none with a variable that steers it', async () => {
   const mark = join(arena.dataFolder, 'executed');
   const commands: readonly object[] = [
     { command: 'touch', args: [mark] },
@@ -130,7 +130,7 @@ test('admin: options smuggled into ssh and docker are refused, whoever asks', as
   for (const definition of definitions) await refused('opt', definition, ['definition_invalid'], exec);
 });
 
-test('admin: with the control token alone no server is at an address of this machine or its network, and none reads anything of ours', async () => {
+test('security:8 admin: with the control token alone no server is at an address of this machine or its network, and none reads anything of ours', async () => {
   const { port } = new URL(arena.remote.url);
   const urls = [
     `http://127.0.0.1:${port}/mcp`,

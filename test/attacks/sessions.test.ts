@@ -88,7 +88,7 @@ test('proto:S1 legacy: nobody chooses the id of a session, and ids do not repeat
   await arena.alive();
 });
 
-test('proto:S1 legacy: a session is of one endpoint and of one caller', async () => {
+test('security:4 proto:S1 legacy: a session is of one endpoint and of one caller', async () => {
   const onProbe = await arena.session({ headers: ADA, path: '/servers/probe/mcp' });
   const ofBob = await arena.session({ headers: BOB });
   const stolen: readonly [string, Headers][] = [

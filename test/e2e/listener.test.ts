@@ -62,7 +62,7 @@ test('TLS from files, agents required; a renewed certificate counts without a re
   assert.match(gateway.stderr, /certificate|tls/i);
 });
 
-test('a bind beyond loopback is refused in words that help, unless secured or insecure on purpose', async (t) => {
+test('security:1 a bind beyond loopback is refused in words that help, unless secured or insecure on purpose', async (t) => {
   const cwd = folderOf(t);
   const run = (config: object, ...flags: string[]) => {
     writeFileSync(join(cwd, 'trunkline.json'), JSON.stringify(config));

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net';
 import { afterEach, describe, test } from 'node:test';
 import { createServer, type TlsOptions } from 'node:tls';
 import { TestAuthority } from '../../../test/support/certificates.ts';
 import { closeAll, type Ended, failureOf, listenRaw, onCleanUp, send } from '../../../test/support/http-client.ts';
 import { Secret } from '../../model/secret.ts';
 import { type OpenHttpClientOptions, openHttpClient } from './open-http-client.ts';
+import { Resolver } from './resolver.ts';
 import { undiciFailure } from './undici-failure.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok';
@@ -178,4 +179,50 @@ describe('through a proxy', () => {
 test('other schemes are refused when the client is opened', () => {
   assert.throws(() => openHttpClient('file:///etc/passwd'), TypeError);
   assert.throws(() => openHttpClient('http://a.example', { env: { HTTP_PROXY: 'http://' } }), TypeError);
+});
+
+test('security:8 a client for public addresses connects to no name that leads inside, over HTTP and TLS', async () => {
+  let reached = 0;
+  const server = createTcpServer((socket) => {
+    reached++;
+    socket.on('error', () => {}).destroy();
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const { port } = server.address() as AddressInfo;
+  const outcome = (url: string, addresses: string[], publicOnly: boolean): Promise<string> => {
+    const all = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+    const resolver = new Resolver({ lookup: (_name, answer) => setImmediate(() => answer(null, all)) });
+    const client = openHttpClient(url, { resolver, publicOnly, headTimeoutMs: 300, connectTimeoutMs: 1_000 });
+    return new Promise<string>((done) => {
+      const end = (text: string): void => {
+        client.close();
+        done(text);
+      };
+      const handler = { head: () => 'whole' as const, data: () => {}, end: () => end('answered') };
+      const failed = { ...handler, error: (failure: Error) => end(failure.message) };
+      client.request({ method: 'GET', path: '/', headers: [], body: [] }, failed);
+    });
+  };
+  for (const scheme of ['http', 'https']) {
+    const url = `${scheme}://public.example:${port}/`;
+    for (const inside of [
+      ['127.0.0.1'],
+      ['93.184.216.34', '127.0.0.1'],
+      ['10.0.0.1'],
+      ['169.254.169.254'],
+      ['100.64.0.1'],
+      ['0.0.0.0'],
+      ['::1'],
+      ['::ffff:127.0.0.1'],
+      ['64:ff9b::7f00:1'],
+      ['fd00::1'],
+    ]) {
+      assert.match(await outcome(url, inside, true), /an address of this machine or its network/, inside.join());
+    }
+    assert.equal(reached, 0);
+    await outcome(url, ['127.0.0.1'], false);
+    assert.ok(reached > 0, 'the same name is reached without that');
+    reached = 0;
+  }
+  server.close();
 });

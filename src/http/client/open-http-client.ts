@@ -13,6 +13,8 @@ export interface OpenHttpClientOptions {
   readonly env?: ProxyEnvironment;
   /** One for all clients of the process keeps look-ups at two at once. */
   readonly resolver?: Resolver;
+  /** Refuses names that lead to this machine or its network. */
+  readonly publicOnly?: boolean;
   readonly clock?: Clock;
   readonly connectTimeoutMs?: number;
   readonly headTimeoutMs?: number;
@@ -30,7 +32,8 @@ export function openHttpClient(url: URL | string, options: OpenHttpClientOptions
   const origin = new URL(url);
   if (origin.protocol !== 'http:' && origin.protocol !== 'https:') throw new TypeError('only http and https URLs');
   const proxy = options.env === undefined ? null : proxyFor(origin, options.env);
-  const lookup = (options.resolver ?? new Resolver(clock === undefined ? {} : { clock })).lookup;
+  const resolver = options.resolver ?? new Resolver(clock === undefined ? {} : { clock });
+  const lookup = options.publicOnly === true ? resolver.publicLookup : resolver.lookup;
   const common = {
     lookup,
     phases,

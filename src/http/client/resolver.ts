@@ -2,7 +2,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type LookupAddress, lookup as systemLookup } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 import { type Clock, systemClock } from '../../model/clock.ts';
+import { isPublicAddress } from '../../model/host-address.ts';
 
+type LookupOptions = Parameters<LookupFunction>[1];
+type LookupCallback = Parameters<LookupFunction>[2];
 type Answer = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void;
 /** What `dns.lookup` calls back with: on an error it gives no addresses at all. */
 type SystemAnswer = (error: NodeJS.ErrnoException | null, addresses?: LookupAddress[]) => void;
@@ -58,16 +61,26 @@ export class Resolver {
   }
 
   /** In the shape `net.connect` and undici take as their `lookup`. */
-  readonly lookup: LookupFunction = (name, options, callback) => {
+  readonly lookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, false);
+
+  /**
+   * The same for servers that may be at public addresses only. A name of which one address is not is refused as a whole;
+   * the connection goes to the addresses that were checked, so that no later answer puts another in their place.
+   */
+  readonly publicLookup: LookupFunction = (name, options, callback) => this.#lookUp(name, options, callback, true);
+
+  #lookUp(name: string, options: LookupOptions, callback: LookupCallback, publicOnly: boolean): void {
     this.resolve(name, (error, addresses) => {
       const family = options.family === 4 || options.family === 6 ? options.family : 0;
       const fitting = family === 0 ? addresses : addresses.filter((address) => address.family === family);
       const first = fitting[0];
-      if (error !== null || first === undefined) callback(error ?? notFound(name), options.all === true ? [] : '', 0);
+      const inside = publicOnly && addresses.some(({ address }) => !isPublicAddress(address));
+      const failure = error ?? (first === undefined ? notFound(name) : inside ? notPublic(name) : null);
+      if (failure !== null) callback(failure, options.all === true ? [] : '', 0);
       else if (options.all === true) callback(null, fitting);
-      else callback(null, first.address, first.family);
+      else callback(null, first!.address, first!.family);
     });
-  };
+  }
 
   /**
    * Calls back exactly once, never before it returns, and as the asker's own work: several servers may wait for one
@@ -138,6 +151,11 @@ export class Resolver {
 
 function notFound(name: string): NodeJS.ErrnoException {
   return Object.assign(new Error(`no address for ${name}`), { code: 'ENOTFOUND', syscall: 'getaddrinfo' });
+}
+
+function notPublic(name: string): NodeJS.ErrnoException {
+  const message = `${name} is at an address of this machine or its network, which a server that was added without the exec token may not be`;
+  return Object.assign(new Error(message), { code: 'EACCES', syscall: 'getaddrinfo' });
 }
 
 function timedOut(name: string): NodeJS.ErrnoException {

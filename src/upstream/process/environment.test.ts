@@ -22,7 +22,7 @@ const OURS = {
   ABSENT: undefined,
 };
 
-test('S2.9 check:B1 a server inherits the minimal set, and what is declared', () => {
+test('security:10 S2.9 check:B1 a server inherits the minimal set, and what is declared', () => {
   assert.deepEqual(
     childEnvironment({ env: asSecrets({ API_TOKEN: 'mine', HOME: '/other' }), inheritEnv: false }, OURS),
     {

@@ -104,7 +104,7 @@ test(
   },
 );
 
-test('closing the reaper kills what is registered and leaves alone what no longer is', LIMIT, async () => {
+test('security:11 closing the reaper kills what is registered and leaves alone what no longer is', LIMIT, async () => {
   const reaper = new Reaper({ logger: new RecordingLog() });
   await reaper.ready();
   const pid = reaper.pid!;
@@ -159,28 +159,32 @@ test('the reaper is found beside its class in the built package, as .js', LIMIT,
   await reaper.close();
 });
 
-test('check:A12 the boot sweep stops what a dead instance left when its reaper was killed too', LIMIT, async () => {
-  const file = join(folder, 'processes.json');
-  const gateway = await standIn(2, file);
-  const reaper = await gateway.reaper();
-  assert.deepEqual(await sweep(file), [], 'the recording gateway lives');
-  // Stopped, the gateway cannot start another reaper.
-  process.kill(gateway.pid, 'SIGSTOP');
-  process.kill(reaper, 'SIGKILL');
-  await gateway.kill();
-  assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
+test(
+  'security:11 check:A12 the boot sweep stops what a dead instance left when its reaper was killed too',
+  LIMIT,
+  async () => {
+    const file = join(folder, 'processes.json');
+    const gateway = await standIn(2, file);
+    const reaper = await gateway.reaper();
+    assert.deepEqual(await sweep(file), [], 'the recording gateway lives');
+    // Stopped, the gateway cannot start another reaper.
+    process.kill(gateway.pid, 'SIGSTOP');
+    process.kill(reaper, 'SIGKILL');
+    await gateway.kill();
+    assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
 
-  const record = JSON.parse(readFileSync(file, 'utf8'));
-  const other = join(folder, 'other.json');
-  const later = record.groups.map((group: { pid: number }) => ({ ...group, started: '1@another-boot' }));
-  writeFileSync(other, JSON.stringify({ ...record, groups: later }));
-  assert.deepEqual(await sweep(other), [], 'same pids, other processes');
-  assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
+    const record = JSON.parse(readFileSync(file, 'utf8'));
+    const other = join(folder, 'other.json');
+    const later = record.groups.map((group: { pid: number }) => ({ ...group, started: '1@another-boot' }));
+    writeFileSync(other, JSON.stringify({ ...record, groups: later }));
+    assert.deepEqual(await sweep(other), [], 'same pids, other processes');
+    assert.equal(await processCount(gateway.mark, 2 * 3, WAIT_MS), 2 * 3);
 
-  assert.equal((await sweep(file, 200)).length, 2);
-  assert.deepEqual(await survivors(gateway.mark, WAIT_MS), []);
-  assert.deepEqual(await sweep(file), []);
-});
+    assert.equal((await sweep(file, 200)).length, 2);
+    assert.deepEqual(await survivors(gateway.mark, WAIT_MS), []);
+    assert.deepEqual(await sweep(file), []);
+  },
+);
 
 for (const content of [
   '',
