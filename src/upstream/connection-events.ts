@@ -79,7 +79,7 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     if (reason.kind === 'session_lost') this.#reinitialize(withLevel(want, connection));
     else if (!this.#replaced(want, connection, error)) {
       if (want.tenancy.kind !== 'spare') lost.add(withLevel(want, connection));
-      supervisor.crashed(error);
+      supervisor.crashed(error, connection.createdAt);
     }
   }
 

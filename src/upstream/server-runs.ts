@@ -107,6 +107,8 @@ export class ServerRuns {
     connection ??= connections.pool.any() ?? (await connections.first(wish.profile, wish.era, attempt));
     this.#wish = null;
     upkeep.useful(connection, connection.profile);
+    // What died while others were brought back.
+    await lost.bringBack();
   }
 
   /** From now on the server's end is of this kind. */

@@ -38,15 +38,20 @@ export class LostConnections {
   }
 
   /**
-   * Opens them again; resolves with one of them, null if there is none. Processes hold the state of their sessions
+   * Opens them again; resolves with the first that is open, null if there is none. Processes hold the state of their sessions
    * and are started again at once; HTTP sessions wait for the next call of their client, so that a thousand of them
-   * do not come back at one instant. Rejects with GatewayError.
+   * do not come back at one instant. Rejects with GatewayError where none can be opened.
    */
   async bringBack(): Promise<Connection | null> {
     const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#local || tenancy.kind === 'shared');
     this.#lost.clear();
-    const recovered = await Promise.all(wanted.map((want) => this.#reopen(want)));
-    return recovered.find((connection) => connection !== null) ?? null;
+    try {
+      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want)) ?? Promise.reject(null)));
+    } catch (error) {
+      const failed = (error as AggregateError).errors.find((cause) => cause !== null);
+      if (failed !== undefined) throw failed;
+      return null;
+    }
   }
 
   async #reopen(want: Wanted): Promise<Connection | null> {

@@ -175,21 +175,26 @@ export class Supervisor {
     if (this.up) this.#setbacks.forgive();
   }
 
-  /** A connection ended by itself. A crash from health is followed by a start at once, others by the curve. */
-  crashed(error: GatewayError): void {
+  /**
+   * A connection ended by itself. A crash from health is followed by a start at once, others by the curve. `openedAt` (wall
+   * clock): one that was opened before the present start says nothing of what that start brings up. Where many processes
+   * die at once, the end of the first begins a start, and the others are told of during or after it.
+   */
+  crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);
     if (found === 'abort') return;
     if (found === 'defect') {
       this.defect(error);
       return;
     }
-    if (this.state === 'starting') this.#crashedMeanwhile ??= error;
+    const earlier = this.#lastAttemptAt !== null && openedAt < this.#lastAttemptAt;
+    if (this.state === 'starting' && !earlier) this.#crashedMeanwhile ??= error;
     if (!this.up) return;
     if (error.code === 'AUTH_REQUIRED') {
       this.#askForCredentials(error);
       return;
     }
-    const healthy = this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
+    const healthy = earlier || this.#proven || this.#deps.clock.now() - this.#upSince >= HEALTHY_AFTER_MS;
     if (healthy) this.#setbacks.forgive();
     if (!healthy || !this.#deps.local) this.#setbacks.count(error);
     this.#restarts++;
