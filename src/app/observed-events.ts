@@ -13,6 +13,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
       events.catalogChanged(server, fingerprint, lists, key);
       if (key === null) observer.catalogChanged(server, fingerprint, lists);
     },
+    listsAnnounced: (server, key, methods) => events.listsAnnounced?.(server, key, methods),
     listedElsewhere: (server) => events.listedElsewhere?.(server),
     nodeSilent: (servedThere) => events.nodeSilent?.(servedThere),
     homesGained: (servers) => events.homesGained?.(servers),

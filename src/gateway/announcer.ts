@@ -44,8 +44,8 @@ export class Announcer {
   #stopForgetting: (() => void) | null = null;
   #everybody = false;
   readonly #filtered = new Set<string>();
-  /** Connections that stand in for others, by server. */
-  readonly #renewed = new Map<string, Set<string>>();
+  /** By server and connection, the notifications that its clients are to have whatever changed; null for all declared. */
+  readonly #renewed = new Map<string, Map<string, Set<string> | null>>();
 
   constructor(deps: AnnouncerDeps) {
     this.#deps = deps;
@@ -99,13 +99,14 @@ export class Announcer {
   }
 
   /**
-   * The server was listed anew over this connection after a break: whatever it says now, the clients of the connection
-   * are told of its lists once, because what they missed is not known.
+   * The server was listed anew over this connection, after a break or (`methods`) because it told of changes: whatever it
+   * says now, the clients of the connection are told of its lists once. What they missed, or what it meant, is not known.
    */
-  renewed(server: string, key: string): void {
-    const keys = this.#renewed.get(server);
-    if (keys === undefined) this.#renewed.set(server, new Set([key]));
-    else keys.add(key);
+  renewed(server: string, key: string, methods: readonly string[] | null = null): void {
+    const keys = this.#renewed.get(server) ?? new Map<string, Set<string> | null>();
+    this.#renewed.set(server, keys);
+    const before = keys.get(key);
+    keys.set(key, methods === null || before === null ? null : new Set([...(before ?? []), ...methods]));
     this.#arm();
   }
 
@@ -148,7 +149,7 @@ export class Announcer {
     const renewed = new Map(this.#renewed);
     this.#renewed.clear();
     for (const [server, keys] of renewed) {
-      for (const sessionId of this.#sessionsOn(server, keys)) {
+      for (const sessionId of this.#sessionsOn(server, new Set(keys.keys()))) {
         for (const method of this.#renewedFor(server, keys, this.#deps.sessions.get(sessionId))) {
           if (!this.#justAnnounced(sessionId, method)) this.#tell(sessionId, method);
         }
@@ -168,13 +169,19 @@ export class Announcer {
   }
 
   /** The notifications that are due to a client of one of these connections, which may be none of it. */
-  #renewedFor(server: string, keys: ReadonlySet<string>, to: Recipient | null): ReadonlySet<string> {
+  #renewedFor(
+    server: string,
+    keys: ReadonlyMap<string, ReadonlySet<string> | null>,
+    to: Recipient | null,
+  ): ReadonlySet<string> {
     if (to === null || !mayUse(to.client.principal, server)) return NONE;
     if (to.endpoint.kind === 'server' && to.endpoint.server !== server) return NONE;
     const { upstreams } = this.#deps;
     const key = upstreams.sessionKey(server, to.client);
     const catalog = key !== null && keys.has(key) ? upstreams.knownCatalog(server, to.client) : null;
-    return catalog === null ? NONE : declaredMethods(catalog);
+    if (catalog === null) return NONE;
+    const declared = declaredMethods(catalog);
+    return declared.intersection(keys.get(key!) ?? declared);
   }
 
   /** Connections of single sessions have the session's id for their key; for others all sessions are looked at. */

@@ -189,6 +189,10 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#parts.events.notification(server, sessionId, message, key);
   }
 
+  listsAnnounced(server: string, key: string, methods: readonly string[]): void {
+    this.#parts.announcer.renewed(server, key, methods);
+  }
+
   connectionChanged(server: string, key: string, change: ConnectionChange): void {
     const { watches, announcer } = this.#parts;
     watches.connectionChanged(server, key, change);

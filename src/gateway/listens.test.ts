@@ -74,6 +74,26 @@ test('only who may use the server is told of its lists, and only of lists that a
   assert.deepEqual(sent(all).slice(1), ['tools/list_changed {}']);
 });
 
+test('a server’s own word that a list is another is passed on also where it is the same, once however often it is said', async () => {
+  const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
+  const flags = { toolsListChanged: true, promptsListChanged: true };
+  const [all, own] = [listen(bench, flags), listen(bench, flags, endpointOf('old'))];
+  const ann = listen(bench, flags, MCP, { client: client('stateless', { principal: agent('ann', 'more') }) });
+  await settled();
+  const key = bench.upstreams.sessionKey('old', all.exchange.client)!;
+  const said = ['notifications/tools/list_changed', 'notifications/prompts/list_changed'];
+  for (let i = 0; i < 5; i++) bench.gateway.listsAnnounced('old', key, said);
+  bench.gateway.listsAnnounced('old', 'key of another connection', said);
+  await bench.clock.advance(100);
+  // The prompts are not what this server says that it tells of.
+  for (const listening of [all, own]) assert.deepEqual(sent(listening).slice(1), ['tools/list_changed {}']);
+  assert.equal(sent(ann).length, 1, 'may not use it');
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
+  bench.gateway.listsAnnounced('old', key, said);
+  await bench.clock.advance(100);
+  assert.equal(sent(all).length, 3, 'where it did change it is told once too');
+});
+
 test('check:G3 who listens here and may ask elsewhere is told once more when another node has other lists too', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, resourcesListChanged: true };

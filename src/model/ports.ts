@@ -92,6 +92,11 @@ export interface UpstreamEvents {
    */
   relisted?(server: string): void;
   /**
+   * The server told of changed lists over this connection, with these notifications, and was listed anew since. Its clients
+   * are told of them also where the lists are the same: what the server means by that is its own matter.
+   */
+  listsAnnounced?(server: string, key: string, methods: readonly string[]): void;
+  /**
    * Another node that has the server has other lists of it than before. Whoever asked there since they changed here was
    * still shown the old ones.
    */

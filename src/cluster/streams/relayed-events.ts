@@ -71,6 +71,11 @@ export class RelayedEvents implements UpstreamEvents {
     this.#deps.relisted(server);
   }
 
+  /** Clients of other nodes are told where the lists differ. */
+  listsAnnounced(server: string, key: string, methods: readonly string[]): void {
+    this.#deps.here.listsAnnounced?.(server, key, methods);
+  }
+
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
     if (this.#holder(sessionId) === null) this.#deps.here.stateLost(server, sessionId, cause);
     this.#tell(server, sessionId, { kind: 'lost', server, sessionId, cause });

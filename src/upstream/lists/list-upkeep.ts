@@ -105,6 +105,10 @@ export class ListUpkeep {
     if (sessionId !== null) {
       for (const message of messages) events.notification(server, sessionId, message, connection.key);
     }
-    void this.relisted(connection).then(() => events.relisted?.(server));
+    void this.relisted(connection).then(() => {
+      events.relisted?.(server);
+      const methods = messages.map(({ method }) => method);
+      events.listsAnnounced?.(server, connection.key, methods);
+    });
   }
 }
