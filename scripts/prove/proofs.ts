@@ -23,12 +23,14 @@ import { LISTENERS } from './listeners.ts';
 import { PARKED } from './parked.ts';
 import type { Proof } from './proof.ts';
 import { RUNS_OF_AGENTS } from './runs.ts';
+import { TYPOS } from './typos.ts';
 
 export const PROOFS: readonly Proof[] = [
   ...FAULT_ROWS,
   ATTACKS,
   CHAOS,
   CLUSTER_CHAOS,
+  TYPOS,
   G3,
   G4,
   G5,
