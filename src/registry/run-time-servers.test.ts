@@ -70,6 +70,7 @@ async function rig(env: Record<string, string> = {}, others: OtherNodes = NO_OTH
     lines,
     servers,
     make,
+    truth,
     fail: (error: TruthError | null) => {
       failing = error;
     },
@@ -115,6 +116,22 @@ test('check:A8 a store that cannot be read, or is emptier than it was, changes n
   // One that says so itself, of later, is another matter: somebody has removed them.
   answer({ revision: 99, records: empty });
   assert.equal(await servers.refresh(), true);
+});
+
+test('fault:F35 a stored server that this version cannot read is held back with the reason; the others run, and it can be removed', async () => {
+  const { servers, names, truth } = await rig();
+  await servers.add(text('one', url), PLAIN);
+  const put = (key: string, value: string) => truth.apply([{ kind: 'put', collection: 'server', key, value }]);
+  await put('newer', '{"format":2,"definition":{"url":"http://127.0.0.1:1/"}}');
+  await put('list', '[]');
+  await put('text', 'no JSON');
+  await put('invalid', JSON.stringify({ text: '{"command":5}', folder: '/', addedAt: 1, changedAt: 1 }));
+  await servers.refresh();
+  assert.deepEqual(names(), ['base', 'none', 'one']);
+  const held = servers.problems.map((problem) => /^the stored server (\w+) cannot be read: /.exec(problem)?.[1]);
+  assert.deepEqual(new Set(held), new Set(['newer', 'list', 'text', 'invalid']));
+  await servers.remove('newer');
+  assert.ok(!servers.problems.some((problem) => problem.includes('newer')));
 });
 
 test('fault:F34 a change that the store does not take is in force nowhere', async () => {

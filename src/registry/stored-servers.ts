@@ -1,4 +1,4 @@
-import { type Applied, type Truth, TruthError } from '../store/truth/truth.ts';
+import type { Applied, Truth } from '../store/truth/truth.ts';
 
 /** A server that was added at run time, as it was written then. */
 export interface StoredServer {
@@ -39,7 +39,7 @@ export class StoredServers {
     const { revision, records } = await this.#truth.read([SERVERS, SUSPENDED]);
     const servers = new Map<string, StoredServer & { readonly revision: number }>();
     for (const [name, record] of records.get(SERVERS)!) {
-      servers.set(name, { name, ...parsed(record.value, name), revision: record.revision });
+      servers.set(name, { name, ...parsed(record.value), revision: record.revision });
     }
     return { revision, servers, suspended: new Set(records.get(SUSPENDED)!.keys()) };
   }
@@ -74,8 +74,11 @@ export class StoredServers {
   }
 }
 
-/** It was written by us, and its sum is right: another shape is that of another version. */
-function parsed(value: string, name: string): Omit<StoredServer, 'name'> {
+/**
+ * It was written by us, and its sum is right: another shape is that of another version. Then its own text stands for the
+ * definition, which cannot be read either: that server is held back with the reason, and all others run.
+ */
+function parsed(value: string): Omit<StoredServer, 'name'> {
   try {
     const { text, folder, publicOnly, addedAt, changedAt } = JSON.parse(value) as Record<string, unknown>;
     if (typeof text === 'string' && typeof folder === 'string') {
@@ -83,7 +86,7 @@ function parsed(value: string, name: string): Omit<StoredServer, 'name'> {
       return publicOnly === true ? { ...written, publicOnly } : written;
     }
   } catch {
-    // Told below.
+    // As one of another shape.
   }
-  throw new TruthError('damaged', `the stored server ${name} is not one that this version can read`);
+  return { text: value, folder: '/', addedAt: 0, changedAt: 0 };
 }
