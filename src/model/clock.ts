@@ -11,13 +11,16 @@ export interface Clock {
   after(delayMs: number, task: () => void): () => void;
 }
 
+/** Node runs a timer that is set for longer at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 const wall = new SteadyWall();
 
 export const systemClock: Clock = {
   now: () => performance.now(),
   wall: () => wall.now(),
   after(delayMs, task) {
-    const timer = setTimeout(task, delayMs);
+    const timer = setTimeout(task, Math.min(delayMs, LONGEST_TIMER_MS));
     timer.unref();
     return () => clearTimeout(timer);
   },
