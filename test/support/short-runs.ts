@@ -89,10 +89,13 @@ export function watchProcesses(gateway: RunningGateway): { readonly peak: Proces
     while (!stopped.signal.aborted) {
       const children = childrenOf(gateway.process.pid!).filter(([pid]) => isServer(pid));
       peak.processes = Math.max(peak.processes, children.length);
-      peak.proportionalMiB = Math.max(
-        peak.proportionalMiB,
-        children.reduce((sum, [pid]) => sum + pssMiB(pid), 0),
-      );
+      let sum = 0;
+      for (const [pid] of children) {
+        sum += pssMiB(pid);
+        // The clients are in this process.
+        await delay(1);
+      }
+      peak.proportionalMiB = Math.max(peak.proportionalMiB, sum);
       await delay(SAMPLE_MS, undefined, { signal: stopped.signal }).catch(() => {});
     }
   })();
