@@ -56,7 +56,7 @@ test('check:E3 proto:S1 auth: on no path does anything but the right key in Auth
     replies.push(await arena.ask('DELETE', '/mcp', { ...arena.victim, authorization: '', ...wrong }));
     for (const reply of replies) {
       assert.equal(reply.status, 401, `${what}: ${reply.status}`);
-      assert.equal(reply.headers['www-authenticate'], 'Bearer', what);
+      assert.equal(reply.headers['www-authenticate'], 'Bearer realm="trunkline"', what);
       assert.equal(reply.headers['mcp-session-id'], undefined, what);
       assert.ok(!reply.text.includes(ADA_KEY) && !reply.text.includes('probe'), what);
     }

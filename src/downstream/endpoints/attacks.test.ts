@@ -161,7 +161,7 @@ test('check:E3 proto:S1 no credential but the header counts, on no path', async 
     for (const path of paths) {
       const reply = await rig.post(body, headers, path);
       assert.equal(reply.status, 401, `${path} ${JSON.stringify(headers)}`);
-      assert.equal(reply.headers['www-authenticate'], 'Bearer');
+      assert.equal(reply.headers['www-authenticate'], 'Bearer realm="trunkline"');
     }
     for (const [path, method] of [
       ['/mcp', 'GET'],

@@ -44,4 +44,4 @@ export class Gate {
   }
 }
 
-const CHALLENGE = ['www-authenticate', 'Bearer'];
+const CHALLENGE = ['www-authenticate', 'Bearer realm="trunkline"'];
