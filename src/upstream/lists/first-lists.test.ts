@@ -115,6 +115,7 @@ test('S2.11 servers that start when they are first needed do so a few at a time 
   await settled();
   const begun = () => names.filter((name) => bench.scripts.get(name)!.links.length > 0);
   assert.deepEqual(begun(), ['a', 'b', 'c', 'd']);
+  assert.deepEqual([bench.set.status('d')!.reason, bench.set.status('e')!.reason], [null, 'waiting to start']);
   await bench.clock.advance(5_000);
   assert.deepEqual(begun(), names);
 });
