@@ -29,12 +29,13 @@ test('goal:G2 goal:G4 check:H7 a minute of seeded misfortune over three nodes, N
     reapedMs: 5_000,
     keep,
   });
-  const { endings, misfortunes, writes, history } = result;
-  t.diagnostic(JSON.stringify({ endings, misfortunes, writes }));
+  const { endings, publicEndings, misfortunes, writes, history } = result;
+  t.diagnostic(JSON.stringify({ endings, publicEndings, misfortunes, writes }));
   const wrong = wrongs(result);
   if (wrong.length > 0) keep(history);
   assert.deepEqual(wrong, []);
   assert.ok(endings.RESULT > 200, `only ${endings.RESULT} calls succeeded`);
+  assert.ok((publicEndings['RESULT'] ?? 0) > 50, `only ${publicEndings['RESULT']} public calls succeeded`);
   assert.ok((writes['made'] ?? 0) > 5, `only ${writes['made']} changes were acknowledged`);
   assert.ok(Object.keys(misfortunes).length > 2, 'there was hardly any misfortune');
 });

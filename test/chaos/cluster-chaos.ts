@@ -8,6 +8,7 @@ import { Crowd } from './crowd.ts';
 import { forgottenSessions } from './forgotten-sessions.ts';
 import { Nemesis } from './nemesis.ts';
 import { planNemesis } from './nemesis-plan.ts';
+import { PublicCallers } from './public-callers.ts';
 import { Seeded } from './seeded.ts';
 
 export interface ClusterChaosOptions {
@@ -34,6 +35,8 @@ export interface ClusterChaosResult {
   readonly endings: Record<Ending, number>;
   /** Calls without any answer although their node was there all the time. */
   readonly lost: readonly string[];
+  /** Calls of programs by the public subjects, and the replies that came after a first one. */
+  readonly publicEndings: Record<string, number>;
   /** Calls that failed although they needed nothing but their node. */
   readonly needless: readonly string[];
   /** Sessions that some node did not know, though the one that opened them could tell. */
@@ -51,6 +54,12 @@ export interface ClusterChaosResult {
 }
 
 const TIMEOUT_MS = 6_000;
+const PROGRAMS = 8;
+const PUBLIC_SETTINGS = {
+  agents: { programs: { key: 'the-key-of-all-programs-0123' } },
+  unknownCallers: 'allow',
+  cluster: { publicSubjects: true, publicPrincipal: 'programs' },
+};
 const TOOLS = ['safe', 'safe_slow', 'unsafe', 'unsafe', 'unsafe', 'slow', 'slow', 'big'];
 /** What all nodes have to show within 3 s; a loaded machine takes longer, and the figure says how long. */
 const CONVERGES_MS = 30_000;
@@ -62,7 +71,8 @@ const CONVERGES_MS = 30_000;
  */
 export async function clusterChaos(options: ClusterChaosOptions): Promise<ClusterChaosResult> {
   const { seed, durationMs, clients, pauseMs, everyMs, stopMs, lateMs, reapedMs, say = () => {}, keep } = options;
-  const world = await ClusterWorld.start({ seed, timeoutMs: TIMEOUT_MS, lateMs, blind: 0.1 });
+  const settings = PUBLIC_SETTINGS;
+  const world = await ClusterWorld.start({ seed, timeoutMs: TIMEOUT_MS, lateMs, blind: 0.1, settings });
   const { nodes, history } = world;
   const plan = planNemesis({ seed, durationMs, nodes: nodes.length, everyMs, stopMs });
   const nemesis = new Nemesis(world, reapedMs);
@@ -71,6 +81,16 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     slowMs: 600,
     pauseMs,
     roams: true,
+  });
+  const programs = new PublicCallers(new Seeded(seed + 3), {
+    nats: world.nats.url,
+    history,
+    servers: LEDGERS,
+    tools: TOOLS,
+    slowMs: 600,
+    pauseMs: pauseMs / 4,
+    timeoutMs: TIMEOUT_MS,
+    lateMs,
   });
   const writer = new ConfigWriter(world, new Seeded(seed + 2), {
     type: 'http',
@@ -93,10 +113,12 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     // Everything has been started once: a start is no misfortune.
     await probe(world, 'first');
     crowd.begin(clients);
+    await programs.begin(PROGRAMS);
     writer.begin();
     await nemesis.run(plan, durationMs);
     await writer.stop();
-    await crowd.stop();
+    await Promise.all([crowd.stop(), programs.stop()]);
+    const natsAway = nemesis.struck.filter(({ kind }) => kind.startsWith('nats'));
     const { convergedMs, acknowledged, present } = await converge(world, writer);
     const dead = await probe(world, 'last');
     const codes = await Promise.all(nodes.map((node) => node.leave()));
@@ -104,7 +126,8 @@ export async function clusterChaos(options: ClusterChaosOptions): Promise<Cluste
     return {
       violations: world.violations({ acknowledged, present }),
       endings: history.endings(),
-      lost: world.lost(),
+      lost: [...world.lost(), ...programs.unanswered(natsAway)],
+      publicEndings: programs.endings(),
       needless: world.needless(),
       forgotten: forgottenSessions(history.attempts, nemesis.struck),
       misfortunes: nemesis.counts(),

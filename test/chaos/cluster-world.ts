@@ -204,7 +204,8 @@ export class ClusterWorld {
       shared: this.pipe('shared', { isolation: 'shared' }),
       ...servers,
     };
-    const cluster = this.database === null ? {} : { store: this.database.url };
+    const store = this.database === null ? {} : { store: this.database.url };
+    const cluster = { ...('cluster' in settings ? (settings.cluster as object) : {}), ...store };
     for (let i = 0; i < this.options.nodes; i++) {
       const gate = await TcpGate.start(this.nats.port);
       const name = `n${i + 1}`;
