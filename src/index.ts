@@ -118,11 +118,12 @@ export { type InputSchemaObject, type OptionalProperty, objectSchema, type Prope
 export { type PrefixedTool, parsePrefixedTool, prefixTool } from './catalog/tool-name.ts';
 export type { ConfigProblem } from './config/problem/problem.ts';
 export type { Session, SessionManager } from './downstream/session/session-manager.ts';
+export { BACKOFF_MULTIPLIER } from './model/backoff.ts';
 export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
 export { TOOL_NAME_DELIMITER } from './model/names.ts';
 export { POOL_DEFAULTS, type PoolSettings } from './model/pool-settings.ts';
-export { LATEST_STATEFUL, LATEST_STATELESS, REVISIONS, type Revision } from './model/revision.ts';
+export { LATEST_STATEFUL, LATEST_STATELESS, PROTOCOL_VERSION, REVISIONS, type Revision } from './model/revision.ts';
 export type { Capability, ListKind } from './model/server-catalog.ts';
 export type {
   AuthChallenge,
@@ -135,4 +136,7 @@ export type {
 } from './model/server-state.ts';
 export type { LogEntry, LogLevel } from './telemetry/log-entry.ts';
 export { type ConnectionKey, connectionKeyText } from './upstream/connection/connection-key.ts';
+export { INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, UNREACHABLE_THRESHOLD } from './upstream/supervision/restart-delay.ts';
+export { RESTART_GRACE_MS } from './upstream/supervision/supervisor.ts';
 export type { MemoryLink, MemoryServer, MemoryServerFactory } from './upstream/transport/memory-transport.ts';
+export { DEFAULT_REMOTE_TIMEOUT_MS } from './upstream/upstream-deps.ts';

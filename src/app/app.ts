@@ -1,5 +1,6 @@
 import { renderProblem } from '../config/problem/problem.ts';
 import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
+import type { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
@@ -9,7 +10,8 @@ import { Reconciler } from '../registry/reconciler.ts';
 import type { RegistryChange } from '../registry/registry.ts';
 import { TruthFollower } from '../registry/truth-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
-import { type Addresses, Listeners } from './listeners.ts';
+import { listenerSettings } from './listener-settings.ts';
+import { type Addresses, Listeners, mcpListener } from './listeners.ts';
 import { controlPlane } from './plane.ts';
 import { type OpenSubjects, openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
@@ -48,6 +50,8 @@ export class App {
   #pinsBehind = false;
   readonly #startedAt = new Date();
   #listeners: Listeners | null = null;
+  /** Serves the requests of a server of the program's own. */
+  #mounted: Listener | null = null;
   #public: OpenSubjects | null = null;
   #stopping: string | null = null;
   #closed: Promise<void> | null = null;
@@ -137,6 +141,13 @@ export class App {
     return this.addresses;
   }
 
+  /** What serves requests of the program's own HTTP server. The same each time. */
+  mounted(): Listener {
+    const plain = { ...this.state, listen: { ...this.state.listen, tls: null } };
+    this.#mounted ??= mcpListener(this.rooms, plain, () => this.readiness());
+    return this.#mounted;
+  }
+
   /** No-op for a gateway that was told to stop while its ports were being opened. */
   startServers(): void {
     if (this.#stopping !== null) return;
@@ -218,6 +229,7 @@ export class App {
     void this.#listeners?.stopAccepting(asked ? REST_MS : 0).then(() => {
       asked = false;
     });
+    void this.#mounted?.stopAccepting();
     this.rooms.gateway.drain();
     downstream.drain();
     // Calls that wait for their clients are brought the answers by way of other nodes, where there are some.
@@ -253,7 +265,7 @@ export class App {
     rooms.gateway.close();
     rooms.downstream.close();
     const ended = rooms.upstreams.close(how);
-    await Promise.all([this.#listeners?.close(graceMs), ended]);
+    await Promise.all([this.#listeners?.close(graceMs), this.#mounted?.close(graceMs), ended]);
     await rooms.close();
   }
 
@@ -286,7 +298,8 @@ export class App {
   /** The caller of this id, with the rights of the present configuration; null for one it does not let in. */
   #principal(id: string): Principal | null {
     // Without a listener the only caller without a key is whoever started this process, on its pipes.
-    const started = this.#listeners === null && id === ANONYMOUS.id ? ANONYMOUS : null;
+    const closed = this.#listeners === null && this.#mounted === null;
+    const started = closed && id === ANONYMOUS.id ? ANONYMOUS : null;
     return this.rooms.authenticator.principal(id) ?? started;
   }
 
@@ -299,6 +312,7 @@ export class App {
     authenticator.replace(change.state);
     downstream.reauthorize(current);
     this.#listeners?.update(change.state);
+    this.#mounted?.update(listenerSettings(change.state));
     const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;

@@ -28,17 +28,9 @@ export class Listeners {
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
   constructor({ rooms, state, plane, readiness }: ListenersDeps) {
-    const { downstream, logger, metrics, memory, everywhere, controlToken, execToken } = rooms;
-    const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
+    const { logger, controlToken, execToken } = rooms;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
-    this.#mcp = new Listener({
-      settings: listenerSettings(state),
-      log: logger,
-      memory,
-      onRefused: (code) => refused.of(code).add(),
-    });
-    downstream.register(this.#mcp.routes);
-    registerProbes(this.#mcp, { version: productVersion(), readiness, upstreams: everywhere });
+    this.#mcp = mcpListener(rooms, state, readiness);
     this.#control = new Listener({
       settings: listenerSettings(state, state.control),
       log: logger,
@@ -83,6 +75,21 @@ export class Listeners {
     this.#api.close();
     await Promise.all([this.#mcp.close(graceMs), this.#control.close(graceMs)]);
   }
+}
+
+/** The listener for clients, which is not open yet. */
+export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => Readiness): Listener {
+  const { downstream, logger, metrics, memory, everywhere } = rooms;
+  const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
+  const listener = new Listener({
+    settings: listenerSettings(state),
+    log: logger,
+    memory,
+    onRefused: (code) => refused.of(code).add(),
+  });
+  downstream.register(listener.routes);
+  registerProbes(listener, { version: productVersion(), readiness, upstreams: everywhere });
+  return listener;
 }
 
 function authority(host: string, port: number): string {

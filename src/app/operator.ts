@@ -21,31 +21,12 @@ export class Operator {
   readonly #random: Random;
   readonly #exchange: string | null;
 
-  /**
-   * `handle`: which of the caller's conversations this is; each has connections of its own. `exchange`: the id of its calls,
-   * where that says something.
-   */
-  constructor(
-    exchanges: Exchanges,
-    random: Random,
-    info: string,
-    principal: Principal = OPERATOR,
-    handle: string | null = null,
-    exchange: string | null = null,
-  ) {
+  /** `profile`: as whom it calls. `exchange`: the id of its calls, where that says something. */
+  constructor(exchanges: Exchanges, random: Random, profile: ClientProfile, exchange: string | null = null) {
     this.#exchange = exchange;
     this.#exchanges = exchanges;
     this.#random = random;
-    this.profile = {
-      principal,
-      sessionId: null,
-      revision: LATEST_STATEFUL,
-      capabilities: NO_CAPABILITIES,
-      fingerprint: fingerprint(NO_CAPABILITIES),
-      info,
-      logLevel: null,
-      handle,
-    };
+    this.profile = profile;
   }
 
   /**
@@ -66,3 +47,17 @@ export class Operator {
 }
 
 const OPERATOR: Principal = { id: 'operator', name: 'operator', servers: null };
+
+/** A caller without capabilities. `handle`: which of its conversations this is; each has connections of its own. */
+export function operatorProfile(info: string, principal = OPERATOR, handle: string | null = null): ClientProfile {
+  return {
+    principal,
+    sessionId: null,
+    revision: LATEST_STATEFUL,
+    capabilities: NO_CAPABILITIES,
+    fingerprint: fingerprint(NO_CAPABILITIES),
+    info,
+    logLevel: null,
+    handle,
+  };
+}

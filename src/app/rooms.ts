@@ -42,7 +42,7 @@ import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
-import { Operator } from './operator.ts';
+import { Operator, operatorProfile } from './operator.ts';
 import { OwnCalls } from './own-calls.ts';
 import { transports } from './transports.ts';
 import { openTruth } from './truth/open-truth.ts';
@@ -292,7 +292,7 @@ export async function buildRooms(
     serverEvents,
     serverLogs,
     ownCalls,
-    operator: new Operator(ownCalls, random, JSON.stringify(info)),
+    operator: new Operator(ownCalls, random, operatorProfile(JSON.stringify(info))),
     memory,
     async close() {
       // What this node owned is free for others without waiting for what is still to be written.

@@ -89,7 +89,7 @@ export class Downstream implements ClientStreams {
   readonly #stateful: StatefulFront;
   readonly #stateless: StatelessFront;
   readonly #http: StreamableHttp;
-  readonly #sse: LegacySse;
+  readonly sse: LegacySse;
   readonly #pipes = new Set<StdioFront>();
   #draining = false;
 
@@ -148,7 +148,7 @@ export class Downstream implements ClientStreams {
     });
     this.#http = new StreamableHttp({ gate, stateful: this.#stateful, stateless: this.#stateless, logger });
     const wire = new SingleWire({ core, intake: this.#intake, fingerprints, firstListWaitMs });
-    this.#sse = new LegacySse({
+    this.sse = new LegacySse({
       gate,
       sessions: this.sessions,
       wire,
@@ -179,7 +179,7 @@ export class Downstream implements ClientStreams {
 
   /** What the client of a stream of this node posted to another one. */
   posted(post: StreamPost): PostAnswer {
-    return this.#sse.posted(post);
+    return this.sse.posted(post);
   }
 
   /** Calls in flight of all clients. */
@@ -204,10 +204,10 @@ export class Downstream implements ClientStreams {
       DELETE: (context: RequestContext) => this.#http.delete(context, server(context)),
     });
     const sse = (server: (context: RequestContext) => string | null) => ({
-      GET: (context: RequestContext) => this.#sse.open(context, server(context)),
+      GET: (context: RequestContext) => this.sse.open(context, server(context)),
     });
     const message = (server: (context: RequestContext) => string | null) => ({
-      POST: (context: RequestContext) => this.#sse.post(context, server(context)),
+      POST: (context: RequestContext) => this.sse.post(context, server(context)),
     });
     const none = (): null => null;
     const named = (context: RequestContext): string => context.param;

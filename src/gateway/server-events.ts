@@ -26,6 +26,7 @@ export interface ServerEventsDeps {
 /** What became of a server, as a session is told of it. */
 const LOSSES: Readonly<Record<StateLoss, string>> = {
   idle: 'was ended because it was not used for long',
+  closed: 'was ended by the program that runs the gateway',
   room: 'was idle, and was ended to make room for others at the limit of processes',
   errors: 'was ended because it failed too often',
   removed: 'was removed',

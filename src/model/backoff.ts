@@ -6,10 +6,14 @@ export interface Backoff {
   readonly jitter: number;
 }
 
+/** How much longer each delay is than the one before (S3.1). */
+export const BACKOFF_MULTIPLIER = 2;
 /** Beyond so many doublings every curve has long met its bound. */
 const MAX_STEPS = 30;
 
 /** The delay after so many steps, 0 for the first; `unit` is a random number of 0 to below 1. */
 export function backoffMs({ initialMs, maxMs, jitter }: Backoff, steps: number, unit: number): number {
-  return Math.round(Math.min(maxMs, initialMs * 2 ** Math.min(steps, MAX_STEPS)) * (1 - jitter * unit));
+  return Math.round(
+    Math.min(maxMs, initialMs * BACKOFF_MULTIPLIER ** Math.min(steps, MAX_STEPS)) * (1 - jitter * unit),
+  );
 }

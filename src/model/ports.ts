@@ -62,7 +62,7 @@ export interface Upstreams {
  * Why a connection is gone: nobody used it for long, there was no room for it and another, it failed too often, its
  * server is no longer there, or anything else.
  */
-export type StateLoss = 'idle' | 'room' | 'errors' | 'removed' | 'restarted';
+export type StateLoss = 'idle' | 'room' | 'errors' | 'closed' | 'removed' | 'restarted';
 
 /** What upstreams tell of their own accord. Implemented by `gateway/`. Handlers neither block nor throw. */
 export interface UpstreamEvents {

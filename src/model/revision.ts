@@ -9,6 +9,9 @@ export type Revision = (typeof REVISIONS)[number];
 export const LATEST_STATEFUL = '2025-11-25' satisfies Revision;
 export const LATEST_STATELESS = '2026-07-28' satisfies Revision;
 
+/** The revision that the client of seed S4 advertised. A name for its programs; we negotiate (S4.1). */
+export const PROTOCOL_VERSION = '2025-06-18' satisfies Revision;
+
 export const STATEFUL_REVISIONS: readonly Revision[] = REVISIONS.slice(0, 4);
 export const STATELESS_REVISIONS: readonly Revision[] = REVISIONS.slice(4);
 

@@ -109,7 +109,8 @@ export class ConnectionEvents implements ConnectionOwner<Connection> {
     this.#parts.upkeep.ended(connection);
     this.ended(want.key);
     if (resumable) return;
-    const text = `it failed ${consecutiveErrors} times in a row: ${lastError}`;
+    const text =
+      why === 'errors' ? `it failed ${consecutiveErrors} times in a row: ${lastError}` : 'its connection was closed';
     this.#replaced(want, connection, new GatewayError('NOT_SENT', text, { server: this.#server }));
     this.#parts.connections.forgetSession(want.key);
     if (connection.era === 'stateful') this.stateLost(want, why);

@@ -57,6 +57,9 @@ export interface UpstreamSetDeps {
   readonly beforeAuthRequired?: (status: ServerStatus, challenge: AuthChallenge) => void;
 }
 
+/** S3.3 */
+export const DEFAULT_REMOTE_TIMEOUT_MS = 30_000;
+
 export interface UpstreamTimes {
   /** A start, from spawning to the end of the handshake; long enough for `npx` to fetch a package. */
   readonly startupMs: number;
@@ -75,7 +78,7 @@ export interface UpstreamTimes {
 
 export const UPSTREAM_TIMES: UpstreamTimes = {
   startupMs: 60_000,
-  remoteStartupMs: 30_000,
+  remoteStartupMs: DEFAULT_REMOTE_TIMEOUT_MS,
   probeSilenceMs: 2_000,
   pingMs: 5_000,
   drainMs: 30_000,

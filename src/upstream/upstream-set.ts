@@ -93,10 +93,7 @@ export class UpstreamSet implements Upstreams {
     await this.#carryOut(plan);
   }
 
-  /**
-   * Compares what is desired with what is there, whatever was told or done before, and makes it equal. Returns the
-   * servers where it was not; what has to end for that may go on for a while.
-   */
+  /** Makes what runs equal to what is desired. Returns the servers where it was not; what ends may take a while. */
   reconcile(): readonly string[] {
     if (this.#closing !== null) return [];
     const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, asItRuns(upstream)]));
@@ -193,14 +190,17 @@ export class UpstreamSet implements Upstreams {
   }
 
   statuses(): readonly ServerStatus[] {
-    const names = [...this.#upstreams.keys()].sort();
-    return names.map((name) => this.#upstreams.get(name)!.status());
+    return [...this.#upstreams.keys()].sort().map((name) => this.#upstreams.get(name)!.status());
   }
 
   restart(server: string): Promise<void> {
-    const upstream = this.#upstreams.get(server);
-    if (upstream !== undefined) return upstream.restart();
-    return Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
+    const restarted = this.#upstreams.get(server)?.restart();
+    return restarted ?? Promise.reject(new GatewayError('INVALID_PARAMS', `there is no server ${server}`, { server }));
+  }
+
+  /** The running side of a server at this node. */
+  upstream(server: string): Upstream | null {
+    return this.#upstreams.get(server) ?? null;
   }
 
   releaseSession(sessionId: string): void {
@@ -228,16 +228,14 @@ export class UpstreamSet implements Upstreams {
   }
 
   /**
-   * This node is not the owner any more of what serves this client, of what is nobody's yet, or (null) of any of it. What
-   * is leaving ends with it, calls and all: somebody else runs it by now, or may once the lease is over. Nothing was sent to it,
-   * nor believed of it, since before that; what it does by itself must not go on beside another's. So it is not first left to
-   * end by itself: it is gone before the next lease can end. Resolves when nothing is left of it.
+   * This node is no longer the owner of what serves this client, of the spare, or (null) of all of it. It ends at once, with
+   * its calls: another node runs it now, or may once the lease is over. Resolves when nothing is left of it.
    */
   async surrender(server: string, whose: ClientProfile | 'spare' | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.surrender(whose)));
   }
 
-  /** As `surrender`, in good order: nobody else has it before nothing is left of it, which is when this resolves. */
+  /** As `surrender`, in good order: another node starts it only when nothing is left of it here. */
   async handOver(server: string, whose: ClientProfile | null): Promise<void> {
     await Promise.all(this.#all(server).map((upstream) => upstream.handOver(whose)));
   }

@@ -67,6 +67,16 @@ export class Upstream {
     return this.#parts.edge.later(() => this.#parts.supervisor.stop('suspended'), nothing);
   }
 
+  /** Until it is restarted. */
+  stop(): Promise<void> {
+    return this.#parts.edge.later(() => this.#parts.supervisor.stop('stopped'), nothing);
+  }
+
+  /** Closes the connection with this label of `ConnectionStatus.key`. False where there is none. */
+  closeConnection(label: string): boolean {
+    return this.#parts.connections.pool.closeLabelled(label);
+  }
+
   restart(): Promise<void> {
     const { connections, edge, lost, supervisor } = this.#parts;
     return edge.later(() => {

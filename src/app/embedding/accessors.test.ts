@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { WireClient } from '../../../test/support/wire-client.ts';
 import { type AgentClient, createGateway } from '../../index.ts';
 
 test('S3.15 what is configured, what kind of thing it is, its client, and whether that is ready', async () => {
@@ -55,6 +56,51 @@ test('S2.32 all servers are listed anew at the same time, and each has its own r
       ['two', ['x', 'two']],
     ],
   );
+});
+
+test('S2.33 S2.35 a client that a program adds to the router is served to the clients of the gateway', async () => {
+  const tool = { name: 'skill', description: 'An A2A skill', inputSchema: { type: 'object' } };
+  const calls: unknown[] = [];
+  const adapter: AgentClient = {
+    name: 'a2a',
+    isInitialized: true,
+    serverInfo: { name: 'A2A adapter', version: '1' },
+    tools: [tool],
+    initialize: async () => ({ name: 'A2A adapter', version: '1' }),
+    refreshTools: async () => [tool],
+    callTool: async (name, args) => {
+      calls.push([name, args]);
+      const raw = `{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":12345678901234567890}}`;
+      return { ...JSON.parse(raw), raw };
+    },
+  };
+  await using gateway = await createGateway({ servers: { b: textServer({}) } });
+  gateway.router.addClient(adapter);
+  await gateway.ready({ servers: ['b', 'a2a'] });
+  assert.deepEqual(
+    (await gateway.handleToolsList()).tools.map(({ name }) => name),
+    ['a2a__skill'],
+  );
+  const { raw } = await gateway.handleToolsCall({ name: 'a2a__skill', arguments: { n: 1 } });
+  assert.match(raw, /12345678901234567890/);
+  await gateway.callTool('a2a__skill', '{"n":1.0}');
+  assert.deepEqual(calls, [
+    ['skill', '{"n":1}'],
+    ['skill', '{"n":1.0}'],
+  ]);
+  // A real client over HTTP sees it as well, and what the adapter refuses reaches it as it is.
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  const client = await WireClient.open(mcpUrl);
+  assert.equal(await client.callText('a2a__skill', {}), 'done');
+  assert.deepEqual(
+    gateway.servers().map(({ name }) => name),
+    ['b'],
+  );
+  gateway.router.removeClient('a2a');
+  await gateway.reload();
+  await assert.rejects(gateway.callTool('a2a__skill'), { code: 'INVALID_PARAMS' });
+  assert.throws(() => gateway.router.addClient({ ...adapter, name: 'no name' }), { code: 'INVALID_PARAMS' });
+  assert.equal(gateway.router.getClient('no name'), null);
 });
 
 test('S2.33 the status is of servers that are registered, not of clients of another making', async () => {

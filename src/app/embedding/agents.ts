@@ -2,7 +2,7 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Principal } from '../../model/principal.ts';
 import { Secret } from '../../model/secret.ts';
 import type { App } from '../app.ts';
-import { Operator } from '../operator.ts';
+import { Operator, operatorProfile } from '../operator.ts';
 import type { Overlay } from './overlay.ts';
 
 /** As for keys in configuration files. */
@@ -54,15 +54,28 @@ export class Agents {
     return allowed === null ? null : [...allowed].sort();
   }
 
-  /** Who calls: the agent, or the program itself. */
-  operator(name: string | undefined): Operator {
-    const { ownCalls, random, operator } = this.#app.rooms;
+  /**
+   * Who calls: the agent, or the program itself; `session`: in a session of a client, or in a conversation of that name.
+   * Throws GatewayError ACCESS_DENIED where the session is of another caller than the agent that is named.
+   */
+  operator(name: string | undefined, session?: string): Operator {
+    const { ownCalls, random, operator, downstream } = this.#app.rooms;
+    if (session !== undefined) {
+      const { profile } = this.operator(name);
+      const found = downstream.sessions.find(session);
+      const client = found?.client;
+      if (client !== undefined && name !== undefined && client.principal.id !== profile.principal.id) {
+        throw new GatewayError('ACCESS_DENIED', `the session is not one of agent ${name}`);
+      }
+      if (found !== undefined) found.lastUsed = this.#app.rooms.clock.now();
+      return new Operator(ownCalls, random, client ?? { ...profile, handle: session });
+    }
     if (name === undefined) return operator;
     const allowed = this.#allowed(name);
     const known = this.#operators.get(name);
     if (known?.profile.principal.servers === allowed) return known;
     const principal: Principal = { id: `agent:${name}`, name, servers: allowed };
-    const made = new Operator(ownCalls, random, operator.profile.info ?? '{}', principal);
+    const made = new Operator(ownCalls, random, operatorProfile(operator.profile.info ?? '{}', principal));
     this.#operators.set(name, made);
     return made;
   }

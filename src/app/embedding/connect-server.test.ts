@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { test } from 'node:test';
 import { startConformanceServer } from '../../../test/fixtures/conformance/http.ts';
@@ -42,6 +45,54 @@ for (const era of ['stateful', 'stateless'] as const) {
     await exercise(client, 'test_simple_text');
     await client.close();
     await assert.rejects(client.callTool('test_simple_text'), { name: 'GatewayError' });
+  });
+}
+
+for (const era of ['stateful', 'stateless'] as const) {
+  test(`S2.7 a ping is a question on the wire, and fails where no answer comes, ${era}`, async () => {
+    const asked: string[] = [];
+    let silent = false;
+    const server = createServer((request, response) => {
+      let body = '';
+      request.on('data', (chunk) => {
+        body += chunk;
+      });
+      request.on('end', () => {
+        const { method } = (body === '' ? {} : JSON.parse(body)) as { method?: string };
+        if (method !== undefined) asked.push(method);
+        if (silent) {
+          response.destroy();
+          return;
+        }
+        const headers = { ...request.headers, host: new URL(behind.url).host };
+        const passed = forward(behind.url, { method: request.method, headers }, (answer) => {
+          response.writeHead(answer.statusCode!, answer.headers);
+          answer.pipe(response);
+        });
+        passed.on('error', () => response.destroy());
+        response.on('close', () => passed.destroy());
+        passed.end(body);
+      });
+    });
+    const behind = await startConformanceServer(era);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      await using client = await connectServer({
+        url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
+      });
+      await client.initialize();
+      const question = era === 'stateful' ? 'ping' : 'server/discover';
+      const before = asked.filter((method) => method === question).length;
+      await client.ping();
+      assert.equal(asked.filter((method) => method === question).length, before + 1);
+      silent = true;
+      await assert.rejects(client.ping(), { name: 'GatewayError' });
+    } finally {
+      server.closeAllConnections();
+      server.close();
+      await behind.close();
+    }
   });
 }
 

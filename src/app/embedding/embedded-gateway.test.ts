@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type TextCall, textResult, textServer, tool } from '../../../test/support/text-server.ts';
+import { WireClient } from '../../../test/support/wire-client.ts';
 import { createGateway, type Gateway, GatewayError, inProcess, ServerError } from '../../index.ts';
 
 const BIG = '{"n":12345678901234567890,"x":1.0}';
@@ -205,7 +206,7 @@ test('S2.30 handleToolsList and its variant for agents give pages of the aggrega
   assert.equal((await gateway.handleToolsListForAgent('few')).tools.length, 2);
 });
 
-test('S2.31 check:D4 handleToolsCall tells every failure in words, as a result', async () => {
+test('S2.31 check:D4 handleToolsCall gives what an HTTP client gets: failures in words, a server’s own error as it is', async () => {
   const failing = textServer({ tools: () => [tool('fail')], call: () => new Error('out of paper') });
   await using gateway = await opened({ servers: { a: echo(), printer: failing } });
   await gateway.registerAgent('x', ['printer']);
@@ -217,18 +218,24 @@ test('S2.31 check:D4 handleToolsCall tells every failure in words, as a result',
     return [content[0]?.text, isError];
   };
   assert.deepEqual(await text('a__echo'), ['', undefined]);
-  assert.deepEqual(await text('printer__fail'), ['Error calling tool: out of paper', true]);
   assert.deepEqual(await text('nonsense'), [
     'Invalid tool name: invalid tool name format: nonsense (expected agent__tool)',
     true,
   ]);
   assert.match(String((await text('nobody__echo'))[0]), /^Error: Unknown tool: nobody__echo \(unknown agent: nobody\)/);
   assert.deepEqual(await text('a__echo', 'x'), ["Access denied: agent 'x' cannot use tools from 'a'", true]);
-  await assert.rejects(gateway.callTool('printer__fail'), (error: unknown) => {
-    assert.ok(error instanceof ServerError);
-    assert.deepEqual([error.code, error.message], [-32000, 'out of paper']);
-    return true;
-  });
+  const { mcpUrl } = await gateway.listen({ port: 0, controlPort: 0 });
+  const client = await WireClient.open(mcpUrl);
+  const overHttp = await client.request('tools/call', { name: 'printer__fail', arguments: {} });
+  const calls = [gateway.callTool('printer__fail'), gateway.handleToolsCall({ name: 'printer__fail' })];
+  for (const call of calls) {
+    await assert.rejects(call, (error: unknown) => {
+      assert.ok(error instanceof ServerError);
+      assert.deepEqual(JSON.parse(error.raw), { code: -32000, message: 'out of paper' });
+      assert.deepEqual(overHttp.message.error, JSON.parse(error.raw));
+      return true;
+    });
+  }
 });
 
 test('progress reaches its call, and a cancelled or late call is called off at the server', async () => {

@@ -1,3 +1,4 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { initializeAnswer } from '../../downstream/endpoints/hello-answer.ts';
 import { readInitialize } from '../../downstream/session/initialize.ts';
 import { SessionManager } from '../../downstream/session/session-manager.ts';
@@ -5,7 +6,8 @@ import { bindProblem } from '../../http/listener/bind-problem.ts';
 import { AGGREGATE, type Endpoint, serverEndpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { ANONYMOUS } from '../../model/principal.ts';
-import { request } from '../../protocol/compose.ts';
+import { notification, request } from '../../protocol/compose.ts';
+import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
 import type { App } from '../app.ts';
 import { productVersion } from '../version.ts';
 import type { Answer, ToolArguments } from './agent-client.ts';
@@ -33,7 +35,6 @@ import type {
   ToolCallResult,
   ToolsListResult,
 } from './mcp-types.ts';
-import { newTextContent } from './mcp-types.ts';
 import type { SdkTransport } from './object-transport.ts';
 import { OpenError } from './open-errors.ts';
 import { answered, ask, type CallOptions } from './operator-calls.ts';
@@ -105,9 +106,9 @@ export class EmbeddedGateway implements Gateway {
     return this.#deps.servers.settled(servers ?? null, timeoutMs);
   }
 
-  async tools({ agent }: AsAgent = {}): Promise<readonly GatewayTool[]> {
+  async tools({ agent, session }: AsAgent = {}): Promise<readonly GatewayTool[]> {
     const { gateway, registry } = this.#deps.app.rooms;
-    const { profile } = this.#deps.agents.operator(agent);
+    const { profile } = this.#deps.agents.operator(agent, session);
     const catalog = await gateway.catalog(profile, registry.state.firstListWaitMs);
     return catalog.items('tools').map(({ exposed, server, item }) => {
       const raw = item.bytes.toString();
@@ -197,6 +198,22 @@ export class EmbeddedGateway implements Gateway {
     return this.#deps.servers.restart(name);
   }
 
+  stopServer(name: string): Promise<GatewayServerStatus> {
+    return this.#deps.servers.stop(name);
+  }
+
+  suspendServer(name: string): Promise<GatewayServerStatus> {
+    return this.#deps.servers.suspend(name, true);
+  }
+
+  resumeServer(name: string): Promise<GatewayServerStatus> {
+    return this.#deps.servers.suspend(name, false);
+  }
+
+  closeConnection(connection: ConnectionKey): boolean {
+    return this.#deps.servers.closeConnection(connection);
+  }
+
   registerAgent(name: string, servers: readonly string[], options: { readonly key?: string } = {}): Promise<void> {
     return this.#deps.agents.register(name, servers, options.key ?? null);
   }
@@ -233,14 +250,17 @@ export class EmbeddedGateway implements Gateway {
     return this.#ask('tools/list', () => JSON.stringify(params), { agent });
   }
 
-  handleToolsCall(params: ToolCallParams, options?: CallOptions): Promise<Answer<ToolCallResult>> {
+  handleToolsCall(
+    params: ToolCallParams,
+    options?: CallOptions & Pick<AsAgent, 'session'>,
+  ): Promise<Answer<ToolCallResult>> {
     return this.#callInWords(undefined, params, options);
   }
 
   handleToolsCallForAgent(
     agent: string,
     params: ToolCallParams,
-    options?: CallOptions,
+    options?: CallOptions & Pick<AsAgent, 'session'>,
   ): Promise<Answer<ToolCallResult>> {
     return this.#callInWords(agent, params, options);
   }
@@ -264,6 +284,18 @@ export class EmbeddedGateway implements Gateway {
       throw error;
     });
     return this.#opening;
+  }
+
+  readonly handler = (request: IncomingMessage, response: ServerResponse): void => {
+    this.#deps.app.mounted().serve(request, response);
+  };
+
+  get sse(): Gateway['sse'] {
+    const { sse } = this.#deps.app.rooms.downstream;
+    return {
+      sessionCount: sse.sessionCount,
+      broadcast: (method, params = {}) => sse.broadcast(notification(method, JSON.stringify(params), 'stateful')),
+    };
   }
 
   async #open(address: ListenAddress): Promise<Listening> {
@@ -317,23 +349,23 @@ export class EmbeddedGateway implements Gateway {
     options: CallOptions & AsAgent = {},
     endpoint: Endpoint = AGGREGATE,
   ): Promise<Answer<T>> {
-    return parsed<T>(await ask(this.#deps.agents.operator(options.agent), endpoint, method, params(), options));
+    return parsed<T>(
+      await ask(this.#deps.agents.operator(options.agent, options.session), endpoint, method, params(), options),
+    );
   }
 
   #list<T>(method: string, key: string, options: CallOptions & AsAgent = {}): Promise<readonly T[]> {
-    return listAll<T>(this.#deps.agents.operator(options.agent), AGGREGATE, method, key, options);
+    return listAll<T>(this.#deps.agents.operator(options.agent, options.session), AGGREGATE, method, key, options);
   }
 
-  /** A server's own JSON-RPC error becomes words as well: whoever reads results alone misses nothing. */
   async #callInWords(
     agent: string | undefined,
     params: ToolCallParams,
-    options?: CallOptions,
+    options?: CallOptions & Pick<AsAgent, 'session'>,
   ): Promise<Answer<ToolCallResult>> {
-    const operator = this.#deps.agents.operator(agent);
+    const operator = this.#deps.agents.operator(agent, options?.session);
     const message = await answered(operator, AGGREGATE, 'tools/call', JSON.stringify(params), options);
     if (message.kind === 'result') return parsed<ToolCallResult>(message.body);
-    const text = `Error calling tool: ${new ServerError(message.body.toString()).message}`;
-    return parsed(Buffer.from(JSON.stringify({ content: [newTextContent(text)], isError: true })));
+    throw new ServerError(message.body.toString());
   }
 }

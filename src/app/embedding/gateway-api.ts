@@ -1,6 +1,8 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StatusView } from '../../control/status-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
+import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
 import type { LogSink } from './log-outlet.ts';
@@ -27,10 +29,15 @@ import type { CallOptions } from './operator-calls.ts';
 import type { ListenAddress } from './overlay.ts';
 import type { Router } from './router.ts';
 
-/** Who asks. Left out, it is the program itself, which may use everything. */
+/** Who asks, and in which conversation. Left out, it is the program itself, which may use everything. */
 export interface AsAgent {
   /** Name of an agent; it sees and reaches its allowed servers only (S2.28). */
   readonly agent?: string;
+  /**
+   * The conversation that the call belongs to (S1.16): calls of one session share connections and the state of processes,
+   * others do not. The id of `handleInitialize` or of `sessions`, whose client the servers then see, or a text of your own.
+   */
+  readonly session?: string;
 }
 
 /** A tool as clients of the gateway see it. */
@@ -175,6 +182,21 @@ export interface Gateway extends AsyncDisposable {
   restart(name: string): Promise<GatewayServerStatus>;
 
   /**
+   * Stops the server at this node (S3.8): its processes end, and calls end NOT_SENT until `restart`. Resolves when they
+   * have ended.
+   */
+  stopServer(name: string): Promise<GatewayServerStatus>;
+  /** As `stopServer`, until `resumeServer`: a changed definition or a restart does not start it either. */
+  suspendServer(name: string): Promise<GatewayServerStatus>;
+  /** Starts a suspended server; resolves with its status when it is up or its start has failed. */
+  resumeServer(name: string): Promise<GatewayServerStatus>;
+  /**
+   * Closes one pooled connection, named as in `ConnectionStatus` (`server`, and `key` as `session`): its process ends,
+   * and calls in flight on it end UNKNOWN. Its session gets another one with its next call. False where there is none.
+   */
+  closeConnection(connection: ConnectionKey): boolean;
+
+  /**
    * Says which servers an agent may use (S2.28). An agent that was never registered may use all, an empty list means
    * none. With a key (at least 16 characters), the agent may also come in over HTTP, and others may not any more.
    */
@@ -191,12 +213,18 @@ export interface Gateway extends AsyncDisposable {
   /** One page of the aggregated list (S2.30). */
   handleToolsList(params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
   handleToolsListForAgent(agent: string, params?: { readonly cursor?: string }): Promise<Answer<ToolsListResult>>;
-  /** As clients of the stateful revisions get it (S2.31): whatever goes wrong is an `isError` result in words. */
-  handleToolsCall(params: ToolCallParams, options?: CallOptions): Promise<Answer<ToolCallResult>>;
+  /**
+   * As clients of the stateful revisions get it over HTTP (S2.31): a failure of the gateway is an `isError` result in
+   * words; a JSON-RPC error of the server itself rejects with ServerError.
+   */
+  handleToolsCall(
+    params: ToolCallParams,
+    options?: CallOptions & Pick<AsAgent, 'session'>,
+  ): Promise<Answer<ToolCallResult>>;
   handleToolsCallForAgent(
     agent: string,
     params: ToolCallParams,
-    options?: CallOptions,
+    options?: CallOptions & Pick<AsAgent, 'session'>,
   ): Promise<Answer<ToolCallResult>>;
 
   /**
@@ -210,6 +238,19 @@ export interface Gateway extends AsyncDisposable {
    * to other machines without keys and TLS; may then be tried again.
    */
   listen(address?: ListenAddress): Promise<Listening>;
+  /**
+   * Serves the requests of an HTTP server of the program's own (S2.34, S2.36), with the paths and checks of `listen`:
+   * `/mcp`, `/servers/{name}/mcp`, `/sse`, `/message` and the probes. Encryption is that server's; hosts other than
+   * loopback and `listen.host` have to be named in `listen.allowedHosts`. A request may not be read before.
+   */
+  readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
+  /** The open sessions of HTTP+SSE (S2.36). */
+  readonly sse: {
+    readonly sessionCount: number;
+    /** Sends a notification to each of them; returns to how many. */
+    broadcast(method: string, params?: OpenObject): number;
+  };
+
   /** Reads the configuration's files again. True when they were good; otherwise the old ones stay in force. */
   reload(): Promise<boolean>;
   /** Returns what ends the subscription. */

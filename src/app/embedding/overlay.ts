@@ -17,6 +17,8 @@ export class Overlay {
   readonly agents = new Map<string, Agent>();
   /** Configured servers that the program has unregistered. */
   readonly hidden = new Set<string>();
+  /** Servers that the program has suspended. */
+  readonly suspended = new Set<string>();
   /** Deadlines of calls by server, in milliseconds; also of servers that are not registered yet (S4.14). */
   readonly timeouts = new Map<string, number>();
   address: ListenAddress = {};
@@ -28,6 +30,10 @@ export class Overlay {
     for (const [name, timeoutMs] of this.timeouts) {
       const server = servers.get(name);
       if (server !== undefined) servers.set(name, { ...server, timeoutMs });
+    }
+    for (const name of this.suspended) {
+      const server = servers.get(name);
+      if (server !== undefined) servers.set(name, { ...server, enabled: false });
     }
     const { host, port, controlPort } = this.address;
     return {

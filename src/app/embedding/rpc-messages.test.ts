@@ -1,17 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
+  BACKOFF_MULTIPLIER,
+  DEFAULT_REMOTE_TIMEOUT_MS,
   ERROR_CATALOGUE,
   ERROR_CODES,
+  INITIAL_BACKOFF_MS,
   LATEST_STATEFUL,
+  MAX_BACKOFF_MS,
   newErrorResponse,
   newSuccessResponse,
   newTextContent,
   objectSchema,
+  PROTOCOL_VERSION,
   parsePrefixedTool,
   prefixTool,
+  RESTART_GRACE_MS,
   REVISIONS,
   TOOL_NAME_DELIMITER,
+  UNREACHABLE_THRESHOLD,
 } from '../../index.ts';
 
 test('S2.1 the codes of JSON-RPC, and none of our own within the range that the specification reserves', () => {
@@ -39,6 +46,14 @@ test('S2.16 S2.15 an answer has a result or an error, and always one of them; id
     id: null,
     error: { code: -32700, message: 'bad', data: { at: 3 } },
   });
+});
+
+test('S3.1 S3.2 S3.3 S3.4 S4.1 the constants of the seeds, as the package exports them', () => {
+  assert.deepEqual(
+    [INITIAL_BACKOFF_MS, MAX_BACKOFF_MS, BACKOFF_MULTIPLIER, UNREACHABLE_THRESHOLD],
+    [30_000, 1_800_000, 2, 3],
+  );
+  assert.deepEqual([DEFAULT_REMOTE_TIMEOUT_MS, RESTART_GRACE_MS, PROTOCOL_VERSION], [30_000, 200, '2025-06-18']);
 });
 
 test('S2.2 S2.3 S2.4 S2.14 S2.18 S4.1 the names and builders of the seeds, as the package exports them', () => {

@@ -5,15 +5,18 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';
 import type { ServerStatus } from '../../model/server-state.ts';
+import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
+import type { AgentClient } from './agent-client.ts';
 import { readDefinition } from './definitions.ts';
 import type { GatewayServerStatus } from './gateway-api.ts';
 import { GatewayClient } from './gateway-client.ts';
 import type { ServerDefinition } from './gateway-options.ts';
-import { InProcessServer, inProcessDefinition } from './in-process.ts';
+import { InProcessServer, inProcessBytes, inProcessDefinition } from './in-process.ts';
 import type { Overlay } from './overlay.ts';
-import { Router } from './router.ts';
+import { type Refreshed, Router } from './router.ts';
+import { ServedClient } from './served-client.ts';
 import { isSettled, type ServerWatch } from './server-watch.ts';
 
 export interface ServersDeps {
@@ -29,7 +32,9 @@ const REGISTER_MS = 60_000;
 /** The servers of an embedded gateway, and what a program does with them while it runs; in a cluster those of all nodes. */
 export class Servers {
   readonly #deps: ServersDeps;
-  readonly #router = new Router();
+  readonly #router = new GatewayRouter(this);
+  /** Clients of other making in the router, by name: they are served, and have no status of a server (S2.33). */
+  readonly #served = new Map<string, ServedClient>();
   readonly #clients = new Map<string, GatewayClient>();
   #lastKey = 0;
 
@@ -53,11 +58,15 @@ export class Servers {
   }
 
   statuses(): readonly GatewayServerStatus[] {
-    return this.#deps.app.rooms.everywhere.statuses().map(copyOf);
+    const { everywhere } = this.#deps.app.rooms;
+    return everywhere
+      .statuses()
+      .filter(({ name }) => !this.#served.has(name))
+      .map(copyOf);
   }
 
   status(name: string): GatewayServerStatus | null {
-    const status = this.#deps.app.rooms.everywhere.status(name);
+    const status = this.#served.has(name) ? null : this.#deps.app.rooms.everywhere.status(name);
     return status === null ? null : copyOf(status);
   }
 
@@ -137,6 +146,36 @@ export class Servers {
     return status;
   }
 
+  /** Serves a client that the program has put into the router; throws GatewayError INVALID_PARAMS for its name. */
+  serve(client: AgentClient, replace: boolean): void {
+    const { name } = client;
+    this.refuseClosed();
+    this.#refuseTaken(name, replace);
+    const served = new ServedClient(client);
+    const server = this.#inProcess(name, inProcessBytes(served.connect, { isolation: 'shared' }));
+    this.#served.set(name, served);
+    this.#deps.overlay.servers.set(name, server);
+    this.#applied();
+  }
+
+  /** It is no longer in the router. */
+  withdraw(name: string): void {
+    if (this.#served.delete(name)) this.#takeAway([name]).catch((error) => this.#notApplied(error));
+  }
+
+  /** The clients of other making have been asked for their tools anew. */
+  refreshed(): void {
+    for (const served of this.#served.values()) served.changed();
+  }
+
+  #applied(): void {
+    this.#deps.app.overlaid().catch((error) => this.#notApplied(error));
+  }
+
+  #notApplied(error: unknown): void {
+    this.#deps.app.rooms.logger.error('router_not_applied', { error: String(error) });
+  }
+
   unregister(name: string): Promise<boolean> {
     return this.#takeAway([name]);
   }
@@ -163,7 +202,10 @@ export class Servers {
     const { app, overlay, memoryServers } = this.#deps;
     const servers = names.map((name) => app.state.servers.get(name)).filter((server) => server !== undefined);
     if (servers.length === 0) return false;
-    for (const { name } of servers) if (!overlay.servers.delete(name)) overlay.hidden.add(name);
+    for (const { name } of servers) {
+      if (this.#served.delete(name)) this.#router.removeClient(name);
+      if (!overlay.servers.delete(name)) overlay.hidden.add(name);
+    }
     await app.overlaid();
     for (const { transport } of servers) if (transport.type === 'memory') memoryServers.delete(transport.key);
     return true;
@@ -180,14 +222,38 @@ export class Servers {
     await app.overlaid();
   }
 
+  /** Resolves when none of its processes runs at this node. */
+  async stop(name: string): Promise<GatewayServerStatus> {
+    const upstream = this.#deps.app.rooms.upstreams.upstream(name);
+    if (upstream === null) throw unknown(name);
+    await upstream.stop();
+    return this.status(name) ?? this.#gone(name);
+  }
+
+  async suspend(name: string, suspended: boolean): Promise<GatewayServerStatus> {
+    const { app, overlay } = this.#deps;
+    if (!app.state.servers.has(name)) throw unknown(name);
+    if (suspended) overlay.suspended.add(name);
+    else overlay.suspended.delete(name);
+    await app.overlaid();
+    await this.#settled(() => [name], REGISTER_MS);
+    return this.status(name) ?? this.#gone(name);
+  }
+
+  closeConnection({ server, session }: ConnectionKey): boolean {
+    return this.#deps.app.rooms.upstreams.upstream(server)?.closeConnection(session) ?? false;
+  }
+
+  #gone(name: string): never {
+    throw takenAway(name);
+  }
+
   async restart(name: string): Promise<GatewayServerStatus> {
     const { everywhere } = this.#deps.app.rooms;
-    if (this.client(name) === null) throw new GatewayError('INVALID_PARAMS', `there is no server ${name}`);
+    if (this.client(name) === null) throw unknown(name);
     await everywhere.restart(name);
     await this.#settled(() => [name], REGISTER_MS);
-    const status = this.status(name);
-    if (status === null) throw takenAway(name);
-    return status;
+    return this.status(name) ?? this.#gone(name);
   }
 
   /** Throws GatewayError INVALID_REQUEST once the gateway has begun to end. */
@@ -245,9 +311,48 @@ export class Servers {
   }
 }
 
+/** The router of a gateway: a client of other making that is put into it is served to the gateway's clients (S2.35). */
+class GatewayRouter extends Router {
+  readonly #servers: Servers;
+
+  constructor(servers: Servers) {
+    super();
+    this.#servers = servers;
+  }
+
+  override addClient(client: AgentClient, options: { readonly replace?: boolean } = {}): void {
+    const before = this.getClient(client.name);
+    super.addClient(client, options);
+    if (client instanceof GatewayClient) return;
+    try {
+      this.#servers.serve(client, options.replace === true);
+    } catch (error) {
+      super.removeClient(client.name);
+      if (before !== null) super.addClient(before);
+      throw error;
+    }
+  }
+
+  override removeClient(name: string): boolean {
+    const removed = super.removeClient(name);
+    if (removed) this.#servers.withdraw(name);
+    return removed;
+  }
+
+  override async refreshTools(): Promise<readonly Refreshed[]> {
+    const found = await super.refreshTools();
+    this.#servers.refreshed();
+    return found;
+  }
+}
+
 /** What another node has told is told to everybody here: whoever gets it may change it. */
 function copyOf(status: ServerStatus): GatewayServerStatus {
   return statusView(structuredClone(status));
+}
+
+function unknown(name: string): GatewayError {
+  return new GatewayError('INVALID_PARAMS', `there is no server ${name}`, { server: name });
 }
 
 function takenAway(name: string): GatewayError {

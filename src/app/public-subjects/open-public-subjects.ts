@@ -1,7 +1,7 @@
 import type { DesiredState } from '../../model/desired-state.ts';
 import { publicCallId } from '../../model/exchange.ts';
 import type { Server } from '../../model/server.ts';
-import { Operator } from '../operator.ts';
+import { Operator, operatorProfile } from '../operator.ts';
 import type { Rooms } from '../rooms.ts';
 import { OpenCalls } from './open-calls.ts';
 import { PublicSubjects, passedReply } from './public-subjects.ts';
@@ -51,15 +51,10 @@ export function openPublicSubjects({
     authenticator,
     publicPrincipal: cluster.publicPrincipal,
     servers: names,
-    caller: (principal, conversation, reply) =>
-      new Operator(
-        gateway,
-        random,
-        operator.profile.info ?? '{}',
-        principal,
-        `bus ${conversation}`,
-        publicCallId(reply),
-      ),
+    caller(principal, conversation, reply) {
+      const profile = operatorProfile(operator.profile.info ?? '{}', principal, `bus ${conversation}`);
+      return new Operator(gateway, random, profile, publicCallId(reply));
+    },
   });
   const events = new ServerAnnouncements({
     clock,

@@ -37,9 +37,20 @@ export interface LegacySseDeps {
  */
 export class LegacySse {
   readonly #deps: LegacySseDeps;
+  readonly #open = new Set<ClientSession>();
 
   constructor(deps: LegacySseDeps) {
     this.#deps = deps;
+  }
+
+  get sessionCount(): number {
+    return this.#open.size;
+  }
+
+  /** Sends a notification to every open session; returns to how many. */
+  broadcast(message: Message): number {
+    for (const session of this.#open) session.channel?.deliver(message);
+    return this.#open.size;
   }
 
   /** GET: the stream. `server` is null for the aggregate. */
@@ -68,14 +79,18 @@ export class LegacySse {
       return;
     }
     const writer = context.openSse();
-    writer.onClose = () => sessions.end(session, 'the client closed its stream');
+    this.#open.add(session);
+    writer.onClose = () => {
+      this.#open.delete(session);
+      sessions.end(session, 'the client closed its stream');
+    };
     session.channel = new SharedChannel(session, new SseWire(writer), this.#deps);
-    // A path, so that it holds behind any proxy that keeps paths; clients resolve it against the URL of the stream.
+    // A path where the client's address is not known; clients resolve it against the URL of the stream.
     const base = endpoint === AGGREGATE ? '/message' : endpoint.path.replace(/mcp$/, 'message');
     // A client posts to whichever node; the name leads back to the one with the stream.
     const { others } = this.#deps;
     const at = others === undefined ? '' : `&node=${others.self}`;
-    writer.named('endpoint', `${base}?sessionId=${session.mcpSessionId}${at}`);
+    writer.named('endpoint', `${context.forwardedOrigin}${base}?sessionId=${session.mcpSessionId}${at}`);
   }
 
   /** POST: a message of the client. Its answer, if any, goes onto the stream. */

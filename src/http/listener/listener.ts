@@ -149,6 +149,11 @@ export class Listener {
     });
   }
 
+  /** Serves a request of another HTTP server of this process, with the same checks. */
+  serve(request: IncomingMessage, response: ServerResponse): void {
+    this.#server.emit('request', request, response);
+  }
+
   /** The bound port; 0 before `listen`. */
   get port(): number {
     return (this.#server.address() as AddressInfo | null)?.port ?? 0;

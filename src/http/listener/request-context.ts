@@ -111,11 +111,23 @@ export class RequestContext implements PassageWatcher {
 
   /** `https://host:port` as the client sees us. The host was checked. */
   get publicOrigin(): string {
-    const forwarded = this.headers['x-forwarded-proto'];
     const encrypted = 'encrypted' in this.#passage.socket;
-    const told = forwarded !== undefined && this.#gate.trusts(this.#passage) ? lastOf(forwarded).toLowerCase() : '';
-    const scheme = told === 'http' || told === 'https' ? told : encrypted ? 'https' : 'http';
+    const scheme = this.#forwardedScheme ?? (encrypted ? 'https' : 'http');
     return `${scheme}://${this.#gate.authority(this.#passage) ?? ''}`;
+  }
+
+  /**
+   * `publicOrigin` where a trusted proxy names its scheme; else empty. Behind any other proxy the gateway cannot know the
+   * address that the client uses, and clients refuse an endpoint of another origin than their stream's.
+   */
+  get forwardedOrigin(): string {
+    return this.#forwardedScheme === null ? '' : this.publicOrigin;
+  }
+
+  get #forwardedScheme(): 'http' | 'https' | null {
+    const forwarded = this.headers['x-forwarded-proto'];
+    const scheme = forwarded !== undefined && this.#gate.trusts(this.#passage) ? lastOf(forwarded).toLowerCase() : '';
+    return scheme === 'http' || scheme === 'https' ? scheme : null;
   }
 
   /**

@@ -47,7 +47,7 @@ export interface SessionPoolDeps {
 export interface Swept {
   readonly want: Wanted;
   readonly connection: Connection;
-  readonly why: 'idle' | 'errors' | 'room';
+  readonly why: 'idle' | 'errors' | 'room' | 'closed';
   /** Its HTTP session is left to its server, to be gone on with by the next connection under the key. */
   readonly resumable: boolean;
 }
@@ -269,6 +269,17 @@ export class SessionPool implements Yielding {
     return true;
   }
 
+  /** Closes the connection with this label (S1.10); what is in flight on it is lost. False where there is none. */
+  closeLabelled(label: string): boolean {
+    for (const slot of [...this.#slots.values(), ...this.#spares()]) {
+      const { connection, tenancy } = slot;
+      if (connection === null || labelOf(tenancy) !== label) continue;
+      this.#giveUp(slot, connection, 'closed');
+      return true;
+    }
+    return false;
+  }
+
   #forgetSlot(slot: Slot): void {
     if (slot === this.#spare) this.#spare = null;
     else if (!this.#replaced.delete(slot)) this.#slots.delete(slot.key);
@@ -277,7 +288,7 @@ export class SessionPool implements Yielding {
   /** An HTTP session is left to its server, to be gone on with; a process takes its state along. */
   #giveUp(slot: Slot, connection: Connection, why: Swept['why']): void {
     this.#forgetSlot(slot);
-    const resumable = why !== 'errors' && connection.mcpSessionId !== null;
+    const resumable = (why === 'idle' || why === 'room') && connection.mcpSessionId !== null;
     void this.#life.close(connection, resumable ? 'shutdown' : 'remove');
     this.#deps.swept({ want: slot, connection, why, resumable });
   }

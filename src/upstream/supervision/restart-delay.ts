@@ -3,7 +3,9 @@ import { type Backoff, backoffMs } from '../../model/backoff.ts';
 const SECOND = 1_000;
 
 /** S3.1 */
-const CURVE: Backoff = { initialMs: 30 * SECOND, maxMs: 30 * 60 * SECOND, jitter: 0.2 };
+export const INITIAL_BACKOFF_MS = 30 * SECOND;
+export const MAX_BACKOFF_MS = 30 * 60 * SECOND;
+const CURVE: Backoff = { initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter: 0.2 };
 /** S3.2: consecutive failures after which a remote server counts as unreachable. */
 export const UNREACHABLE_THRESHOLD = 3;
 /** Delays of a local process after its first and second failed start: a crash is often over with the next start. */

@@ -13,7 +13,7 @@ import { StateMachine } from './state-machine.ts';
 import type { SupervisorDeps } from './supervisor-deps.ts';
 
 /** S3.4 */
-const RESTART_GRACE_MS = 200;
+export const RESTART_GRACE_MS = 200;
 /** A start that lasted so long was a good one, even if nothing was called in that time. */
 const HEALTHY_AFTER_MS = 10_000;
 /** What was called off has so long to end before the next attempt begins; a process that ignores signals needs 5 s. */

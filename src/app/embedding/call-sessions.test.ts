@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
+import { createGateway, type Gateway } from '../../index.ts';
+
+async function opened(servers: Parameters<typeof createGateway>[0] & object): Promise<Gateway> {
+  const gateway = await createGateway(servers);
+  await gateway.ready();
+  return gateway;
+}
+
+test('S1.16 S2.29 calls name their session: a process each, its state kept, listed, and closed one by one', async () => {
+  await using gateway = await opened({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });
+  const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'me', version: '1' } };
+  const { sessionId } = await gateway.handleInitialize(params);
+  const pids = async (session: string) => {
+    await gateway.callTool('memory__read_graph', {}, { session });
+    const own = gateway.server('memory')!.connections.filter(({ requests }) => requests > 0);
+    return own.map(({ pid }) => pid);
+  };
+  const first = await pids(sessionId);
+  assert.equal(first.length, 1);
+  assert.deepEqual(await pids(sessionId), first);
+  const both = await pids('of my own');
+  assert.equal(both.length, 2);
+  const { key } = gateway.server('memory')!.connections.find(({ pid }) => pid === first[0])!;
+  assert.equal(gateway.closeConnection({ server: 'memory', session: key }), true);
+  assert.equal(gateway.closeConnection({ server: 'memory', session: key }), false);
+  assert.equal(gateway.closeConnection({ server: 'nowhere', session: key }), false);
+  const later = await pids(sessionId);
+  assert.ok(!later.includes(first[0]!) && later.includes(both.find((pid) => pid !== first[0])!));
+  await gateway.registerAgent('x', ['memory']);
+  const asAgent = gateway.callTool('memory__read_graph', {}, { session: sessionId, agent: 'x' });
+  await assert.rejects(asAgent, { code: 'ACCESS_DENIED' });
+});
+
+test('S3.8 S3.10 a server is stopped, suspended and resumed by the program', async () => {
+  await using gateway = await opened({ servers: { memory: FOUR_SERVERS.mcpServers.memory } });
+  const stopped = await gateway.stopServer('memory');
+  assert.deepEqual([stopped.state, stopped.connections], ['stopped', []]);
+  await assert.rejects(gateway.callTool('memory__read_graph'), { outcome: 'NOT_SENT' });
+  assert.equal((await gateway.restart('memory')).state, 'running');
+  assert.equal((await gateway.suspendServer('memory')).state, 'suspended');
+  await assert.rejects(gateway.callTool('memory__read_graph'));
+  assert.equal(await gateway.reload(), true);
+  assert.equal(gateway.server('memory')?.state, 'suspended');
+  assert.equal((await gateway.resumeServer('memory')).state, 'running');
+  await gateway.callTool('memory__read_graph');
+  for (const call of [gateway.stopServer, gateway.suspendServer, gateway.resumeServer])
+    await assert.rejects(call.call(gateway, 'nowhere'), { code: 'INVALID_PARAMS' });
+});

@@ -1,0 +1,97 @@
+import { GatewayError } from '../../model/gateway-error.ts';
+import type { Message } from '../../model/message.ts';
+import { errorAnswer, errorOf, failureAnswer, notification, result } from '../../protocol/compose.ts';
+import { decodeString, field, text } from '../../protocol/fields.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
+import type { MemoryLink, MemoryServer } from '../../upstream/transport/memory-transport.ts';
+import type { AgentClient } from './agent-client.ts';
+import { ServerError } from './server-error.ts';
+
+/**
+ * A client that a program added to the gateway's router (an A2A adapter, for example), as an MCP server of this
+ * process: clients of the gateway list its tools and call them (S2.33, S2.35). Arguments and results pass as text.
+ */
+export class ServedClient {
+  readonly #client: AgentClient;
+  readonly #links = new Set<MemoryLink>();
+
+  constructor(client: AgentClient) {
+    this.#client = client;
+  }
+
+  /** One connection of the gateway to it. */
+  readonly connect = (link: MemoryLink): MemoryServer => {
+    const calls = new Map<string, AbortController>();
+    this.#links.add(link);
+    return {
+      receive: (bytes) => {
+        const message = scanMessage(bytes, 'stateful', 'relaxed');
+        if (isScanFailure(message)) return;
+        if (message.kind === 'request') void this.#answer(message, calls).then(({ bytes: all }) => link.deliver(all));
+        else if (message.method === 'notifications/cancelled') calls.get(member(message, 'requestId'))?.abort();
+      },
+      close: () => {
+        this.#links.delete(link);
+        for (const call of calls.values()) call.abort();
+      },
+    };
+  };
+
+  /** Its tools may be others than before. */
+  changed(): void {
+    const { bytes } = notification('notifications/tools/list_changed', null, 'stateful');
+    for (const link of this.#links) link.deliver(bytes);
+  }
+
+  async #answer(request: Message, calls: Map<string, AbortController>): Promise<Message> {
+    const { id } = request;
+    const call = new AbortController();
+    calls.set(id, call);
+    try {
+      const body = await this.#body(request, call.signal);
+      return body === null
+        ? errorAnswer(id, -32601, `Method not found: ${request.method}`, null, 'stateful')
+        : result(id, body, 'stateful');
+    } catch (error) {
+      if (error instanceof ServerError) return errorOf(id, Buffer.from(error.raw), 'stateful');
+      if (error instanceof GatewayError) return failureAnswer(id, error, 'stateful');
+      return errorAnswer(id, -32603, error instanceof Error ? error.message : String(error), null, 'stateful');
+    } finally {
+      calls.delete(id);
+    }
+  }
+
+  /** The result as JSON text; null for a method that such a client does not have. */
+  async #body(request: Message, signal: AbortSignal): Promise<string | null> {
+    const client = this.#client;
+    switch (request.method) {
+      case 'initialize': {
+        const serverInfo = client.serverInfo ?? (await client.initialize()) ?? { name: client.name, version: '0' };
+        return JSON.stringify({
+          protocolVersion: '2025-11-25',
+          capabilities: { tools: { listChanged: true } },
+          serverInfo,
+        });
+      }
+      case 'ping':
+        return '{}';
+      case 'tools/list':
+        return JSON.stringify({ tools: client.tools });
+      case 'tools/call': {
+        const { body } = request;
+        const name = field(body, 0, body.length, 'name');
+        const tool = name === null ? null : decodeString(body, name.start, name.end);
+        const { raw } = await client.callTool(tool ?? '', member(request, 'arguments') || '{}', { signal });
+        return raw;
+      }
+      default:
+        return null;
+    }
+  }
+}
+
+/** A member of the params as it was written; empty where it is absent. */
+function member({ body }: Message, key: string): string {
+  const found = field(body, 0, body.length, key);
+  return found === null ? '' : text(body, found);
+}
