@@ -9,11 +9,14 @@ import { runVerdict } from '../scripts/run-verdict.ts';
 
 const REPORTER = resolve(import.meta.dirname, '../scripts/run-record.ts');
 
-/** What the real test runner reports of this file. */
+/** What the real test runner reports of this file. `ROW1` is a row: written out, it would count as cited here. */
 function recordOf(source: string): Ran[] {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-record-'));
   try {
-    writeFileSync(join(folder, 'a.test.mjs'), `import { describe, test } from 'node:test';\n${source}`);
+    writeFileSync(
+      join(folder, 'a.test.mjs'),
+      `import { describe, test } from 'node:test';\n${source.replaceAll('ROW', 'S1.')}`,
+    );
     const to = join(folder, 'record');
     const args = ['--test', `--test-reporter=${REPORTER}`, `--test-reporter-destination=${to}`, 'a.test.mjs'];
     const { NODE_TEST_CONTEXT: _, ...env } = process.env;
@@ -27,12 +30,12 @@ function recordOf(source: string): Ran[] {
 
 test('an id counts where a test that cites it, or one in a suite that cites it, ran', () => {
   const ran = recordOf(`
-    describe('S1.1 ran', () => { test('S1.2 ran', () => {}); test('S1.3 not', { skip: 'no engine' }, () => {}); });
-    describe('S1.4 nothing ran', () => { test('S1.5 not', { skip: true }, () => {}); });
-    describe('S1.6 not', { skip: 'no sshd' }, () => { test('S1.7 not', () => {}); });
-    describe('S1.8 deep', () => { describe('S1.9 empty', () => {}); describe('in', () => { test('S1.10 ran', () => {}); }); });
-    test('S1.11 failed', () => { throw new Error(); });
-    test('S1.12 later', (t) => t.skip('not here'));
+    describe('ROW1 ran', () => { test('ROW2 ran', () => {}); test('ROW3 not', { skip: 'no engine' }, () => {}); });
+    describe('ROW4 nothing ran', () => { test('ROW5 not', { skip: true }, () => {}); });
+    describe('ROW6 not', { skip: 'no sshd' }, () => { test('ROW7 not', () => {}); });
+    describe('ROW8 deep', () => { describe('ROW9 empty', () => {}); describe('in', () => { test('ROW10 ran', () => {}); }); });
+    test('ROW11 failed', () => { throw new Error(); });
+    test('ROW12 later', (t) => t.skip('not here'));
   `);
   const ids = Array.from({ length: 12 }, (_, at) => `S1.${at + 1}`);
   const { lines, fails } = runVerdict(ran, ids, false);
