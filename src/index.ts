@@ -4,6 +4,8 @@
  * `createGateway` is where to begin; `Gateway` documents everything it can do. Ids such as S2.5 in the documentation
  * are rows of the mission (test/e2e/requirements.ts); errors are described in docs/errors.md.
  */
+
+export type { Messenger } from './app/cluster/cluster-connection.ts';
 export type { AgentClient, Answer, ToolArguments } from './app/embedding/agent-client.ts';
 export {
   type BridgedTool,
@@ -29,9 +31,13 @@ export type {
   ConfiguredServer,
   GatewayConfig,
   GatewayOptions,
+  NodeOptions,
   RemoteDefinition,
   ServerDefinition,
+  ServerStore,
   StdioDefinition,
+  StoredServer,
+  StorePage,
   TransportType,
 } from './app/embedding/gateway-options.ts';
 export { type InProcessOptions, InProcessServer, inProcess, inProcessBytes } from './app/embedding/in-process.ts';
@@ -65,6 +71,7 @@ export {
 } from './app/embedding/mcp-types.ts';
 export type { SdkTransport } from './app/embedding/object-transport.ts';
 export { ConfigError, OpenError } from './app/embedding/open-errors.ts';
+export { memoryMessengers, type NatsMessengerSettings, natsMessenger, openNode } from './app/embedding/open-node.ts';
 export type { CallOptions } from './app/embedding/operator-calls.ts';
 export type { ListenAddress } from './app/embedding/overlay.ts';
 export { type Refreshed, Router } from './app/embedding/router.ts';
@@ -99,6 +106,9 @@ export type {
   MCPToolReply,
   MCPToolRequest,
 } from './app/public-subjects/tool-client.ts';
+export type { SharedLog } from './bus/shared-log.ts';
+export type { SharedState } from './bus/shared-state.ts';
+export type { Wire } from './bus/wire.ts';
 export {
   type CapabilityChange,
   type CapabilityDrift,
@@ -122,6 +132,7 @@ export { BACKOFF_MULTIPLIER } from './model/backoff.ts';
 export { CATALOGUE as ERROR_CATALOGUE, type ErrorCode, type FailureOutcome } from './model/error-catalogue.ts';
 export { GatewayError, type GatewayErrorData } from './model/gateway-error.ts';
 export { TOOL_NAME_DELIMITER } from './model/names.ts';
+export type { Operation, Tracker } from './model/operation.ts';
 export { POOL_DEFAULTS, type PoolSettings } from './model/pool-settings.ts';
 export { LATEST_STATEFUL, LATEST_STATELESS, PROTOCOL_VERSION, REVISIONS, type Revision } from './model/revision.ts';
 export type { Capability, ListKind } from './model/server-catalog.ts';

@@ -1,5 +1,6 @@
 import type { LoadOptions } from '../config/load-config.ts';
 import type { DesiredState } from '../model/desired-state.ts';
+import type { Tracker } from '../model/operation.ts';
 import type { ServerNews, UpstreamEvents } from '../model/ports.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../upstream/transport/memory-transport.ts';
@@ -26,6 +27,8 @@ export interface AppOptions {
   readonly overlay?: (state: DesiredState) => DesiredState;
   /** Joins a cluster whose nodes share this process. */
   readonly cluster?: ClusterConnection;
+  /** Hears of every operation. Null and absent: none does. */
+  readonly tracker?: Tracker | null;
   /** Also hears what servers tell of themselves. */
   readonly observer?: ServerObserver;
 }

@@ -1,8 +1,13 @@
 import type { UpstreamEvents } from '../model/ports.ts';
 import type { ServerObserver } from './app-options.ts';
+import type { Operations } from './operations.ts';
 
 /** The same events for the gateway, which hears them first, and for an observer. */
-export function observed(events: UpstreamEvents, observer: ServerObserver): UpstreamEvents {
+export function observed(
+  events: UpstreamEvents,
+  observer: ServerObserver,
+  operations: Operations | null,
+): UpstreamEvents {
   return {
     notification: (server, sessionId, message, key) => events.notification(server, sessionId, message, key),
     request: (server, sessionId, message, key) => events.request(server, sessionId, message, key),
@@ -20,6 +25,7 @@ export function observed(events: UpstreamEvents, observer: ServerObserver): Upst
     statusChanged(server, status) {
       events.statusChanged(server, status);
       observer.statusChanged(server, status);
+      operations?.statusChanged(server, status);
     },
   };
 }

@@ -42,6 +42,7 @@ import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
+import { Operations } from './operations.ts';
 import { Operator, operatorProfile } from './operator.ts';
 import { OwnCalls } from './own-calls.ts';
 import { transports } from './transports.ts';
@@ -85,6 +86,8 @@ export interface Rooms {
   /** Calls that no client has sent. */
   readonly ownCalls: OwnCalls;
   readonly operator: Operator;
+  /** For the tracker; null without one. */
+  readonly operations: Operations | null;
   readonly serverEvents: ServerEvents;
   readonly serverLogs: ServerLogs;
   readonly memory: MemoryWatch;
@@ -105,6 +108,7 @@ export async function buildRooms(
   const clock = systemClock;
   const random = systemRandom;
   const metrics = new Metrics();
+  const operations = options.tracker == null ? null : new Operations(options.tracker, clock, logger);
 
   // First of all: damaged, it stops the start, and nothing else was begun.
   const opened = openTruth(options, loaded.state, clock, logger);
@@ -160,6 +164,7 @@ export async function buildRooms(
     clock,
     logger,
     metrics,
+    ...(operations === null ? {} : { ended: (...request) => operations.request(...request) }),
     pins,
     info,
     keys,
@@ -182,7 +187,7 @@ export async function buildRooms(
   const run = random.hex(4);
   const serverEvents = new ServerEvents(run, () => clock.wall(), options.observer);
   const serverLogs = new ServerLogs(logger, run);
-  const told = options.observer === undefined ? gateway : observed(gateway, options.observer);
+  const told = options.observer === undefined ? gateway : observed(gateway, options.observer, operations);
   const cluster =
     connection === null
       ? null
@@ -292,6 +297,7 @@ export async function buildRooms(
     serverEvents,
     serverLogs,
     ownCalls,
+    operations,
     operator: new Operator(ownCalls, random, operatorProfile(JSON.stringify(info))),
     memory,
     async close() {

@@ -52,7 +52,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
     this.#deps = deps;
     this.#serverInfo = JSON.stringify(deps.info);
     this.#log = new ExchangeLog(deps.logger);
-    this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock);
+    this.#meter = deps.metrics === undefined ? null : new OperationMeter(deps.metrics, deps.clock, deps.ended);
   }
 
   /** What was approved of servers, and what differs from it; null where nothing is pinned. */
@@ -80,7 +80,7 @@ export class Gateway implements Exchanges, UpstreamEvents {
         (outcome) => this.#log.ended(exchange, endpoint, this.#named(exchange, endpoint, outcome)),
         (cause) => this.#defect(exchange, cause),
       );
-      return this.#meter === null ? ended : this.#meter.measured(exchange.request, ended);
+      return this.#meter === null ? ended : this.#meter.measured(exchange, endpoint, ended);
     } catch (cause) {
       return Promise.resolve(this.#defect(exchange, cause));
     }

@@ -1,4 +1,5 @@
 import type { Clock } from '../model/clock.ts';
+import type { Endpoint, Exchange } from '../model/exchange.ts';
 import type { Message } from '../model/message.ts';
 import type { Outcome } from '../model/outcome.ts';
 import { bodyLexeme } from '../protocol/body.ts';
@@ -8,17 +9,21 @@ import type { Histogram, Metric, Metrics } from '../telemetry/metrics.ts';
 /** Methods of clients' own making share one label: they must not be able to make series. */
 const OTHER = '_OTHER';
 
+export type RequestEnded = (exchange: Exchange, endpoint: Endpoint, outcome: Outcome, since: number) => void;
+
 /**
  * Durations of what clients asked for, by method and kind of end (OpenTelemetry semantic conventions for MCP). Open
  * streams are no operations and are not measured.
  */
 export class OperationMeter {
   readonly #clock: Clock;
+  readonly #ended: RequestEnded | undefined;
   readonly #durations: Metric<Histogram>;
   readonly #series = new Map<string, Map<string, Histogram>>();
 
-  constructor(metrics: Metrics, clock: Clock) {
+  constructor(metrics: Metrics, clock: Clock, ended?: RequestEnded) {
     this.#clock = clock;
+    this.#ended = ended;
     const help = 'Requests of clients, in seconds.';
     this.#durations = metrics.histogram('mcp_server_operation_duration_seconds', help, [
       'mcp_method_name',
@@ -26,11 +31,13 @@ export class OperationMeter {
     ]);
   }
 
-  measured(request: Message, ended: Promise<Outcome>): Promise<Outcome> {
+  measured(exchange: Exchange, endpoint: Endpoint, ended: Promise<Outcome>): Promise<Outcome> {
+    const { request } = exchange;
     if (request.method === LISTEN) return ended;
     const from = this.#clock.now();
     return ended.then((outcome) => {
       this.#of(request, errorType(outcome)).observe((this.#clock.now() - from) / 1000);
+      this.#ended?.(exchange, endpoint, outcome, from);
       return outcome;
     });
   }

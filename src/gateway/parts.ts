@@ -21,6 +21,7 @@ import { ListenMirror } from './listen-mirror.ts';
 import { ListenRelays } from './listen-relays.ts';
 import { Listens } from './listens.ts';
 import { LogLevels } from './log-levels.ts';
+import type { RequestEnded } from './operation-meter.ts';
 import { ResourceWatches, type Watched } from './resource-watches.ts';
 import { Sealer } from './sealer.ts';
 import { SeenSessions } from './seen-sessions.ts';
@@ -37,6 +38,8 @@ export interface GatewayDeps {
   readonly logger: Logger;
   /** Without them nothing is measured. */
   readonly metrics?: Metrics;
+  /** Told of every request that ended, but for streams; `since` is a time of `clock`. Must not throw. */
+  readonly ended?: RequestEnded;
   /** Who the aggregate says it is. */
   readonly info: { readonly name: string; readonly title: string; readonly version: string };
   /**

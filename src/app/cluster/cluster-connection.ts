@@ -3,6 +3,18 @@ import type { SharedLog } from '../../bus/shared-log.ts';
 import type { SharedState } from '../../bus/shared-state.ts';
 import type { Wire } from '../../bus/wire.ts';
 
+/**
+ * How the nodes of a cluster reach each other: the ports that `openNode` takes (S0.12). One for each node, which closes it.
+ */
+export interface Messenger {
+  readonly wire: Wire;
+  readonly state: SharedState;
+  /** Without it, what clients were told ends with the node that told them. */
+  readonly log?: SharedLog;
+  /** The cluster's secret, then those that are still believed while it is being changed; at least 32 bytes each. */
+  readonly secrets: readonly string[];
+}
+
 /** What joins this gateway to a cluster: how its nodes talk, what they share, and what all of them know. */
 export interface ClusterConnection {
   readonly bus: Bus;
@@ -17,8 +29,10 @@ export interface ClusterConnection {
   readonly key: Buffer;
   /** The same of secrets that are still believed, while the secret is being changed. */
   readonly previousKeys?: readonly Buffer[];
-  /** What the bus stands on, for the public subjects of other programs; absent where there are none. */
+  /** What the bus stands on. Absent: there are no public subjects either. */
   readonly wire?: Wire;
+  /** Present where programs are served on the public subjects; `principal`: the agent of those who show no key. */
+  readonly publicSubjects?: { readonly principal: string | null };
   /** The last of it: nothing of the cluster is used any more. */
   close(): Promise<void>;
 }

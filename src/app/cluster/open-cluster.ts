@@ -11,49 +11,71 @@ import { systemClock } from '../../model/clock.ts';
 import type { ClusterSettings } from '../../model/cluster-settings.ts';
 import { systemRandom } from '../../model/random.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ClusterConnection } from './cluster-connection.ts';
+import type { ClusterConnection, Messenger } from './cluster-connection.ts';
+
+export async function openCluster(settings: ClusterSettings, logger: Logger): Promise<ClusterConnection> {
+  const { node, onBusLoss, publicSubjects, publicPrincipal } = settings;
+  return joinCluster(
+    await openNats(settings, logger),
+    {
+      node: node ?? hostname(),
+      onBusLoss,
+      ...(publicSubjects ? { publicSubjects: { principal: publicPrincipal } } : {}),
+    },
+    logger,
+  );
+}
 
 /**
- * Connects to the NATS of a cluster. Returns after the first attempt, whatever came of it: without NATS a node serves what
- * it may without, and goes on trying (F28). What went wrong, and what the server lacks, is said at once and in clear words.
+ * Connects to NATS. Returns after the first attempt, whatever came of it: without NATS a node serves what it may without, and
+ * goes on trying (F28). What went wrong, and what the server lacks, is said at once and in clear words.
  */
-export async function openCluster(settings: ClusterSettings, logger: Logger): Promise<ClusterConnection> {
+export async function openNats(
+  { node, servers, credentials, tls, secrets }: Omit<ClusterSettings, 'publicSubjects' | 'publicPrincipal'>,
+  logger: Logger,
+): Promise<Messenger> {
   const { core, jetStream } = await loadNats();
-  const node = settings.node ?? hostname();
-  const { servers, credentials, tls } = settings;
-  const wire = new NatsWire(core, { servers, name: `trunkline ${node}`, credentials, tls }, systemClock);
-  const keys = new KeyRing(settings.secrets.map((secret) => secret.reveal()));
-  const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger });
+  const name = `trunkline ${node ?? hostname()}`;
+  const wire = new NatsWire(core, { servers, name, credentials, tls }, systemClock);
   wire.onChange((change) => tell(change, wire, logger));
-  bus.onEvent((event) => {
-    if (event.type === 'refused') logger.warn('bus_message_refused', { subject: event.subject, reason: event.reason });
-    if (event.type === 'slow_consumer') logger.warn('bus_slow_consumer', { ...event });
-  });
-  const [key, ...previousKeys] = keys.keys('sealing').map((sealing) => sealing.key);
   await wire.firstAttempt;
   if (wire.status.state !== 'connected') {
     logger.error('bus_not_connected', { servers, reason: wire.status.lastError });
   }
   const state = new NatsSharedState({ wire, core, jetStream, clock: systemClock, logger });
-  const stored = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
+  const log = new NatsSharedLog({ wire, clock: systemClock, reach: () => state.reach() });
   const judge = async (): Promise<void> => {
     const lack = wire.connected ? await state.lack() : null;
     if (lack !== null) logger.error('bus_server_lacks', { server: wire.status.server, lack });
   };
   await judge();
   wire.onChange(({ type }) => void (type === 'connected' && judge()));
-  const log = new SealedLog(stored, keys, bus.peer);
+  return { wire, state, log, secrets: secrets.map((secret) => secret.reveal()) };
+}
+
+/** Makes this node one of those that reach each other by the messenger. Throws RangeError for a secret that is too short. */
+export function joinCluster(
+  { wire, state, log, secrets }: Messenger,
+  settings: Pick<ClusterConnection, 'node' | 'onBusLoss' | 'publicSubjects'>,
+  logger: Logger,
+): ClusterConnection {
+  const keys = new KeyRing(secrets);
+  const bus = new SignedBus({ wire, keys, clock: systemClock, random: systemRandom, logger });
+  bus.onEvent((event) => {
+    if (event.type === 'refused') logger.warn('bus_message_refused', { subject: event.subject, reason: event.reason });
+    if (event.type === 'slow_consumer') logger.warn('bus_slow_consumer', { ...event });
+  });
+  const [key, ...previousKeys] = keys.keys('sealing').map((sealing) => sealing.key);
   return {
+    ...settings,
     bus,
     state,
-    log,
-    node,
+    ...(log === undefined ? {} : { log: new SealedLog(log, keys, bus.peer) }),
     key: key!,
     previousKeys,
-    onBusLoss: settings.onBusLoss,
     wire,
     close() {
-      log.close();
+      log?.close();
       return bus.close();
     },
   };

@@ -1,6 +1,8 @@
 import type { ConfigInput, ServerInput } from '../../config/schema/config-input.ts';
 import type { StatusView } from '../../control/status-view.ts';
+import type { Tracker } from '../../model/operation.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
+import type { Messenger } from '../cluster/cluster-connection.ts';
 import type { InProcessServer } from './in-process.ts';
 import type { LogSink } from './log-outlet.ts';
 
@@ -54,4 +56,33 @@ export interface GatewayOptions {
   readonly cwd?: string;
   /** What `${NAME}` means and what local servers inherit of. Default: the process's environment. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface StoredServer {
+  readonly name: string;
+  readonly definition: ServerDefinition;
+}
+
+/** Where the definitions of servers are kept: a database, for example. */
+export interface ServerStore {
+  /** A page of definitions. `cursor`: null for the first page, then `next` of the page before, until that is null. */
+  list(cursor: string | null): StorePage | Promise<StorePage>;
+}
+
+export interface StorePage {
+  readonly servers: readonly StoredServer[];
+  readonly next: string | null;
+}
+
+export interface NodeOptions extends Omit<GatewayOptions, 'servers' | 'strict'> {
+  /** Read once, all pages, when the node opens. Add and remove servers later with `registerServer` and `unregisterServer`. */
+  readonly store: ServerStore;
+  /** Reaches the other nodes. The node closes it, also where `openNode` rejects. */
+  readonly messenger: Messenger;
+  /** Called after every operation. Default: none. */
+  readonly tracker?: Tracker | null;
+  /** Name of this node for people. Default: that of the machine. */
+  readonly node?: string;
+  /** The agent that programs on NATS are who show no key. Default: they are refused. */
+  readonly publicPrincipal?: string;
 }

@@ -1,13 +1,17 @@
+import { hostname } from 'node:os';
 import type { LoadOptions } from '../../config/load-config.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
+import type { Tracker } from '../../model/operation.ts';
+import type { Logger } from '../../telemetry/logger.ts';
 import type { MemoryServerFactory } from '../../upstream/transport/memory-transport.ts';
 import type { App } from '../app.ts';
-import type { ClusterConnection } from '../cluster/cluster-connection.ts';
+import type { ClusterConnection, Messenger } from '../cluster/cluster-connection.ts';
+import { joinCluster } from '../cluster/open-cluster.ts';
 import { openApp } from '../open-app.ts';
 import { tellMisconfigured } from '../reload-report.ts';
 import { Agents } from './agents.ts';
 import { EmbeddedGateway } from './embedded-gateway.ts';
-import type { ConfiguredServer, GatewayOptions } from './gateway-options.ts';
+import type { ConfiguredServer, GatewayOptions, StoredServer } from './gateway-options.ts';
 import { InProcessServer } from './in-process.ts';
 import { LogOutlet } from './log-outlet.ts';
 import { openError } from './open-errors.ts';
@@ -18,11 +22,17 @@ import { Servers } from './servers.ts';
 /** Without its cluster a node serves what it may, and goes on trying. */
 const JOIN_MS = 3_000;
 
-/**
- * As `createGateway`, as the class with everything that this room itself needs. `cluster`: joins one whose nodes share this
- * process.
- */
-export async function openGateway(options: GatewayOptions, cluster?: ClusterConnection): Promise<EmbeddedGateway> {
+/** What `openNode` gives beside the options of a gateway. */
+export interface NodeParts {
+  readonly stored: readonly StoredServer[];
+  readonly messenger: Messenger;
+  readonly tracker: Tracker | null;
+  readonly node: string | undefined;
+  readonly publicPrincipal: string | undefined;
+}
+
+/** As `createGateway` and `openNode`, as the class with everything that this room itself needs. */
+export async function openGateway(options: GatewayOptions, node?: NodeParts): Promise<EmbeddedGateway> {
   const log = new LogOutlet(options.logger ?? null, options.logLevel ?? 'info');
   const overlay = new Overlay();
   const watch = new ServerWatch(options.beforeAuthRequired);
@@ -37,7 +47,7 @@ export async function openGateway(options: GatewayOptions, cluster?: ClusterConn
     memoryServers,
     overlay: overlay.over,
     observer: watch,
-    ...(cluster === undefined ? {} : { cluster }),
+    ...(node === undefined ? {} : { cluster: connectionOf(node, log.logger), tracker: node.tracker }),
   });
   if (!opened.ok) throw openError(opened.problem);
   const { app } = opened;
@@ -46,6 +56,7 @@ export async function openGateway(options: GatewayOptions, cluster?: ClusterConn
   const servers = new Servers({ app, overlay, watch, memoryServers });
   try {
     await servers.addInProcess(inProcess);
+    if (node !== undefined) await servers.addStored(node.stored);
   } catch (error) {
     await app.close('shutdown');
     throw error;
@@ -55,6 +66,11 @@ export async function openGateway(options: GatewayOptions, cluster?: ClusterConn
   app.startServers();
   await app.rooms.cluster?.joined(JOIN_MS);
   return gateway;
+}
+
+function connectionOf({ messenger, node, publicPrincipal }: NodeParts, logger: Logger): ClusterConnection {
+  const publicSubjects = { principal: publicPrincipal ?? null };
+  return joinCluster(messenger, { node: node ?? hostname(), publicSubjects }, logger);
 }
 
 function sorted(servers: NonNullable<GatewayOptions['servers']>) {

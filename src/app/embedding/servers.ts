@@ -12,7 +12,7 @@ import type { AgentClient } from './agent-client.ts';
 import { readDefinition } from './definitions.ts';
 import type { GatewayServerStatus } from './gateway-api.ts';
 import { GatewayClient } from './gateway-client.ts';
-import type { ServerDefinition } from './gateway-options.ts';
+import type { ServerDefinition, StoredServer } from './gateway-options.ts';
 import { InProcessServer, inProcessBytes, inProcessDefinition } from './in-process.ts';
 import type { Overlay } from './overlay.ts';
 import { type Refreshed, Router } from './router.ts';
@@ -112,6 +112,29 @@ export class Servers {
       overlay.servers.set(name, this.#inProcess(name, server));
     }
     if (servers.size > 0) await app.overlaid();
+  }
+
+  /** Adds the servers of a store before anything was started. What is wrong with one is reported, and the others are added. */
+  async addStored(stored: readonly StoredServer[]): Promise<void> {
+    const { app, overlay } = this.#deps;
+    const { logger, clock, operations } = app.rooms;
+    const taken = new Set([...app.state.servers.keys()].map(foldedName));
+    for (const row of stored) {
+      const since = clock.now();
+      try {
+        const { name, definition } = row;
+        const folded = foldedName(name);
+        if (taken.has(folded)) throw new GatewayError('INVALID_PARAMS', `there are two servers ${name}`);
+        overlay.servers.set(name, await this.#read(name, definition, '<store>'));
+        taken.add(folded);
+      } catch (cause) {
+        const error = cause as Error;
+        const server = String(row?.name);
+        logger.error('stored_server_skipped', { server, reason: error.message });
+        operations?.ended({ name: 'start', subject: server, server, error }, since);
+      }
+    }
+    await app.overlaid();
   }
 
   /** Those that are to run, sorted. */
@@ -262,12 +285,12 @@ export class Servers {
     if (stopping !== null) throw new GatewayError('INVALID_REQUEST', `the gateway takes nothing new: ${stopping}`);
   }
 
-  async #read(name: string, definition: ServerDefinition): Promise<Server> {
+  async #read(name: string, definition: ServerDefinition, label = '<registerServer>'): Promise<Server> {
     if (definition instanceof InProcessServer) return this.#inProcess(name, definition);
     const { logger, options } = this.#deps.app.rooms;
     const { cwd, env } = options.load;
     const { server, warnings, secrets } = await readDefinition(name, definition, {
-      label: '<registerServer>',
+      label,
       cwd,
       env,
     });

@@ -28,11 +28,12 @@ export function openPublicSubjects({
   operator,
   authenticator,
   registry,
+  operations,
   logger,
 }: Rooms): OpenSubjects | null {
   const wire = connection?.wire;
-  const { cluster } = registry.state;
-  if (wire === undefined || node === null || cluster?.publicSubjects !== true) return null;
+  const open = connection?.publicSubjects;
+  if (wire === undefined || node === null || open === undefined) return null;
   const calls = new OpenCalls({
     bus: connection!.bus,
     wire,
@@ -49,8 +50,9 @@ export function openPublicSubjects({
     wire,
     calls,
     authenticator,
-    publicPrincipal: cluster.publicPrincipal,
+    publicPrincipal: open.principal,
     servers: names,
+    operations,
     caller(principal, conversation, reply) {
       const profile = operatorProfile(operator.profile.info ?? '{}', principal, `bus ${conversation}`);
       return new Operator(gateway, random, profile, publicCallId(reply));
@@ -59,6 +61,7 @@ export function openPublicSubjects({
   const events = new ServerAnnouncements({
     clock,
     wire,
+    operations,
     own: () => offeredIn(registry.state),
     everywhere: names,
     sameElsewhere: (server) => node.known.homes(server.name).length > 0 && node.known.against(server).length === 0,

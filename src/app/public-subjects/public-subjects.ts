@@ -7,6 +7,7 @@ import type { Principal } from '../../model/principal.ts';
 import { elements, field } from '../../protocol/fields.ts';
 import { ask, resultOf } from '../embedding/operator-calls.ts';
 import { ServerError } from '../embedding/server-error.ts';
+import type { Operations } from '../operations.ts';
 import type { Operator } from '../operator.ts';
 import type { OpenCalls, WhenOrphaned } from './open-calls.ts';
 import { failureReply, listReply, serverErrorReply, toolReply } from './replies.ts';
@@ -21,6 +22,8 @@ export interface PublicSubjectsDeps {
   readonly publicPrincipal: string | null;
   /** Names of the servers there are to call. */
   readonly servers: () => readonly string[];
+  /** Null: no tracker. */
+  readonly operations: Operations | null;
   /** A caller in one of its conversations, for the call whose answer goes to `reply`. */
   readonly caller: (principal: Principal, conversation: string, reply: string) => Operator;
 }
@@ -75,8 +78,8 @@ export class PublicSubjects {
   #serve(name: string): readonly { close(): Promise<void> }[] {
     const { wire, calls } = this.#deps;
     const [execute, list] = [subjectExecute(name), subjectListTools(name)];
-    const run = (message: WireMessage) => void this.#answer(message, false, (m) => this.#execute(name, m));
-    const runList = (message: WireMessage) => void this.#answer(message, true, (m) => this.#list(name, m));
+    const run = (message: WireMessage) => void this.#answer(message, name, false, (m) => this.#execute(name, m));
+    const runList = (message: WireMessage) => void this.#answer(message, name, true, (m) => this.#list(name, m));
     const text = 'the node that took the call is gone, or cut off; the call may have run';
     const lost = failureReply(new GatewayError('UNKNOWN', text, { server: name }), false);
     const seen = (message: WireMessage, orphaned: WhenOrphaned): void => {
@@ -91,25 +94,32 @@ export class PublicSubjects {
   }
 
   /** Whoever names no subject for the answer has nothing run: nobody would hear how it ended. */
-  async #answer(message: WireMessage, isList: boolean, run: (message: WireMessage) => Promise<Buffer>): Promise<void> {
+  async #answer(
+    message: WireMessage,
+    server: string,
+    isList: boolean,
+    run: (message: WireMessage) => Promise<Buffer>,
+  ): Promise<void> {
     if (message.reply === '') return;
-    const { wire, calls } = this.#deps;
+    const { wire, calls, operations } = this.#deps;
+    const since = operations?.clock.now() ?? 0;
     const taken = calls.take(message.reply);
     if (taken !== null && !(await taken)) return;
     let answer: Buffer;
-    if (this.#running >= CONCURRENCY) {
-      answer = failureReply(new GatewayError('OVERLOADED', `${CONCURRENCY} calls are under way here`), isList);
-    } else {
-      this.#running++;
-      try {
-        answer = sendable(await run(message), wire.maxPayload, isList);
-      } catch (error) {
-        answer = errorReply(error, isList);
-      } finally {
-        this.#running--;
-      }
+    let failed: unknown = null;
+    this.#running++;
+    try {
+      if (this.#running > CONCURRENCY) throw new GatewayError('OVERLOADED', `${CONCURRENCY} calls are under way here`);
+      answer = sendable(await run(message), wire.maxPayload);
+    } catch (error) {
+      failed = error;
+      answer = errorReply(error, isList);
+    } finally {
+      this.#running--;
     }
     calls.answer(message.reply, answer);
+    const error = failed === null || failed instanceof Error ? failed : new Error(String(failed));
+    operations?.ended({ name: isList ? 'list-tools' : 'execute', subject: message.subject, server, error }, since);
   }
 
   async #execute(name: string, message: WireMessage): Promise<Buffer> {
@@ -165,16 +175,15 @@ function deadline({ timeoutMs }: ToolRequest, message: WireMessage): { readonly 
 export function passedReply(outcome: Served, server: string, maxPayload: number): Buffer | null {
   if (outcome.kind === 'elsewhere') return null;
   try {
-    return sendable(toolReply(resultOf(outcome, serverEndpoint(server), 'tools/call', '{}')), maxPayload, false);
+    return sendable(toolReply(resultOf(outcome, serverEndpoint(server), 'tools/call', '{}')), maxPayload);
   } catch (error) {
     return errorReply(error, false);
   }
 }
 
-function sendable(answer: Buffer, maxPayload: number, isList: boolean): Buffer {
+function sendable(answer: Buffer, maxPayload: number): Buffer {
   if (answer.length <= maxPayload) return answer;
-  const text = `the answer has ${answer.length} bytes, of which NATS takes ${maxPayload}`;
-  return failureReply(new GatewayError('TOO_LARGE', text), isList);
+  throw new GatewayError('TOO_LARGE', `the answer has ${answer.length} bytes, of which NATS takes ${maxPayload}`);
 }
 
 function errorReply(error: unknown, isList: boolean): Buffer {

@@ -23,6 +23,7 @@ class Stage {
     const stage = this;
     this.events = new ServerAnnouncements({
       clock: this.clock,
+      operations: null,
       wire: {
         get connected() {
           return stage.connected;

@@ -1,6 +1,8 @@
 import type { Wire } from '../../bus/wire.ts';
 import type { Clock } from '../../model/clock.ts';
+import { GatewayError } from '../../model/gateway-error.ts';
 import type { Server } from '../../model/server.ts';
+import type { Operations } from '../operations.ts';
 import { createdEvent, deletedEvent } from './server-events.ts';
 import { SUBJECT_CREATED, SUBJECT_DELETED } from './subjects.ts';
 
@@ -21,6 +23,8 @@ export interface ServerAnnouncementsDeps {
   readonly sameElsewhere: (server: Server) => boolean;
   /** Masks every known secret. */
   readonly redact: (text: string) => string;
+  /** Null: no tracker. */
+  readonly operations: Operations | null;
 }
 
 /**
@@ -104,10 +108,18 @@ export class ServerAnnouncements {
 
   #created(server: Server): void {
     this.#told.add(server.name);
-    this.#deps.wire.publish(SUBJECT_CREATED, createdEvent(server, this.#deps.redact));
+    this.#publish('created', SUBJECT_CREATED, server.name, createdEvent(server, this.#deps.redact));
   }
 
   #deleted(name: string): void {
-    this.#deps.wire.publish(SUBJECT_DELETED, deletedEvent(name));
+    this.#publish('deleted', SUBJECT_DELETED, name, deletedEvent(name));
+  }
+
+  #publish(name: string, subject: string, server: string, event: Buffer): void {
+    const { wire, clock, operations } = this.#deps;
+    const since = clock.now();
+    const error = wire.connected ? null : new GatewayError('NOT_SENT', 'there is no connection to NATS', { server });
+    wire.publish(subject, event);
+    operations?.ended({ name, subject, server, error }, since);
   }
 }

@@ -6,14 +6,14 @@ import { TRUTH_WRITTEN } from './told-truth.ts';
  * Calls `look` when another node says that it has written, when what was said may have been missed, and, where the public
  * subjects are open, when a program says that a server was added or removed.
  */
-export function followHints({ connection, registry, logger }: Rooms, look: () => void): void {
+export function followHints({ connection, logger }: Rooms, look: () => void): void {
   if (connection === null) return;
-  const { bus, wire } = connection;
+  const { bus, wire, publicSubjects } = connection;
   bus.subscribe(TRUTH_WRITTEN, (_payload, from) => {
     if (from !== bus.peer) look();
   });
   bus.onEvent((event) => {
     if (event.type === 'connected') look();
   });
-  if (wire !== undefined && registry.state.cluster?.publicSubjects === true) watchEvents(wire, logger, look);
+  if (wire !== undefined && publicSubjects !== undefined) watchEvents(wire, logger, look);
 }

@@ -1,0 +1,75 @@
+import type { Clock } from '../model/clock.ts';
+import { type Endpoint, type Exchange, publicReplyOf } from '../model/exchange.ts';
+import type { Operation, Tracker } from '../model/operation.ts';
+import type { Outcome } from '../model/outcome.ts';
+import { DOWN, type ServerStatus, UP } from '../model/server-state.ts';
+import { isClientRequest } from '../protocol/methods.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { outsideServers } from '../upstream/edge.ts';
+import { ServerError } from './embedding/server-error.ts';
+
+type Worker = 'start' | 'stop';
+
+/** Tells the tracker of a node what the node does. An error of the tracker goes to the log and changes nothing else. */
+export class Operations {
+  readonly clock: Clock;
+  readonly #tracker: Tracker;
+  readonly #logger: Logger;
+  /** Starts and stops under way, and when they began. */
+  readonly #begun: Record<Worker, Map<string, number>> = { start: new Map(), stop: new Map() };
+
+  constructor(tracker: Tracker, clock: Clock, logger: Logger) {
+    this.#tracker = tracker;
+    this.clock = clock;
+    this.#logger = logger;
+  }
+
+  /** `since`: a time of `clock`. */
+  ended(operation: Omit<Operation, 'durationMs'>, since: number): void {
+    const told = { ...operation, durationMs: this.clock.now() - since };
+    const failed = (error: unknown): void => this.#logger.error('tracker_failed', { operation: told.name, error });
+    // An `async` tracker rejects instead of throwing.
+    outsideServers(() => Promise.try(this.#tracker, told)).catch(failed);
+  }
+
+  /** A request of a client or of the program. Requests on public subjects are told where they are answered. */
+  request(exchange: Exchange, { server, path }: Endpoint, outcome: Outcome, since: number): void {
+    if (publicReplyOf(exchange) !== null) return;
+    const { method, era } = exchange.request;
+    const error = errorOf(outcome);
+    const name = isClientRequest(method, era) ? method : 'other';
+    this.ended({ name, subject: path, ...(server === '' ? {} : { server }), error }, since);
+  }
+
+  /** The status of a server of this node has changed. */
+  statusChanged(server: string, { state, reason }: ServerStatus): void {
+    const { start, stop } = this.#begun;
+    if (state === 'starting') begin(start, server, this.clock.now());
+    else if (state === 'stopping') begin(stop, server, this.clock.now());
+    else if (UP.has(state)) this.#done('start', server, null);
+    else if (DOWN.has(state)) this.#done('start', server, new Error(reason ?? state));
+    else if (state !== 'degraded') this.#done('stop', server, null);
+  }
+
+  #done(name: Worker, server: string, error: Error | null): void {
+    const since = this.#begun[name].get(server);
+    if (since === undefined) return;
+    this.#begun[name].delete(server);
+    this.ended({ name, subject: server, server, error }, since);
+  }
+}
+
+/** A status is told again with every counter that changes. */
+function begin(begun: Map<string, number>, server: string, at: number): void {
+  if (!begun.has(server)) begun.set(server, at);
+}
+
+function errorOf(outcome: Outcome): Error | null {
+  if (outcome.kind === 'failure') return outcome.error;
+  if (outcome.message.kind !== 'error') return null;
+  try {
+    return new ServerError(outcome.message.body.toString());
+  } catch {
+    return new Error('the server answered with an error that is no JSON');
+  }
+}
