@@ -24,10 +24,18 @@ export function looksSecret(value: string): boolean {
   return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
 }
 
-/** Whether a word is a key of a known service, or as random as nothing but a key. */
+/** Words and numbers between hyphens and underscores, as names of files and folders have them. */
+const PLAIN_PARTS = /(?<![^_-])(?:[A-Z]?[a-z]+|[A-Z]+|\d+)(?![^_-])/g;
+
+/**
+ * Whether a word is a key of a known service, or as random as nothing but a key. The folder `my-server-aB3xY1` is none:
+ * without its words, too little of it is left.
+ */
 export function isKey(word: string): boolean {
   if (KEY.test(word)) return true;
-  return /^[\w+=~-]{20,4096}$/.test(word) && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d/.test(word);
+  if (!/^[\w+=~-]{20,4096}$/.test(word)) return false;
+  const random = word.replaceAll(PLAIN_PARTS, '').replaceAll(/[_-]/g, '');
+  return random.length >= 12 && /[a-z]/.test(word) && /[A-Z]/.test(word) && /\d/.test(word);
 }
 
 /** Whether the value of such a header is kept out of logs. All are but a few that never hold anything private. */

@@ -91,6 +91,17 @@ test('security:5 what is no secret by its place and only looks like one is hidde
   assert.deepEqual(few, []);
 });
 
+test('S1.19 ordinary values of variables and names of folders are not masked elsewhere', () => {
+  const env = asSecrets({ NAME: 'file', NODE_ENV: 'production', MY_TOKEN: 'word' });
+  const cwd = '/tmp/trunkline-gateway-aB3xY1/Of-2025-My_Server-Zq9Rt2';
+  const transport = command(['--mode=production', `${cwd}/file`, 'the word'], { env, cwd });
+  assert.equal(sweptDescription('a file in production', transport), 'a file in production');
+  assert.deepEqual(sweptDefinition(transport).args, ['--mode=production', `${cwd}/file`, 'the [redacted]']);
+  assert.deepEqual(sweptDefinition(transport).secrets, []);
+  const random = 'q7Rk2-Vx9_mT4wZ8b-Lc1Y';
+  assert.deepEqual(sweptDefinition(command([], { cwd: `/srv/${random}` })).secrets, [random]);
+});
+
 test('user and password of a Basic header are secrets too', () => {
   const pair = Buffer.from('somebody:pass-word').toString('base64');
   const headers = asSecrets({ Authorization: `Basic ${pair}` });

@@ -70,10 +70,15 @@ export function sweptDescription(text: string, transport: TransportSpec): string
   return new SweptText(text, givenTo(transport), null).words(false).toString();
 }
 
+/** The secrets among the values of variables and headers. Others, such as `production`, are words of any text. */
 function givenTo(transport: TransportSpec): string[] {
-  const env = 'env' in transport ? revealed(transport.env) : {};
-  const headers = 'headers' in transport ? revealed(transport.headers) : {};
-  return [...Object.values(env), ...Object.values(headers)].filter(({ length }) => length >= SHORTEST_VALUE);
+  const env = Object.entries('env' in transport ? revealed(transport.env) : {});
+  const headers = Object.entries('headers' in transport ? revealed(transport.headers) : {});
+  const secret = [
+    ...env.filter(([name, value]) => isSecretVariable(name, value)),
+    ...headers.filter(([name]) => isSecretHeader(name)),
+  ];
+  return secret.map(([, value]) => value).filter(({ length }) => length >= SHORTEST_VALUE);
 }
 
 function sweep(transport: TransportSpec): SweptDefinition {
