@@ -146,6 +146,33 @@ test('upstream: whatever a server answers, the call ends once, in time, and take
   assert.equal((await attack()).json.error, undefined, 'the server may come back to its senses');
 });
 
+test('upstream: an answer with the id of another request ends the call at once, as JSON and as an event', async () => {
+  const foreign: Record<string, typeof meet> = {
+    json: ({ res }) => sendJson(res, 200, ok('987654321')),
+    event: ({ res }) => {
+      // The stream stays open: only what came on it can end the call.
+      res.writeHead(200, { 'content-type': 'text/event-stream' });
+      res.write(`data: ${ok('987654321')}\n\n`);
+    },
+  };
+  for (const [what, answer] of Object.entries(foreign)) {
+    meet = answer;
+    const { json, text } = await attack();
+    assert.deepEqual([json.error?.data?.code ?? json.error?.code, json.id], [53_005, 'the-id'], `${what}: ${text}`);
+    assert.match(json.error.message, /with the id of another/, what);
+  }
+});
+
+test('upstream: an answer whose head is too large is told as that, with the limit of heads', async () => {
+  meet = ({ res }, id) => {
+    res.setHeader('x-long', 'x'.repeat(70_000));
+    sendJson(res, 200, ok(id));
+  };
+  const { json, text } = await attack();
+  assert.match(json.error?.message ?? text, /the head of the answer is larger than the limit of 65536 bytes/);
+  assert.doesNotMatch(text, /1048576|16777216/);
+});
+
 test('upstream: names that no client can take are not offered, and none stands for a neighbour’s tool', async () => {
   await arena.gateway.ready('evil');
   const { body, headers } = modern('tools/list');

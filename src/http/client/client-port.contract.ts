@@ -103,6 +103,15 @@ export function clientPortContract(name: string, subject: ClientSubject): void {
       assert.deepEqual([failure.kind, failure.sent], ['too_large', true]);
     });
 
+    test('a head above the limit is told as the head, with its limit', async () => {
+      const client = await open((peer) =>
+        peer.onData(() => peer.write(`HTTP/1.1 200 OK\r\nX-A: ${'a'.repeat(70_000)}\r\nContent-Length: 2\r\n\r\n{}`)),
+      );
+      const failure = failureOf(await send(client, get, 'whole'));
+      assert.deepEqual([failure.kind, failure.sent], ['head_too_large', true]);
+      assert.equal(failure.message, 'the head of the answer is larger than the limit of 65536 bytes');
+    });
+
     test('a connection that ends in mid-answer is a reset after sending', async () => {
       const client = await open((peer) =>
         peer.onData(() => peer.end('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf')),

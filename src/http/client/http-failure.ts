@@ -2,7 +2,7 @@
  * Why there is no (whole) response.
  * `refused`: no connection. `dns`: no address. `timeout`: a limit of connecting, of a head or of a body ran out.
  * `reset`: the connection ended early. `tls`: the handshake failed or the certificate is not good. `protocol`: what
- * came is not HTTP as we take it. `too_large`: over a limit. `proxy`: the proxy refused. `closed`: our own `close`.
+ * came is not HTTP as we take it. `too_large`, `head_too_large`: the body or the head is over its limit. `proxy`: the proxy refused. `closed`: our own `close`.
  */
 export type HttpFailureKind =
   | 'refused'
@@ -12,6 +12,7 @@ export type HttpFailureKind =
   | 'tls'
   | 'protocol'
   | 'too_large'
+  | 'head_too_large'
   | 'proxy'
   | 'closed';
 

@@ -206,11 +206,11 @@ describe('response parser', () => {
     const fixed = head(0).length;
     assert.equal(parse([head(65_536 - fixed)]).responses[0]?.status, 200);
     assert.equal(parse(cut(head(65_536 - fixed), [1, 70, 40_000, 65_530])).responses[0]?.status, 200);
-    assert.equal(parse([head(65_537 - fixed)]).problem?.kind, 'too_large');
-    assert.equal(parse(cut(head(65_537 - fixed), [1, 70, 40_000, 65_530])).problem?.kind, 'too_large');
+    assert.equal(parse([head(65_537 - fixed)]).problem?.kind, 'head_too_large');
+    assert.equal(parse(cut(head(65_537 - fixed), [1, 70, 40_000, 65_530])).problem?.kind, 'head_too_large');
     assert.equal(
       parse(Array.from({ length: 20 }, () => text('HTTP/1.1 '.padEnd(5_000, 'a')))).problem?.kind,
-      'too_large',
+      'head_too_large',
     );
   });
 

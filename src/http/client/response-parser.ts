@@ -1,7 +1,7 @@
 import { ChunkedDecoder } from './chunked-decoder.ts';
 import { parseResponseHead, type ResponseHead } from './response-head.ts';
 
-const MAX_HEAD_BYTES = 64 * 1024;
+export const MAX_HEAD_BYTES = 64 * 1024;
 const MAX_INTERIM = 8;
 /** Longer heads are not kept for comparison. */
 const MAX_REMEMBERED = 1024;
@@ -17,7 +17,7 @@ export interface ResponseSink {
   onEnd(): void;
 }
 
-export type ParseProblem = { readonly kind: 'protocol' | 'too_large'; readonly message: string };
+export type ParseProblem = { readonly kind: 'protocol' | 'head_too_large'; readonly message: string };
 
 type State = 'idle' | 'head' | 'length' | 'chunked' | 'until_close' | 'stopped';
 
@@ -221,7 +221,10 @@ export class ResponseParser {
 
   #tooLong(): ParseProblem {
     this.#state = 'stopped';
-    return { kind: 'too_large', message: `the head of the answer is longer than ${MAX_HEAD_BYTES} bytes` };
+    return {
+      kind: 'head_too_large',
+      message: `the head of the answer is larger than the limit of ${MAX_HEAD_BYTES} bytes`,
+    };
   }
 
   #stopped(message: string): ParseProblem {

@@ -6,6 +6,7 @@ import type { ClientRequest, HttpClientPort, HttpRequest, ResponseHandler } from
 import { timeConnect } from './connect-phases.ts';
 import { HttpFailure } from './http-failure.ts';
 import type { PhaseTimes } from './phase-times.ts';
+import { MAX_HEAD_BYTES } from './response-parser.ts';
 import { UndiciRequest } from './undici-request.ts';
 
 export interface UndiciClientOptions {
@@ -81,7 +82,7 @@ export class UndiciClient implements HttpClientPort {
       ...(tls.cert === undefined ? {} : { cert: tls.cert }),
       ...(tls.key === undefined ? {} : { key: tls.key.reveal() }),
     };
-    const limits = { pipelining: 1, maxHeaderSize: 64 * 1024, headersTimeout: 0, bodyTimeout: 0, allowH2: false };
+    const limits = { pipelining: 1, maxHeaderSize: MAX_HEAD_BYTES, headersTimeout: 0, bodyTimeout: 0, allowH2: false };
     if (proxy === null) {
       const connector = buildConnector({ ...secure, lookup, timeout, allowH2: false });
       const connect: typeof connector = (options, callback) => {

@@ -1,4 +1,5 @@
 import { HttpFailure, type HttpFailureKind } from './http-failure.ts';
+import { MAX_HEAD_BYTES } from './response-parser.ts';
 
 const KINDS: Readonly<Record<string, HttpFailureKind>> = {
   UND_ERR_CONNECT_TIMEOUT: 'timeout',
@@ -10,7 +11,6 @@ const KINDS: Readonly<Record<string, HttpFailureKind>> = {
   ENETUNREACH: 'refused',
   EADDRNOTAVAIL: 'refused',
   EMFILE: 'refused',
-  UND_ERR_HEADERS_OVERFLOW: 'too_large',
   UND_ERR_DESTROYED: 'closed',
   UND_ERR_CLOSED: 'closed',
   UND_ERR_INVALID_ARG: 'protocol',
@@ -32,6 +32,10 @@ export function undiciFailure(error: Error, sent: boolean): HttpFailure {
   if (root.name === 'HTTPParserError') return new HttpFailure('protocol', sent, message, error);
   if (!sent && /before secure TLS connection/.test(root.message)) return new HttpFailure('tls', false, message, error);
   if (!sent && /^Proxy /.test(root.message)) return new HttpFailure('proxy', false, message, error);
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') {
+    const words = `the head of the answer is larger than the limit of ${MAX_HEAD_BYTES} bytes`;
+    return new HttpFailure('head_too_large', sent, words, error);
+  }
   return new HttpFailure(KINDS[code] ?? (sent ? 'reset' : 'refused'), sent, message, error);
 }
 

@@ -68,6 +68,11 @@ export class IncomingMessages {
     if (pending === undefined) {
       messages.late(id);
       dropped('unmatched');
+      // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
+      if (requests.get(stream) !== undefined) {
+        const text = `${server} answered the request with the id of another one; the request was sent and may have run`;
+        this.#channel.lost(stream, new GatewayError('UPSTREAM_PROTOCOL', text, { server }));
+      }
       return;
     }
     requests.remove(id);

@@ -80,6 +80,9 @@ export function failureError(server: string, failure: HttpFailure, maxBytes: num
     return tooLargeError(server, maxBytes, failure);
   }
   const words = `${server}: ${failure.message}`;
+  if (failure.kind === 'head_too_large' && failure.sent) {
+    return new GatewayError('TOO_LARGE', words, { server, cause: failure });
+  }
   if (failure.kind === 'tls') return insecureError(server, failure);
   if (!failure.sent) return new GatewayError('NOT_SENT', words, { server, cause: failure });
   if (failure.kind === 'protocol') return new GatewayError('UPSTREAM_PROTOCOL', words, { server, cause: failure });
