@@ -110,4 +110,11 @@ test('S1.10 check:C3 what is deleted is closed, and its place is free at once', 
   assert.notEqual(script.last, first);
   assert.deepEqual([first.state, first.closedWith], ['closed', 'remove']);
   assert.equal(script.live.length, 1);
+  const second = script.last;
+  const { key } = bench.set.status('a')!.connections[0]!;
+  assert.equal(bench.set.upstream('a')!.closeConnection('session of another'), false);
+  assert.equal(bench.set.upstream('a')!.closeConnection(key), true);
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  assert.deepEqual([second.state, second.closedWith], ['closed', 'remove']);
+  assert.equal(script.live.length, 1);
 });

@@ -274,6 +274,15 @@ test('S1.5 S1.6 the sweep begins with the set, follows its settings while it run
   assert.equal(script.live.length, 1);
   await bench.clock.advance(1_000);
   assert.equal(script.live.length, 0);
+  // A shorter interval does not wait for the end of a longer one.
+  for (const sweepMs of [60 * MINUTE, 1_000]) {
+    const changed = { idleTimeoutMs: MINUTE, sleepAfterMs: 0, sweepMs, maxErrors: 1 };
+    bench.set.limit({ maxProcesses: 9, maxTimeoutMs: MINUTE, pool: changed });
+    await bench.clock.advance(1_000);
+  }
+  answerText(await bench.call('a', toolCall(clientOf('one'))));
+  await bench.clock.advance(MINUTE + 1_000);
+  assert.equal(script.live.length, 0);
   await bench.set.close('shutdown');
   assert.equal(bench.clock.pending, 0);
 });
