@@ -5,6 +5,7 @@ import { client, ended, endpointOf, GatewayBench } from '../../test/support/gate
 import { serverCatalog, tool } from '../../test/support/server-catalogs.ts';
 import { GatewayError } from '../model/gateway-error.ts';
 import { answer, failure, type Outcome } from '../model/outcome.ts';
+import { LOGIN_ADVICE } from '../model/server-state.ts';
 import { errorOf, result } from '../protocol/compose.ts';
 
 const endpoint = endpointOf('s');
@@ -118,9 +119,12 @@ test('the hello is the server’s own; a server that cannot be reached says why'
   assert.equal(hello.serverInfo, '{"name":"s-software","version":"1.0"}');
   assert.equal(hello.instructions, 'Be kind.');
   assert.equal(hello.hello?.revision, '2025-11-25');
-  bench.upstreams.states.set('t', 'auth_required');
+  bench.upstreams.states.set('t', 'unreachable');
   const down = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
-  assert.ok(down instanceof GatewayError && /auth_required: because/.test(down.message));
+  assert.ok(down instanceof GatewayError && down.code === 'NOT_SENT' && /unreachable: because/.test(down.message));
+  bench.upstreams.states.set('t', 'auth_required');
+  const asks = await bench.gateway.hello(endpointOf('t'), client('stateful'), 0);
+  assert.ok(asks instanceof GatewayError && asks.code === 'AUTH_REQUIRED' && asks.message.includes(LOGIN_ADVICE));
   const starting = new GatewayBench({ t: null });
   const late = starting.gateway.hello(endpointOf('t'), client('stateful'), 2_000);
   await starting.clock.advance(20_000);
