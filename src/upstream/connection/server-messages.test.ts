@@ -12,6 +12,7 @@ import {
 import {
   answerText,
   clientOf,
+  failureOf,
   httpServerOf,
   serverOf,
   TestExchange,
@@ -204,14 +205,13 @@ test('what comes on a request’s own stream belongs to that request', async () 
     calls.map((exchange) => exchange.emitted.length),
     [1, 0],
   );
-  // Another request's answer on this stream is no answer to either.
+  // Another request's answer on this stream answers neither, and ends the one whose stream it is.
   script.last.deliver({ jsonrpc: '2.0', id: second!.id, result: {} }, first!.id as number);
   assert.equal(bench.dropped(), 1);
+  assert.equal(failureOf(await outcomes[0]!).code, 'UPSTREAM_PROTOCOL');
   // An error without an id is the server's word on the request of the stream.
-  script.last.deliver({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'no' } }, first!.id as number);
-  assert.match(answerText(await outcomes[0]!), /"no"/);
-  script.last.respond(second!.id as number, {});
-  await outcomes[1];
+  script.last.deliver({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'no' } }, second!.id as number);
+  assert.match(answerText(await outcomes[1]!), /"no"/);
 });
 
 test('subscriptions are named by our id on the wire and by the client’s id to the client', async () => {
