@@ -29,7 +29,7 @@ describe('the control listener of a running gateway', () => {
   });
   after(() => gateway.dispose());
 
-  test('check:J1 the status of a server: the keys of the seeds and ours', async () => {
+  test('S2.24 check:J1 the status of a server: the keys of the seeds and ours', async () => {
     const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
     const good = servers.find(({ name }) => name === 'good');
     assert.deepEqual(

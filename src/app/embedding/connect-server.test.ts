@@ -28,7 +28,7 @@ async function exercise(client: ServerClient, called: string): Promise<void> {
 }
 
 for (const era of ['stateful', 'stateless'] as const) {
-  test(`S2.7 S2.10 a client over Streamable HTTP, ${era}`, async () => {
+  test(`S2.5 S2.7 S2.10 a client over Streamable HTTP, ${era}`, async () => {
     const server = await startConformanceServer(era);
     try {
       await using client = await connectServer({ url: server.url }, { name: 'web' });
