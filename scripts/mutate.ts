@@ -112,8 +112,10 @@ async function failedTests(row: string, copy: string): Promise<string[]> {
     .map(({ title }) => title);
 }
 
+/** The tests that run a contract suite, also by way of another one. */
 function importers(contract: string): string[] {
-  const name = contract.slice(contract.lastIndexOf('/') + 1);
-  const args = ['grep', '-lF', name, '--', '*.test.ts'];
-  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).split('\n').filter(Boolean);
+  const name = contract.slice(contract.lastIndexOf('/'));
+  const args = ['grep', '-lF', name, '--', '*.test.ts', '*.contract.ts'];
+  const found = execFileSync('git', args, { cwd: root, encoding: 'utf8' }).split('\n').filter(Boolean);
+  return found.flatMap((path) => (path.endsWith('.test.ts') ? [path] : importers(path)));
 }

@@ -94,7 +94,7 @@ describe('public subjects', () => {
     assert.equal((json['mcp'] as { content: unknown[] }).content.length, 3);
   });
 
-  test('S0.7 S0.9 what a tool says went wrong is the error, flat; the decoder throws it', async () => {
+  test('S0.7 S0.9 S0.10 what a tool says went wrong is the error, flat; the decoder throws it', async () => {
     const { json, data } = await execute('fails');
     assert.equal(json['error'], 'no such file');
     assert.equal('result' in json, false);

@@ -107,6 +107,13 @@ export const S1: readonly Mutation[] = [
     replace: '',
   },
   {
+    row: 'S1.16',
+    what: 'a server whose state all share has a connection for each session',
+    file: 'src/upstream/connection/session-key.ts',
+    find: "if (isolation === 'shared') return replicaKey(era, 1);",
+    replace: "if (isolation === 'shared' && era === 'stateless') return replicaKey(era, 1);",
+  },
+  {
     row: 'S1.17',
     what: 'servers are in the order of their definitions',
     file: 'src/upstream/upstream-set.ts',

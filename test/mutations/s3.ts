@@ -94,11 +94,25 @@ export const S3: readonly Mutation[] = [
     replace: 'this.tell();',
   },
   {
+    row: 'S3.14',
+    what: 'a stdio server needs no command',
+    file: 'src/config/server/server-type.ts',
+    find: "if (type === 'stdio' && command === null) return complain(",
+    replace: "if (type === 'stdio' && command === null && quiet) return complain(",
+  },
+  {
     row: 'S3.15',
     what: 'the status does not say what kind of service it is',
     file: 'src/control/status-view.ts',
     find: "serviceType: 'mcpserver',\n    type: transport,",
     replace: "serviceType: 'service' as never,\n    type: transport,",
+  },
+  {
+    row: 'S3.16',
+    what: 'the values of variables are shown',
+    file: 'src/model/swept-definition.ts',
+    find: 'env: masked(env),',
+    replace: 'env: { ...env },',
   },
   {
     row: 'S3.17',
