@@ -69,7 +69,7 @@ type Taken =
   | { readonly ok: true; readonly folder: DataFolder | null; readonly notKept: string | null }
   | { readonly ok: false; readonly problem: OpenProblem };
 
-/** Decision 053: a folder that somebody named has to be usable; the default one may lack where nothing was ever kept in it. */
+/** Decision 053: a folder that was named has to be usable; the default one may be unusable as long as nothing was kept in it. */
 function takeFolder(options: AppOptions, state: DesiredState): Taken {
   if (!keepsState(options)) return { ok: true, folder: null, notKept: null };
   const whole = new DataFolder(state.dataDir ?? defaultDataDir(options.load.env));

@@ -120,7 +120,7 @@ export class DataFolder {
     }
   }
 
-  /** Whoever else can write to it could have planted a token or a server. */
+  /** Another user who can write to it could have planted a token or a server. */
   #refuseShared(path: string, { mode, uid }: Stats, what: string, chmod: string): void {
     const own = process.getuid?.();
     if (own === undefined) return;

@@ -202,7 +202,7 @@ export class Upstream {
       const closed = whose === null ? this.close('remove') : null;
       const keys = [...connections.pool.keys()].filter(serving);
       const left = connections.pool.surrender(serving, 'shutdown');
-      // Whoever watches something over it does so anew, and over another one.
+      // Clients that watch something over it watch it anew, over another one.
       for (const key of keys) events.ended(key);
       await Promise.all([closed, left]);
     }, nothing);

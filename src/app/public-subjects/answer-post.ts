@@ -6,12 +6,12 @@ const OUTAGE_OVER_MS = 15_000;
 const AGAIN_MS = 250;
 const GIVE_UP_MS = 10_000;
 
-/** Publishes answers to programs. After an outage an answer that nobody heard is published again until its program is back. */
+/** Publishes answers to programs. After an outage it publishes an answer without a receiver again until its program is back. */
 export class AnswerPost {
   readonly #wire: Wire;
   readonly #clock: Clock;
   readonly #heardBy: string;
-  /** Answers of the last moments, by number: NATS may say that nobody heard them. */
+  /** Answers of the last moments, by number: NATS may say that they had no receiver. */
   readonly #unsure = new Map<string, () => void>();
   #carefulUntil = Number.NEGATIVE_INFINITY;
   #number = 0;

@@ -37,7 +37,7 @@ interface Told {
   readonly adopted?: readonly string[];
   /** The sender wants to know whether they are over. */
   readonly asked?: readonly string[];
-  /** They are: said to whoever holds them or asks. */
+  /** They are; the node tells peers that have them in hand, or ask. */
   readonly over?: readonly string[];
 }
 
@@ -283,7 +283,7 @@ export class OpenCalls {
     this.#forgetEnded(reply, call);
   }
 
-  /** What was said meanwhile was missed. Nobody who was not connected either is late. */
+  /** This node missed what peers said meanwhile. A peer that was not connected either is not late. */
   #connected(): void {
     const now = this.#deps.clock.now();
     this.#connectedAt = now;
@@ -351,7 +351,7 @@ export class OpenCalls {
     }
   }
 
-  /** `allTell`: whoever has it in hand would have said so. */
+  /** `allTell`: a node that has it in hand would have said so. */
   #orphan(reply: string, call: OpenCall, allTell: boolean): void {
     if (this.#passed.has(reply)) return;
     const { orphaned, requests } = call;

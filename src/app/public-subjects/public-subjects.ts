@@ -37,7 +37,7 @@ const MAX_PAGES = 1_000;
 /**
  * `mcp.{name}.execute` and `mcp.{name}.list-tools` for programs in any language (S0.1, S0.2). Each subject is a queue group
  * of its own name, so that exactly one node answers; a conversation finds its connection again from whichever node that
- * is. Callers are agents, by key; nobody else is served. All other nodes hear each request too, in case the one that takes it
+ * is. Callers are agents, by key; other callers are refused. All other nodes hear each request too, in case the one that takes it
  * dies (`OpenCalls`).
  */
 export class PublicSubjects {

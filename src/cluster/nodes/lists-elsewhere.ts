@@ -43,7 +43,7 @@ export interface ListsElsewhereDeps {
 /**
  * What other homes of a server know of its lists and this node does not. A session of an HTTP server is listened to by one
  * node: the others list the server anew when that one was told. What the process of one session lists is shown to that session
- * at all nodes. What nobody was told of is asked for when a client names it.
+ * at all nodes. What was not announced is asked for when a client names it.
  */
 export class ListsElsewhere {
   readonly own: OwnListsElsewhere;

@@ -73,7 +73,7 @@ export class Inspection {
   /**
    * A kind of client that was never listed before may be offered more than others, as tools that need sampling: at its first
    * listing that is trusted as the rest was at first use. Not what others are offered too, which was added, nor what looks
-   * poisoned; and nothing where only what somebody approved may be offered.
+   * poisoned; and nothing where only approved definitions may be offered.
    */
   async #trustOwn(
     catalog: ServerCatalog,
@@ -90,7 +90,7 @@ export class Inspection {
       return !known.has(key) && !doubted.has(key) && !pins.of(server).pins.has(key);
     });
     if (own.length === 0) return;
-    // What cannot be saved waits for somebody's approval.
+    // What cannot be saved waits for approval.
     await pins.approve(server, own, [], byKind(kindOf(catalog))).catch(() => {});
     guards.invalidate();
   }

@@ -60,7 +60,7 @@ export class OfferedDefinitions {
     return (this.#servers.get(server)?.kinds.size ?? 0) > 0;
   }
 
-  /** Whether a pinned name that nobody is offered is gone: what one kind of client alone was offered, if that kind was listed. */
+  /** Whether a pinned name that no client is offered is gone: what one kind of client alone was offered, if that kind was listed. */
   isGone(server: string, pin: Pin): boolean {
     const kinds = this.#servers.get(server)?.kinds;
     const only = onlyKindOf(pin);

@@ -206,10 +206,10 @@ function collect(
       complain(complaints, `${list.method}: ${JSON.stringify(key.slice(0, 200))} is no tool name and is not offered`);
     }
     const bytes = page.subarray(item.start, item.end);
-    // Its own endpoint shows it all the same: it is JSON, and spoils nobody else's list there.
+    // Its own endpoint shows it all the same: it is JSON, and spoils no other list there.
     if (hasLoneSurrogate(bytes)) {
       const place = { list: list.method, page: pages, index, item: key.slice(0, 200).toWellFormed() };
-      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason: 'half a surrogate pair stands in it' });
+      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason: 'it contains half a surrogate pair' });
       continue;
     }
     const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;

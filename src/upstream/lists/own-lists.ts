@@ -6,14 +6,14 @@ import { newShelf, type Shelf } from './shelf.ts';
 
 export interface OwnListsDeps {
   readonly clock: Clock;
-  /** A list was taken, and is not shown to anybody before this resolves. Never rejects. */
+  /** A list was taken, and no client is shown it before this resolves. Never rejects. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /**
    * A list was taken; `lists` are those that differ from what was known before. `key`: only the clients of this connection
    * see them; null for all of this kind that have no process.
    */
   readonly listed: (fingerprint: string, lists: readonly ListKind[], key: string | null) => void;
-  /** Whether it is a process that serves one session or principal, whose lists nobody else is shown. */
+  /** Whether it is a process that serves one session or principal, whose lists no other client is shown. */
   readonly isOwn: (connection: Connection) => boolean;
   /** Whether a process can be started without ending another. */
   readonly hasRoom: () => boolean;
@@ -53,10 +53,10 @@ export class OwnLists {
     return this.#shelves.values();
   }
 
-  /** The connection serves somebody from now on. Its shelf, where it is to be listed; null where it just was, or is nobody's own. */
+  /** The connection serves a client from now on. Its shelf, where it is to be listed; null where it just was, or serves no single client. */
   add(connection: Connection): Shelf | null {
     if (!this.#deps.isOwn(connection) || this.#shelves.has(connection)) return null;
-    // What the pool closed without a word has nobody to be told.
+    // No client has to be told of what the pool closed by itself.
     for (const other of this.#shelves.keys()) if (!other.live) this.#drop(other);
     const own = newShelf(connection.profile, connection.era, connection);
     const common = this.#common(own);

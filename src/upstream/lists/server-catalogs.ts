@@ -136,7 +136,7 @@ export class ServerCatalogs {
     for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.disarm();
   }
 
-  /** The connection serves somebody from now on. A process of its client's own is listed, unless it just was. */
+  /** The connection serves a client from now on. A process of its client's own is listed, unless it just was. */
   adopted(connection: Connection): void {
     const own = this.#own.add(connection);
     if (own !== null) void this.#relist(own, connection);

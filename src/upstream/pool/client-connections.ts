@@ -29,7 +29,7 @@ export interface ClientConnectionsDeps {
   readonly clientGone: (sessionId: string) => boolean;
   /** Presented on connections that are everybody's. */
   readonly nobody: ClientProfile;
-  /** The server is stopped, or stops: whoever tries again must not start a process that nothing would end. */
+  /** The server is stopped, or stops: another attempt must not start a process that nothing would end. */
   readonly stopped: () => boolean;
   readonly replicas: Omit<ReplicasDeps, 'clock' | 'profile' | 'pool'>;
   readonly adopted: (connection: Connection, want: Wanted) => void;

@@ -20,7 +20,7 @@ export interface UnusedNow extends Pick<PoolSettings, 'sleepAfterMs'> {
   readonly clientGone: (sessionId: string) => boolean;
 }
 
-/** Opened to list the server; nobody's. */
+/** Opened to list the server; it serves no session. */
 const SPARE_RANK = 0;
 /** Its client is gone, or it is one caller's in the stateless era and holds nothing. */
 const GONE_RANK = 1;

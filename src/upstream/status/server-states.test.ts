@@ -135,7 +135,7 @@ test('S3.6 S3.20 the first state is unknown; whoever listens hears each step onc
   ]);
 });
 
-test('S3.5 the hook runs before anybody hears of auth_required, once per time it is asked for', async () => {
+test('S3.5 the hook runs before the state is auth_required, once per time it is asked for', async () => {
   const seen: string[] = [];
   const rig = new Rig(false, {
     moved: ({ to }) => void seen.push(to),

@@ -20,7 +20,7 @@ export interface SupervisorDeps {
   readonly halt: () => Promise<void>;
   /** The state has changed, and with it what is counted. Must not throw. */
   readonly moved: (transition: Transition) => void;
-  /** The server asks for credentials; called before anybody hears of `auth_required` (S3.5). Must not throw. */
+  /** The server asks for credentials; called before the state becomes `auth_required` (S3.5). Must not throw. */
   readonly beforeAuthRequired?: (error: GatewayError) => void;
   /** A restart that was asked for begins and ends (S3.10). `reason` says why it came to nothing. Must not throw. */
   readonly recovery?: (step: RecoveryStep, reason: string | null) => void;

@@ -182,7 +182,7 @@ for (const { name, skip, start } of ENGINES)
       await mine.close('remove');
     });
 
-    test('S2.8 what a killed gateway of the same data folder left is removed; nothing of anybody else', async () => {
+    test('S2.8 what a killed gateway of the same data folder left is removed; nothing of other owners', async () => {
       const endless = { image: image(['node', '-e', 'setInterval(() => {}, 1000)']) };
       const [left, foreign] = [made(endless, host('mine', 'killed')), made(endless, host('theirs', 'killed'))];
       await left.open(new RecordingReceiver());
