@@ -4,11 +4,15 @@ import fc from 'fast-check';
 import { EXPOSED_NAME_AIM, EXPOSED_NAME_MAX, SERVER_NAME_PATTERN } from '../model/names.ts';
 import { exposeNames, type NamedCapability } from './exposed-names.ts';
 
-// Of the default size no string would be long enough to be shortened.
-const serverName = fc
-  .string({ unit: fc.constantFrom('a', 'b', 'B', '1', '-', '_', '.'), minLength: 1, maxLength: 64, size: 'max' })
-  .filter((name) => SERVER_NAME_PATTERN.test(name));
+// Of the default size no string would be long enough to be shortened, and of random ones alone hardly two would meet.
+const serverName = fc.oneof(
+  fc.constantFrom('a-b', 'a_b', 'a.b'),
+  fc
+    .string({ unit: fc.constantFrom('a', 'b', 'B', '1', '-', '_', '.'), minLength: 1, maxLength: 64, size: 'max' })
+    .filter((name) => SERVER_NAME_PATTERN.test(name)),
+);
 const toolName = fc.oneof(
+  fc.constantFrom('x-y', 'x_y', 'x.y'),
   fc.string({ unit: fc.constantFrom('x', 'y', '-', '_', '.', '/'), minLength: 1, maxLength: 8 }),
   fc.string({ minLength: 1, maxLength: 128, size: 'max' }),
 );
