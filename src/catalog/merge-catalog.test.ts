@@ -39,7 +39,7 @@ function text(message: Message): string {
   return message.body.toString();
 }
 
-test('S2.30 check:D3 tools stand in the servers’ order and each server’s own, with only the name changed', () => {
+test('S2.17 S2.30 check:D3 tools stand in the servers’ order and each server’s own, with only the name changed', () => {
   const catalog = merged({
     alpha: {
       tools: [

@@ -115,10 +115,11 @@ export const S2: readonly Mutation[] = [
   },
   {
     row: 'S2.17',
-    what: 'a tool for stateless clients loses its output schema',
-    file: 'src/protocol/stateless/tool-to-stateless.ts',
-    find: "tool.length }, 'execution');",
-    replace: "tool.length }, 'outputSchema');",
+    what: 'a tool of the aggregate keeps only the members that the gateway knows',
+    file: 'src/catalog/exposed-items.ts',
+    find: '  return splice(bytes, edits);',
+    replace:
+      '  const { name, title, description, inputSchema } = JSON.parse(splice(bytes, edits).toString());\n  return Buffer.from(JSON.stringify({ name, title, description, inputSchema }));',
   },
   {
     row: 'S2.18',
