@@ -44,6 +44,8 @@ export interface UpstreamSetDeps {
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
+  /** Child processes that start at once. Default: the number of processors, and two. */
+  readonly startsAtOnce?: number;
   /** A server was listed; what it said is shown to nobody before this resolves. Never rejects. Default: at once. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;
   /** Whether somebody listens where a server's URL points (S2.26). Never rejects. Default: nobody looks. */

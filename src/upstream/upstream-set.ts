@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import type { ClientProfile } from '../model/client-profile.ts';
 import type { Exchange } from '../model/exchange.ts';
 import { GatewayError } from '../model/gateway-error.ts';
@@ -21,7 +22,7 @@ import { Upstream } from './upstream.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
-const STARTS = { own: { width: 4, patienceMs: 5_000 }, remote: { width: 64, patienceMs: 500 } };
+const STARTS = { own: { patienceMs: 20_000 }, remote: { width: 64, patienceMs: 500 } };
 const MAX_TIMEOUT_MS = 10 * 60_000;
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
@@ -53,10 +54,11 @@ export class UpstreamSet implements Upstreams {
     this.#deps = deps;
     this.#times = { ...UPSTREAM_TIMES, ...deps.times };
     const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
+    const width = deps.startsAtOnce ?? availableParallelism() + 2;
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits);
     this.#queues = {
-      own: new StartQueue(STARTS.own, deps.clock),
+      own: new StartQueue({ width, ...STARTS.own }, deps.clock),
       remote: new StartQueue(STARTS.remote, deps.clock),
     };
   }

@@ -120,6 +120,18 @@ test('S2.11 servers that start when they are first needed do so a few at a time 
   assert.deepEqual(begun(), names);
 });
 
+test('S2.11 a start of a process keeps its place until it ends, and one that hangs gives it up after 20 s', async () => {
+  const bench = new UpstreamBench();
+  const silent = () =>
+    new ScriptedServer({ ...statefulServer(), 'server/discover': () => SILENCE, initialize: () => SILENCE });
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  await bench.run(...names.map((name) => [serverOf(name, { start: 'eager' }), silent()] as const));
+  await bench.clock.advance(19_999);
+  assert.equal(bench.scripts.get('e')!.links.length, 0);
+  await bench.clock.advance(1);
+  assert.equal(bench.scripts.get('e')!.links.length, 1);
+});
+
 test('a server that is removed, or suspended, while it waits for its turn to start never starts', async () => {
   const bench = new UpstreamBench();
   const names = ['a', 'b', 'c', 'd', 'removed', 'suspended', 'g'];
