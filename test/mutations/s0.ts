@@ -122,6 +122,13 @@ export const S0: readonly Mutation[] = [
     replace: '',
   },
   {
+    row: 'S0.18',
+    what: 'a node without room for a new session does not leave it to one that has room',
+    file: 'src/cluster/ownership/owners.ts',
+    find: '(draining() || yields(place, key, client))',
+    replace: 'draining()',
+  },
+  {
     row: 'S0.19',
     what: 'a node does not go on with a session that another one opened',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
@@ -130,10 +137,10 @@ export const S0: readonly Mutation[] = [
   },
   {
     row: 'S0.20',
-    what: 'a turn to open a session is not given back again where the store did not take it',
+    what: 'a node does not wait for the session that another one is opening, and opens one too',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
-    find: 'if (!this.#closed) this.#deps.clock.after(AGAIN_MS, () => void this.#free(key, replaces, revision));',
-    replace: '',
+    find: "held.by === '' || held.by === bus.peer || !(await claims.lives(held.by));",
+    replace: "held.by === '' || held.by === bus.peer || claims !== null;",
   },
   {
     row: 'S0.21',
