@@ -19,7 +19,7 @@ async function told(definition: object): Promise<Record<string, unknown>> {
 }
 
 const argsOf = async (...args: string[]) =>
-  (await told({ command: 'npx', args, env: { A: 'in-env', B: '${PIN}' } }))['args'];
+  (await told({ command: 'npx', args, env: { A_TOKEN: 'in-env', B_KEY: '${PIN}', MODE: 'fast' } }))['args'];
 
 test('S0.3 what is told of a server are the members of its definition, with the references to secrets in their place', async () => {
   assert.deepEqual(
@@ -88,8 +88,8 @@ test('S0.3 literal arguments are told, but for whatever may be a secret', async 
     const shown = JSON.stringify(await argsOf(...args));
     assert.ok(!/hunter/i.test(shown), shown);
   }
-  assert.deepEqual(await argsOf('in-env', 'x=4711', '${PLAIN}', '--x', '$${LONG}'), [
-    ...['[redacted]', 'x=[redacted]', '${PLAIN}', '--x', '${LONG}'],
+  assert.deepEqual(await argsOf('in-env', 'x=4711', 'fast', '${PLAIN}', '--x', '$${LONG}'), [
+    ...['[redacted]', 'x=[redacted]', 'fast', '${PLAIN}', '--x', '${LONG}'],
   ]);
 });
 
