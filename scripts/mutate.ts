@@ -30,8 +30,8 @@ interface Result {
   readonly what: string;
   readonly verdict: 'killed' | 'SURVIVED' | 'TESTS FAIL ANYWAY' | 'DOES NOT APPLY';
   readonly seconds: number;
-  /** Titles of the tests that failed with the mutation and cite the row. */
-  readonly by: readonly string[];
+  /** The tests that failed with the mutation and cite the row, by title, each with how it failed. */
+  readonly by: Readonly<Record<string, string>>;
 }
 
 const root = resolve(import.meta.dirname, '..');
@@ -73,7 +73,7 @@ async function work(): Promise<void> {
 async function tried(mutation: Mutation, copy: string): Promise<Result> {
   const { row, what, file } = mutation;
   const from = performance.now();
-  const result = (verdict: Result['verdict'], by: readonly string[] = []): Result => {
+  const result = (verdict: Result['verdict'], by: Result['by'] = {}): Result => {
     return { row, what, verdict, seconds: Math.round((performance.now() - from) / 1000), by };
   };
   const text = readFileSync(join(copy, file), 'utf8');
@@ -82,12 +82,13 @@ async function tried(mutation: Mutation, copy: string): Promise<Result> {
   writeFileSync(join(copy, file), without);
   const by = await failedTests(row, copy);
   writeFileSync(join(copy, file), text);
-  if (by.length === 0) return result('SURVIVED');
-  return (await failedTests(row, copy)).length > 0 ? result('TESTS FAIL ANYWAY', by) : result('killed', by);
+  if (Object.keys(by).length === 0) return result('SURVIVED');
+  const anyway = await failedTests(row, copy);
+  return Object.keys(anyway).length > 0 ? result('TESTS FAIL ANYWAY', anyway) : result('killed', by);
 }
 
-/** Titles of the tests that cite the row and fail in this copy. */
-async function failedTests(row: string, copy: string): Promise<string[]> {
+/** The tests that cite the row and fail in this copy. */
+async function failedTests(row: string, copy: string): Promise<Result['by']> {
   const record = join(copy, 'record');
   // Contract suites are run by the tests that import them.
   const files = (cited.get(row) ?? []).flatMap((path) => (path.endsWith('.test.ts') ? [path] : importers(path)));
@@ -107,9 +108,8 @@ async function failedTests(row: string, copy: string): Promise<string[]> {
   await once(child, 'exit');
   const lines = readFileSync(record, 'utf8').split('\n').filter(Boolean);
   const ran = lines.map((line) => JSON.parse(line) as Ran);
-  return ran
-    .filter(({ title, outcome }) => outcome === 'failed' && idsIn(title).includes(row))
-    .map(({ title }) => title);
+  const failed = ran.filter(({ title, outcome }) => outcome === 'failed' && idsIn(title).includes(row));
+  return Object.fromEntries(failed.map(({ title, reason }) => [title, reason]));
 }
 
 /** The tests that run a contract suite, also by way of another one. */

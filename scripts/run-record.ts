@@ -6,7 +6,7 @@ export interface Ran {
   readonly file: string;
   readonly title: string;
   readonly outcome: 'passed' | 'failed' | 'skipped';
-  /** Why it was skipped. */
+  /** Why it was skipped, or how it failed. */
   readonly reason: string;
 }
 
@@ -28,7 +28,14 @@ export default async function* runRecord(source: AsyncIterable<TestEvent>): Asyn
     if (skip !== undefined && skip !== false) outcome = 'skipped';
     else if (data.details?.type === 'suite' && !ranInside && outcome === 'passed') continue;
     if (outcome !== 'skipped') for (let above = data.nesting - 1; above >= 0; above--) levels.add(above);
-    const reason = typeof skip === 'string' ? skip : '';
+    let reason = typeof skip === 'string' ? skip : '';
+    if (type === 'test:fail' && outcome === 'failed') reason = briefly(data.details.error);
     yield `${JSON.stringify({ file: relative(process.cwd(), file), title: data.name, outcome, reason } satisfies Ran)}\n`;
   }
+}
+
+/** What the test threw, on one line; the runner wraps it in an error of its own. */
+function briefly(error: Error): string {
+  const thrown = error.cause instanceof Error ? error.cause.message : String(error.cause ?? error.message);
+  return thrown.replaceAll(/\s+/g, ' ').slice(0, 200);
 }
