@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -9,10 +8,11 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport as SseV1 } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { runAgent } from '../support/agents/agent.ts';
+import { AGENTS } from '../support/agents/agents.ts';
 import { FOUR_SERVERS, ONE_CALL_EACH } from '../support/four-servers.ts';
-import { peerProgram } from '../support/peers.ts';
+import { runProgram } from '../support/run-program.ts';
 import { RunningGateway } from '../support/running-gateway.ts';
-import { StandInModel } from '../support/stand-in-model.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 /** Without declared capabilities: 13 + 9 + 14 + 1. Clients that declare some are offered more by `everything`. */
@@ -45,21 +45,6 @@ async function listAndCall(client: AnyClient): Promise<void> {
     const result = JSON.stringify(await client.callTool({ name: `${server}__${tool}`, arguments: args }));
     assert.ok(result.includes(answer), result);
   }
-}
-
-function run(command: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
-  const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
-  let out = '';
-  let err = '';
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
-  });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    err += text;
-  });
-  return new Promise<{ code: number | null; out: string; err: string }>((done) =>
-    child.once('exit', (code) => done({ code, out, err })),
-  );
 }
 
 describe('real clients list the tools of all four servers and call one on each', { timeout: 170_000 }, () => {
@@ -124,7 +109,8 @@ describe('real clients list the tools of all four servers and call one on each',
         JSON.stringify({ mcpServers: { tl: { type: 'streamable-http', url: gateway.mcpUrl, protocolEra: era } } }),
       );
       const inspect = async (...args: string[]) => {
-        const { code, out, err } = await run(resolve(ROOT, 'node_modules/.bin/inspector'), [
+        const { code, out, err } = await runProgram([
+          resolve(ROOT, 'node_modules/.bin/inspector'),
           '--cli',
           '--config',
           config,
@@ -145,43 +131,19 @@ describe('real clients list the tools of all four servers and call one on each',
     });
   }
 
-  test('Claude Code, with a stand-in for its model', async (context) => {
-    const claude = await peerProgram(`@anthropic-ai/claude-code-${process.platform}-${process.arch}/claude`);
-    if (claude === null) {
-      context.skip('Claude Code could not be installed');
-      return;
-    }
-    const model = await StandInModel.start(
-      ONE_CALL_EACH.map(({ server, tool, args }) => ({ name: `mcp__tl__${server}__${tool}`, input: args })),
-    );
-    const config = join(gateway.folder, 'claude.json');
-    writeFileSync(config, JSON.stringify({ mcpServers: { tl: { type: 'http', url: gateway.mcpUrl } } }));
-    const env = {
-      PATH: process.env['PATH'],
-      HOME: gateway.folder,
-      ANTHROPIC_BASE_URL: model.url,
-      ANTHROPIC_API_KEY: 'stand-in',
-      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
-      DISABLE_AUTOUPDATER: '1',
-      ENABLE_TOOL_SEARCH: 'false',
-    };
-    const args = [
-      '-p',
-      'use the tools',
-      '--mcp-config',
-      config,
-      '--strict-mcp-config',
-      '--allowedTools',
-      'mcp__tl',
-      '--model',
-      'claude-sonnet-4-5',
-    ];
-    const { code, err } = await run(claude, args, { cwd: gateway.folder, env });
-    await model.close();
-    assert.equal(code, 0, err);
-    assert.ok([...model.offered].filter((name) => name.startsWith('mcp__tl__')).length >= LEAST_TOOLS);
-    ONE_CALL_EACH.forEach(({ answer }, i) => {
-      assert.ok(model.results[i]?.includes(answer), model.results[i]);
+  for (const agent of AGENTS) {
+    test(`${agent.name}, with a stand-in for its model`, async (context) => {
+      const calls = ONE_CALL_EACH.map(({ server, tool, args }) => ({ tool: `${server}__${tool}`, args }));
+      const run = await runAgent(agent, gateway.mcpUrl, calls);
+      if (run === null) {
+        context.skip(`${agent.name} could not be installed`);
+        return;
+      }
+      assert.equal(run.failure, null);
+      assert.ok(run.first.length >= LEAST_TOOLS, `${run.first.length} tools in its first request to the model`);
+      ONE_CALL_EACH.forEach(({ answer }, i) => {
+        assert.ok(run.results[i]?.includes(answer), run.results[i]);
+      });
     });
-  });
+  }
 });
