@@ -1,7 +1,8 @@
 /**
  * `npm run mutate`: takes the behaviour of each row of the mission out of the product, one at a time, and shows that a
- * test that cites the row fails. Arguments narrow it: `npm run mutate -- S2.9 S3`. It works in a copy of the checkout and
- * leaves the checkout alone. Exit 1: a row whose tests pass without its behaviour, or whose tests fail with it.
+ * test that cites the row fails with it and not without it. Arguments narrow it: `npm run mutate -- S2.9 S3`. It works in
+ * a copy of the checkout and leaves the checkout alone. Exit 1: a row whose tests pass without its behaviour, or fail
+ * with it.
  *
  * `--jobs N`: so many copies at a time (1). `--keep FILE`: adds each result to FILE and leaves out rows that FILE has as
  * killed for the same mutation: a run that was cut off goes on from there.
@@ -20,6 +21,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { citations, idsIn } from '../test/e2e/citations.ts';
 import { MUTATIONS, type Mutation, mutated } from '../test/mutations/mutations.ts';
@@ -30,8 +32,8 @@ interface Result {
   readonly what: string;
   readonly verdict: 'killed' | 'SURVIVED' | 'TESTS FAIL ANYWAY' | 'DOES NOT APPLY';
   readonly seconds: number;
-  /** The tests that failed with the mutation and cite the row, by title, each with how it failed. */
-  readonly by: Readonly<Record<string, string>>;
+  /** The test that cites the row and failed, and how. */
+  readonly by: Pick<Ran, 'file' | 'title' | 'reason'> | null;
 }
 
 const root = resolve(import.meta.dirname, '..');
@@ -73,25 +75,34 @@ async function work(): Promise<void> {
 async function tried(mutation: Mutation, copy: string): Promise<Result> {
   const { row, what, file } = mutation;
   const from = performance.now();
-  const result = (verdict: Result['verdict'], by: Result['by'] = {}): Result => {
+  const result = (verdict: Result['verdict'], by: Result['by'] = null): Result => {
     return { row, what, verdict, seconds: Math.round((performance.now() - from) / 1000), by };
   };
   const text = readFileSync(join(copy, file), 'utf8');
   const without = mutated(mutation, text);
   if (without === null) return result('DOES NOT APPLY');
   writeFileSync(join(copy, file), without);
-  const by = await failedTests(row, copy);
+  const tests = testsOf(row);
+  const by = await firstFailure(row, copy, tests);
   writeFileSync(join(copy, file), text);
-  if (Object.keys(by).length === 0) return result('SURVIVED');
-  const anyway = await failedTests(row, copy);
-  return Object.keys(anyway).length > 0 ? result('TESTS FAIL ANYWAY', anyway) : result('killed', by);
+  if (by === null) return result('SURVIVED');
+  // A test of a contract suite is reported of the suite's file.
+  const anyway = await firstFailure(row, copy, tests.includes(by.file) ? [by.file] : tests, by.title);
+  return anyway === null ? result('killed', by) : result('TESTS FAIL ANYWAY', anyway);
 }
 
-/** The tests that cite the row and fail in this copy. */
-async function failedTests(row: string, copy: string): Promise<Result['by']> {
-  const record = join(copy, 'record');
+/** The test files that cite the row, those of the product first, because they are faster. */
+function testsOf(row: string): string[] {
   // Contract suites are run by the tests that import them.
   const files = (cited.get(row) ?? []).flatMap((path) => (path.endsWith('.test.ts') ? [path] : importers(path)));
+  return [...new Set(files)].sort();
+}
+
+/**
+ * The first test that cites the row, or has that title, and fails in this copy. The tests are ended then: with a
+ * behaviour taken out, each further one may wait until its time is over.
+ */
+async function firstFailure(row: string, copy: string, files: readonly string[], only?: string): Promise<Ran | null> {
   const arguments_ = [
     '--test',
     '--import=./test/support/ends-in-time.ts',
@@ -100,16 +111,37 @@ async function failedTests(row: string, copy: string): Promise<Result['by']> {
     '--test-force-exit',
     `--test-name-pattern=\\b${row.replace('.', '\\.')}\\b`,
     '--test-reporter=./scripts/run-record.ts',
-    `--test-reporter-destination=${record}`,
-    ...new Set(files),
+    ...files,
   ];
   const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-  const child = spawn(process.execPath, arguments_, { cwd: copy, env, stdio: 'ignore' });
-  await once(child, 'exit');
-  const lines = readFileSync(record, 'utf8').split('\n').filter(Boolean);
-  const ran = lines.map((line) => JSON.parse(line) as Ran);
-  const failed = ran.filter(({ title, outcome }) => outcome === 'failed' && idsIn(title).includes(row));
-  return Object.fromEntries(failed.map(({ title, reason }) => [title, reason]));
+  const child = spawn(process.execPath, arguments_, {
+    cwd: copy,
+    env,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const ended = once(child, 'exit');
+  let failed: Ran | null = null;
+  for await (const line of createInterface(child.stdout)) {
+    const ran = JSON.parse(line) as Ran;
+    const cites = only === undefined ? idsIn(ran.title).includes(row) : ran.title === only;
+    if (ran.outcome !== 'failed' || !cites) continue;
+    failed = ran;
+    signalGroup(child.pid!, 'SIGTERM');
+    break;
+  }
+  // What the tests started has this long to end what it started itself.
+  if (failed !== null) setTimeout(() => signalGroup(child.pid!, 'SIGKILL'), 5_000);
+  await ended;
+  return failed;
+}
+
+function signalGroup(leader: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-leader, signal);
+  } catch {
+    // All have ended.
+  }
 }
 
 /** The tests that run a contract suite, also by way of another one. */
