@@ -173,7 +173,7 @@ describe('watching a running gateway', () => {
     stream.close();
   });
 
-  test('S1.19 check:A11 a start that failed, with what it wrote, in status and log; no secret, whatever the log level', async () => {
+  test('S1.19 S3.19 check:A11 a start that failed, with what it wrote, in status and log; no secret, whatever the log level', async () => {
     const status = await cli('status', 'dies');
     assert.equal(status.code, 0, status.err);
     assert.match(status.out, /The last start failed/);

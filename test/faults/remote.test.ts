@@ -41,7 +41,7 @@ test('fault:F22 the server lost its sessions: opened anew once, the call follows
   assert.deepEqual(bench.violations(['remote']), []);
 });
 
-test('fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN, and none of them runs again', async (t) => {
+test('S0.20 fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN, and none of them runs again', async (t) => {
   for (const era of ['stateful', 'stateless'] as const) {
     const bench = new FaultBench(null);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), era);

@@ -87,6 +87,13 @@ export const S0: readonly Mutation[] = [
     replace: 'const last = rows.length > LIST_LIMIT ? rows.at(-1) : undefined;',
   },
   {
+    row: 'S0.12',
+    what: 'the tracker is not told of requests',
+    file: 'src/app/operations.ts',
+    find: 'if (publicReplyOf(exchange) !== null) return;',
+    replace: 'if (publicReplyOf(exchange) === null) return;',
+  },
+  {
     row: 'S0.13',
     what: 'a replaced worker ends with its calls',
     file: 'src/upstream/upstream-set.ts',
@@ -129,6 +136,13 @@ export const S0: readonly Mutation[] = [
     replace: 'draining()',
   },
   {
+    row: 'S0.18',
+    what: 'a call that no node has in hand any more is answered by no witness',
+    file: 'src/app/public-subjects/open-calls.ts',
+    find: 'silentMs >= ORPHAN_MS + RANK_MS * (rank ?? 0)',
+    replace: 'silentMs >= 60_000 + (rank ?? 0)',
+  },
+  {
     row: 'S0.19',
     what: 'a node does not go on with a session that another one opened',
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
@@ -141,6 +155,13 @@ export const S0: readonly Mutation[] = [
     file: 'src/cluster/upstream-sessions/cluster-upstream-sessions.ts',
     find: "held.by === '' || held.by === bus.peer || !(await claims.lives(held.by));",
     replace: "held.by === '' || held.by === bus.peer || claims !== null;",
+  },
+  {
+    row: 'S0.20',
+    what: 'a call that may have run is sent again',
+    file: 'src/upstream/calls/retry.ts',
+    find: "if (server.retry === 'always') return AT_ONCE;",
+    replace: 'if (attempts > 0) return AT_ONCE;',
   },
   {
     row: 'S0.21',

@@ -80,7 +80,7 @@ export const S1: readonly Mutation[] = [
   },
   {
     row: 'S1.12',
-    what: 'the list leaves pooled connections out that have an owner',
+    what: 'the list has only connections that are being closed',
     file: 'src/upstream/pool/session-pool.ts',
     find: 'return [...this.connections(), ...this.#life.closing].map((connection) =>',
     replace: 'return [...this.#life.closing].map((connection) =>',
@@ -100,6 +100,13 @@ export const S1: readonly Mutation[] = [
     replace: 'await within(clock, 1e9, launch, () => {',
   },
   {
+    row: 'S1.14',
+    what: 'the time that a definition gives a start has no effect',
+    file: 'src/upstream/upstream-parts.ts',
+    find: 'observer.server.startupTimeoutMs ?? usual.startupMs',
+    replace: 'usual.startupMs',
+  },
+  {
     row: 'S1.15',
     what: 'each of several first calls of one session opens a connection of its own',
     file: 'src/upstream/pool/session-pool.ts',
@@ -112,6 +119,13 @@ export const S1: readonly Mutation[] = [
     file: 'src/upstream/connection/session-key.ts',
     find: "if (isolation === 'shared') return replicaKey(era, 1);",
     replace: "if (isolation === 'shared' && era === 'stateless') return replicaKey(era, 1);",
+  },
+  {
+    row: 'S1.16',
+    what: 'a call of a program runs in no session of its own',
+    file: 'src/app/embedding/agents.ts',
+    find: '{ ...profile, handle: session }',
+    replace: 'profile',
   },
   {
     row: 'S1.17',

@@ -9,6 +9,13 @@ export const S2: readonly Mutation[] = [
     replace: 'errorAnswer(idLexeme, -32603, words,',
   },
   {
+    row: 'S2.1',
+    what: 'arguments of any type are taken',
+    file: 'src/protocol/scan.ts',
+    find: "return takesArguments ? '' : 'params.arguments must be an object';",
+    replace: "return takesArguments ? '' : '';",
+  },
+  {
     row: 'S2.2',
     what: 'a name longer than clients take is not shortened',
     file: 'src/catalog/exposed-names.ts',
@@ -44,11 +51,25 @@ export const S2: readonly Mutation[] = [
     replace: '{ tools: {} }',
   },
   {
+    row: 'S2.6',
+    what: 'what the process of one session lists is shown to all',
+    file: 'src/upstream/upstream-parts.ts',
+    find: 'isOwn: ({ era, tenancy }) => isOwnProcess(server) && era',
+    replace: 'isOwn: ({ era, tenancy }) => !isOwnProcess(server) && era',
+  },
+  {
     row: 'S2.7',
     what: 'the session id of an HTTP server is not sent back',
     file: 'src/upstream/transport/http-heads.ts',
     find: "const session = this.#sessionId === null ? [] : ['Mcp-Session-Id', this.#sessionId];",
     replace: 'const session: string[] = [];',
+  },
+  {
+    row: 'S2.7',
+    what: 'a ping asks nobody',
+    file: 'src/app/embedding/gateway-client.ts',
+    find: 'const outcome = await everywhere.call(this.name, question, exchange);',
+    replace: "const outcome = { kind: everywhere && exchange ? 'result' : 'failure' } as any;",
   },
   {
     row: 'S2.8',
@@ -220,6 +241,13 @@ export const S2: readonly Mutation[] = [
     replace: "return failureAnswer(request.id, error, 'stateful', dataOf(request, error));",
   },
   {
+    row: 'S2.31',
+    what: 'the error of a server is a result of the tool',
+    file: 'src/app/embedding/embedded-gateway.ts',
+    find: 'throw new ServerError(message.body.toString());',
+    replace: "return { content: [{ type: 'text', text: message.body.toString() }], isError: true } as never;",
+  },
+  {
     row: 'S2.32',
     what: 'one client that fails keeps the results of the others',
     file: 'src/app/embedding/router.ts',
@@ -248,11 +276,25 @@ export const S2: readonly Mutation[] = [
     replace: "tool.description ?? ''",
   },
   {
+    row: 'S2.35',
+    what: 'a client that is added to the router is not served',
+    file: 'src/app/embedding/servers.ts',
+    find: 'this.#served.set(name, served);\n    this.#deps.overlay.servers.set(name, server);',
+    replace: 'this.#served.set(name, served);',
+  },
+  {
     row: 'S2.36',
     what: 'the endpoint event names a path, not a URL',
     file: 'src/downstream/stateful/legacy-sse.ts',
     find: '`${context.forwardedOrigin}${base}?sessionId=',
     replace: '`${base}?sessionId=',
+  },
+  {
+    row: 'S2.36',
+    what: 'a broadcast reaches no session',
+    file: 'src/downstream/stateful/legacy-sse.ts',
+    find: 'for (const session of this.#open) session.channel?.deliver(message);',
+    replace: '',
   },
   {
     row: 'S2.37',

@@ -37,6 +37,13 @@ export const S3: readonly Mutation[] = [
     replace: "this.#machine.move('auth_required', error);\n    this.#deps.beforeAuthRequired?.(error);",
   },
   {
+    row: 'S3.5',
+    what: 'the hook of a program is not called',
+    file: 'src/app/embedding/server-watch.ts',
+    find: 'this.#hook?.(statusView(status), challenge);',
+    replace: '',
+  },
+  {
     row: 'S3.6',
     what: 'a step that leads nowhere is told as a change',
     file: 'src/upstream/supervision/state-machine.ts',
@@ -49,6 +56,13 @@ export const S3: readonly Mutation[] = [
     file: 'src/upstream/supervision/supervisor.ts',
     find: '#cameUp(): void {',
     replace: '#cameUp(): void {\n    this.#lastAttemptAt = null;',
+  },
+  {
+    row: 'S3.7',
+    what: 'the challenge of a server is not in its status',
+    file: 'src/upstream/status/server-status.ts',
+    find: 'authChallenge: supervisor.challenge,',
+    replace: 'authChallenge: null,',
   },
   {
     row: 'S3.8',
@@ -72,6 +86,13 @@ export const S3: readonly Mutation[] = [
     replace: '',
   },
   {
+    row: 'S3.10',
+    what: 'recovery is written to the log only',
+    file: 'src/upstream/upstream-parts.ts',
+    find: 'deps.news?.recovery(name, step, reason === null ? null : logger.redact(reason));',
+    replace: '',
+  },
+  {
     row: 'S3.11',
     what: 'servers that nobody uses are not asked whether they are there',
     file: 'src/upstream/health/health-probe.ts',
@@ -85,6 +106,13 @@ export const S3: readonly Mutation[] = [
     find: 'else if (old.connectionDigest !== now.connectionDigest) changed.push(name);',
     replace:
       'else if (old.connectionDigest !== now.connectionDigest || old.description !== now.description) changed.push(name);',
+  },
+  {
+    row: 'S3.12',
+    what: 'other headers are no other connection',
+    file: 'src/model/transport-facts.ts',
+    find: 'return [type, url, sseFallback, named,',
+    replace: 'return [type, url, sseFallback, [],',
   },
   {
     row: 'S3.13',
@@ -115,6 +143,13 @@ export const S3: readonly Mutation[] = [
     replace: 'env: { ...env },',
   },
   {
+    row: 'S3.16',
+    what: 'the status says of no server that it has credentials',
+    file: 'src/control/status-view.ts',
+    find: "? { type: 'static' } : null,",
+    replace: '? null : null,',
+  },
+  {
     row: 'S3.17',
     what: 'a stop leaves the time of the next attempt in place',
     file: 'src/upstream/supervision/setbacks.ts',
@@ -134,6 +169,13 @@ export const S3: readonly Mutation[] = [
     file: 'src/telemetry/logger.ts',
     find: 'return new Logger(this.#core, { ...this.#fields, ...fields });',
     replace: 'return new Logger(this.#core, { ...this.#fields });',
+  },
+  {
+    row: 'S3.19',
+    what: 'what is logged of a server does not say of which',
+    file: 'src/upstream/upstream-parts.ts',
+    find: 'deps.logger.child({ server: name })',
+    replace: 'deps.logger.child({})',
   },
   {
     row: 'S3.20',
