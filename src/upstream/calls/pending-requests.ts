@@ -33,6 +33,11 @@ export class PendingRequests {
     return count;
   }
 
+  /** Whether some are of clients, not of the gateway's own. */
+  get forClients(): boolean {
+    return this.#pending.values().some(({ exchange }) => exchange !== null);
+  }
+
   get(id: number): Pending | undefined {
     return this.#pending.get(id);
   }

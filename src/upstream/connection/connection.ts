@@ -128,9 +128,14 @@ export class Connection implements Carrier, TransportReceiver {
     return this.occupied || this.#use.watching;
   }
 
-  /** Ending it would end something under way: a call, a task, a question of the server's. */
+  /** Ending it would end something under way: a call, a list, a task, a question of the server's. */
   get occupied(): boolean {
-    return this.inFlight > 0 || this.#messages.asking || this.#use.working;
+    return this.inFlight > 0 || this.serving;
+  }
+
+  /** The same without lists and other requests of the gateway's own. */
+  get serving(): boolean {
+    return this.#pending.forClients || this.#messages.asking || this.#use.working;
   }
 
   get use(): Readonly<ConnectionUse> {

@@ -66,6 +66,17 @@ test('S1.8 at the limit a client that is gone gives way before one that is there
   assert.deepEqual(bench.events.lost, ['two']);
 });
 
+test('S1.8 at the limit the process of a client that is gone gives way while the gateway is listing it', async () => {
+  const gone = new Set(['two']);
+  const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });
+  const script = statefulScript();
+  await bench.run([serverOf('a', narrow), script]);
+  await callOf(bench, clientOf('one'));
+  script.handlers['tools/list'] = () => SILENCE;
+  await callOf(bench, clientOf('two'), clientOf('three'));
+  assert.deepEqual(bench.events.lost, ['two']);
+});
+
 test('S1.8 a subscribed resource keeps its process while its client is there, and only till all others are in use when it is gone', async () => {
   const gone = new Set<string>();
   const bench = new UpstreamBench({ clientGone: (id) => gone.has(id) });

@@ -54,16 +54,17 @@ function ownerOf({ profile }: Slot): string {
 
 function unusedOf(slot: Slot, { now, sleepAfterMs, clientGone }: UnusedNow): Unused | null {
   const { connection, tenancy } = slot;
-  if (connection?.ready !== true || connection.occupied || isReplica(tenancy)) return null;
+  if (connection?.ready !== true || isReplica(tenancy)) return null;
+  const sessionId = sessionOf(tenancy);
+  const isGone = sessionId !== null && clientGone(sessionId);
+  // A process is listed when it begins: that is of no use to a client that is gone.
+  if (isGone ? connection.serving : connection.occupied) return null;
   const { requests, lastUsedAt: usedAt, watching } = connection.use;
   if (tenancy.kind === 'spare') return { slot, rank: SPARE_RANK, usedAt };
   if (requests === 0 && now - usedAt < EXPECTED_MS) return null;
   const own = isExclusive(tenancy);
   if (connection.era === 'stateless') return watching ? null : { slot, rank: own ? GONE_RANK : LIVE_RANK, usedAt };
   if (!own) return null;
-  const sessionId = sessionOf(tenancy);
-  if (sessionId !== null && clientGone(sessionId)) {
-    return { slot, rank: watching ? GONE_WATCHER_RANK : GONE_RANK, usedAt };
-  }
+  if (isGone) return { slot, rank: watching ? GONE_WATCHER_RANK : GONE_RANK, usedAt };
   return watching || now - usedAt < sleepAfterMs ? null : { slot, rank: LIVE_RANK, usedAt };
 }
