@@ -15,7 +15,7 @@ describe('the control listener of a running gateway', () => {
   before(async () => {
     const config = {
       mcpServers: {
-        good: manySided('good', { SECRET_TOKEN: SECRET }),
+        good: manySided('good', { SECRET_TOKEN: SECRET, MODE: 'production' }),
         slow: manySided('slow', {}, { timeoutMs: 200 }),
         web: { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { authorization: `Bearer ${SECRET}` } },
       },
@@ -73,7 +73,8 @@ describe('the control listener of a running gateway', () => {
     );
     assert.equal(typeof good.command, 'string');
     assert.ok(Array.isArray(good.args) && good.args.length > 0);
-    assert.equal(good.env.SECRET_TOKEN, '[redacted]');
+    // Values that nothing tells from a secret are no more shown than secrets.
+    assert.deepEqual([good.env.SECRET_TOKEN, good.env.MODE], ['[redacted]', '[redacted]']);
     assert.deepEqual([good.headers, good.description, good.nextRetryAfter], [{}, null, null]);
     assert.equal(Date.parse(good.lastAttempt), good.lastAttemptAt);
     assert.equal(one('slow').timeout, 0.2);

@@ -41,7 +41,7 @@ test('fault:F22 the server lost its sessions: opened anew once, the call follows
   assert.deepEqual(bench.violations(['remote']), []);
 });
 
-test('S0.20 fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN, and none of them runs again', async (t) => {
+test('fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN, and none of them runs again', async (t) => {
   for (const era of ['stateful', 'stateless'] as const) {
     const bench = new FaultBench(null);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), era);
@@ -61,7 +61,7 @@ test('S0.20 fault:F22 fault:F24 a server that dies with calls in flight: UNKNOWN
   }
 });
 
-test('fault:F24 the connection is reset at 20 offsets of the request and of the answer: the ledger agrees with every word', async (t) => {
+test('S0.20 fault:F24 the connection is reset at 20 offsets of the request and of the answer: the ledger agrees with every word', async (t) => {
   for (const era of ['stateful', 'stateless'] as const) {
     const bench = new FaultBench(null);
     const remote = await LedgerHttpProcess.start(bench.ledger('remote'), era);

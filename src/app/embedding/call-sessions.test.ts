@@ -23,6 +23,8 @@ test('S1.16 S2.29 calls name their session: a process each, its state kept, list
   assert.deepEqual(await pids(sessionId), first);
   const both = await pids('of my own');
   assert.equal(both.length, 2);
+  assert.equal((await pids('another')).length, 3);
+  assert.equal((await pids('of my own')).length, 3);
   const { key } = gateway.server('memory')!.connections.find(({ pid }) => pid === first[0])!;
   assert.equal(gateway.closeConnection({ server: 'memory', session: key }), true);
   assert.equal(gateway.closeConnection({ server: 'memory', session: key }), false);
