@@ -111,8 +111,12 @@ export class RunningGateway {
   }
 
   /** Waits until all (or the named) servers are ready, for at most half a minute. */
-  async ready(...names: readonly string[]): Promise<void> {
-    const end = performance.now() + 30_000;
+  ready(...names: readonly string[]): Promise<void> {
+    return this.readyWithin(30_000, ...names);
+  }
+
+  async readyWithin(atMostMs: number, ...names: readonly string[]): Promise<void> {
+    const end = performance.now() + atMostMs;
     for (;;) {
       const { servers } = await this.control<{
         servers: { name: string; state: string; startedInMs: number | null }[];
