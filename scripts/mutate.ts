@@ -36,6 +36,9 @@ interface Result {
   readonly by: Pick<Ran, 'file' | 'title' | 'reason'> | null;
 }
 
+/** No test takes so long. */
+const SILENT_MS = 180_000;
+
 const root = resolve(import.meta.dirname, '..');
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -122,7 +125,11 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
   });
   const ended = once(child, 'exit');
   let failed: Ran | null = null;
+  const end = (): void => signalGroup(child.pid!, 'SIGKILL');
+  // A loop without end, which the runner cannot cut off.
+  const endless = setTimeout(end, SILENT_MS);
   for await (const line of createInterface(child.stdout)) {
+    endless.refresh();
     const ran = JSON.parse(line) as Ran;
     const cites = only === undefined ? idsIn(ran.title).includes(row) : ran.title === only;
     if (ran.outcome !== 'failed' || !cites) continue;
@@ -130,8 +137,9 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
     signalGroup(child.pid!, 'SIGTERM');
     break;
   }
+  clearTimeout(endless);
   // What the tests started has this long to end what it started itself.
-  if (failed !== null) setTimeout(() => signalGroup(child.pid!, 'SIGKILL'), 5_000);
+  if (failed !== null) setTimeout(end, 5_000);
   await ended;
   return failed;
 }

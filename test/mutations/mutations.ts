@@ -4,22 +4,29 @@ import { S2 } from './s2.ts';
 import { S3 } from './s3.ts';
 import { S4 } from './s4.ts';
 
-/** The behaviour of one row of the mission, taken out of the product by a change of one text in one file. */
-export interface Mutation {
-  readonly row: string;
-  /** The defect that it makes, in a few words. */
-  readonly what: string;
-  readonly file: string;
+/** A change of one text. */
+interface Change {
   /** Occurs exactly once in the file. */
   readonly find: string;
   readonly replace: string;
 }
 
+/** The behaviour of one row of the mission, taken out of the product by a change of one text in one file. */
+export interface Mutation extends Change {
+  readonly row: string;
+  /** The defect that it makes, in a few words. */
+  readonly what: string;
+  readonly file: string;
+  /** Another place of the file that brings the behaviour about as well. */
+  readonly also?: Change;
+}
+
 export const MUTATIONS: readonly Mutation[] = [...S0, ...S1, ...S2, ...S3, ...S4];
 
 /** The text of the file with the mutation; null where it does not apply, because the product was changed. */
-export function mutated({ find, replace }: Mutation, text: string): string | null {
+export function mutated({ find, replace, also }: Change & Pick<Mutation, 'also'>, text: string): string | null {
   const at = text.indexOf(find);
   if (at === -1 || text.indexOf(find, at + 1) !== -1) return null;
-  return text.slice(0, at) + replace + text.slice(at + find.length);
+  const changed = text.slice(0, at) + replace + text.slice(at + find.length);
+  return also === undefined ? changed : mutated(also, changed);
 }

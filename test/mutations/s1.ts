@@ -52,10 +52,11 @@ export const S1: readonly Mutation[] = [
   },
   {
     row: 'S1.8',
-    what: 'a look-up finds a connection that is dead',
+    what: 'a look-up meets the connection that is dead',
     file: 'src/upstream/pool/session-pool.ts',
-    find: 'if (known?.connection?.ready === true) return known.connection;',
-    replace: 'if (known?.connection) return known.connection;',
+    find: 'if (known?.opening) return known.opening;',
+    replace: "if (known?.opening) return known.opening;\n    if (known?.connection) throw new Error('dead');",
+    also: { find: 'this.#slots.delete(key);\n      return slot;', replace: 'return slot;' },
   },
   {
     row: 'S1.9',
