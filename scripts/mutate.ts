@@ -52,6 +52,7 @@ const todo = MUTATIONS.filter(
     !done.includes(JSON.stringify({ row, what, verdict: 'killed' }).slice(0, -1)),
 );
 const results: Result[] = [];
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
 await Promise.all(Array.from({ length: Number(values.jobs) }, work));
 const bad = results.filter(({ verdict }) => verdict !== 'killed');
 for (const { row, what, verdict } of bad) console.log(`${verdict}: ${row} ${what}`);
@@ -60,18 +61,15 @@ process.exitCode = bad.length === 0 ? 0 : 1;
 
 async function work(): Promise<void> {
   const copy = mkdtempSync(join(tmpdir(), 'trunkline-mutate-'));
-  try {
-    const files = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0').filter(Boolean);
-    for (const file of files.filter((path) => existsSync(join(root, path)))) cpSync(join(root, file), join(copy, file));
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
-    for (let mutation = todo.shift(); mutation !== undefined; mutation = todo.shift()) {
-      const result = await tried(mutation, copy);
-      results.push(result);
-      console.log(`${result.verdict.padEnd(8)} ${result.row.padEnd(6)} ${result.seconds} s  ${result.what}`);
-      if (values.keep !== undefined) appendFileSync(values.keep, `${JSON.stringify(result)}\n`);
-    }
-  } finally {
-    rmSync(copy, { recursive: true, force: true });
+  process.on('exit', () => rmSync(copy, { recursive: true, force: true }));
+  const files = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' }).split('\0').filter(Boolean);
+  for (const file of files.filter((path) => existsSync(join(root, path)))) cpSync(join(root, file), join(copy, file));
+  symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+  for (let mutation = todo.shift(); mutation !== undefined; mutation = todo.shift()) {
+    const result = await tried(mutation, copy);
+    results.push(result);
+    console.log(`${result.verdict.padEnd(8)} ${result.row.padEnd(6)} ${result.seconds} s  ${result.what}`);
+    if (values.keep !== undefined) appendFileSync(values.keep, `${JSON.stringify(result)}\n`);
   }
 }
 
@@ -128,6 +126,7 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
   const end = (): void => signalGroup(child.pid!, 'SIGKILL');
   // A loop without end, which the runner cannot cut off.
   const endless = setTimeout(end, SILENT_MS);
+  process.once('exit', end);
   for await (const line of createInterface(child.stdout)) {
     endless.refresh();
     const ran = JSON.parse(line) as Ran;
@@ -141,6 +140,7 @@ async function firstFailure(row: string, copy: string, files: readonly string[],
   // What the tests started has this long to end what it started itself.
   if (failed !== null) setTimeout(end, 5_000);
   await ended;
+  process.off('exit', end);
   return failed;
 }
 
