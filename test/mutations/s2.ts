@@ -202,8 +202,8 @@ export const S2: readonly Mutation[] = [
     row: 'S2.26',
     what: 'a remote server that begins to listen is not noticed',
     file: 'src/upstream/supervision/readiness-watch.ts',
-    find: "if (this.#state === 'failed' && (await reachable()) && this.#state === 'failed') attempt();",
-    replace: "if (this.#state === 'failed' && !(await reachable()) && this.#state === 'failed') attempt();",
+    find: "(await reachable()) && this.#state === 'failed') attempt();",
+    replace: "(await reachable()) && this.#state === 'stopped') attempt();",
   },
   {
     row: 'S2.27',
