@@ -63,8 +63,10 @@ export interface UpstreamSetDeps {
 export const DEFAULT_REMOTE_TIMEOUT_MS = 30_000;
 
 export interface UpstreamTimes {
-  /** A start, from spawning to the end of the handshake; long enough for `npx` to fetch a package. */
+  /** A start, from spawning to the end of the handshake. */
   readonly startupMs: number;
+  /** The same for a command that fetches its program first. `npx` that is ended while it installs a package leaves it broken. */
+  readonly fetchingStartupMs: number;
   /** The same for a server behind a URL (S3.3), where nothing has to be fetched first. */
   readonly remoteStartupMs: number;
   /**
@@ -80,6 +82,7 @@ export interface UpstreamTimes {
 
 export const UPSTREAM_TIMES: UpstreamTimes = {
   startupMs: 60_000,
+  fetchingStartupMs: 5 * 60_000,
   remoteStartupMs: DEFAULT_REMOTE_TIMEOUT_MS,
   probeSilenceMs: 2_000,
   pingMs: 5_000,

@@ -21,6 +21,7 @@ import { ClientConnections } from './pool/client-connections.ts';
 import { LostConnections } from './pool/lost-connections.ts';
 import type { NodeLimits } from './pool/node-limits.ts';
 import type { ProcessQuota } from './pool/process-quota.ts';
+import { fetchesProgram } from './process/fetches-program.ts';
 import { ServerRuns } from './server-runs.ts';
 import { ServerObserver } from './status/server-observer.ts';
 import type { ServerStory, StoryPart } from './status/server-story.ts';
@@ -74,10 +75,11 @@ export function assembleUpstream(
   const { type } = server.transport;
   const local = type === 'stdio' || type === 'docker' || type === 'memory';
   const usual = local ? context.times : remoteTimes(context.times);
+  const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;
   const times: UpstreamTimes = {
     ...usual,
     get startupMs() {
-      return observer.server.startupTimeoutMs ?? usual.startupMs;
+      return observer.server.startupTimeoutMs ?? startupMs;
     },
   };
   const logger = deps.logger.child({ server: name });

@@ -345,11 +345,17 @@ test('S3.3 the limit of a start holds for what is connected to as well: 30 s by 
   t.after(() => mute.close().closeAllConnections());
   const url = `http://127.0.0.1:${(mute.address() as AddressInfo).port}/mcp`;
   const gateway = await started(t, {
-    mcpServers: { brief: { url, startupTimeoutMs: 700 }, usual: { url }, local: manySided('local') },
+    mcpServers: {
+      brief: { url, startupTimeoutMs: 700 },
+      usual: { url },
+      local: manySided('local'),
+      fetched: { command: 'npx', args: ['-y', 'some-server'], start: 'lazy' },
+    },
   });
   await until(async () => (await statusOf(gateway, 'brief')).state === 'failed', 'failed');
   assert.match(String((await statusOf(gateway, 'brief')).reason), /brief did not start within 700 ms/);
   assert.equal((await statusOf(gateway, 'usual')).state, 'starting');
   assert.equal((await statusOf(gateway, 'usual')).startupTimeoutMs, 30_000);
   assert.equal((await statusOf(gateway, 'local')).startupTimeoutMs, 60_000);
+  assert.equal((await statusOf(gateway, 'fetched')).startupTimeoutMs, 300_000);
 });

@@ -132,7 +132,7 @@ export interface ServerInput {
   readonly timeout?: number | undefined;
   /** Deadline of a call in seconds (Codex). */
   readonly tool_timeout_sec?: number | undefined;
-  /** How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, and 30000 for a `url`. */
+  /** How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, 300000 for a command that fetches its program first (`npx`, `uvx`, `docker run`, …), and 30000 for a `url`. */
   readonly startupTimeoutMs?: number | undefined;
   /** `startupTimeoutMs` in seconds (Codex). */
   readonly startup_timeout_sec?: number | undefined;

@@ -49,6 +49,8 @@ company proxy, *_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUES
 npm_config_* in any case. Left out are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses that hold
 a login (\`https://user:password@…\`), and what npm sets for the command that it runs itself (npm_config_package, …prefix).
 To hand one of those on, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`.
+For \`npx\` and \`npm\` the gateway sets npm_config_fetch_retry_mintimeout and npm_config_fetch_retry_maxtimeout to 10000,
+unless it has one of them.
 
 ## Timeouts of clients' files
 

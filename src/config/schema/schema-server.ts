@@ -77,7 +77,7 @@ export const serverSchema = z
       .max(LONGEST_MS)
       .optional()
       .describe(
-        'How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, and 30000 for a `url`.',
+        'How long a start may take, from the process or the connection to the end of the handshake. By default 60000 for what is started here, 300000 for a command that fetches its program first (`npx`, `uvx`, `docker run`, …), and 30000 for a `url`.',
       ),
     startup_timeout_sec: z.number().positive().optional().describe('`startupTimeoutMs` in seconds (Codex).'),
     startup_timeout_ms: z.number().positive().optional().describe('The same as `startupTimeoutMs` (Codex).'),

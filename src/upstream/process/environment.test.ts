@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
 import { shellSpec, stdioBench } from '../../../test/support/stdio-bench.ts';
 import { asSecrets } from '../../model/secret.ts';
 import { childEnvironment } from './environment.ts';
@@ -68,6 +70,19 @@ test('S2.9 certificates and what uvx, pip and npx need to reach a registry are i
   assert.deepEqual(childEnvironment({ env: {}, inheritEnv: false }, { ...reaching, ...kept }), reaching);
   const listed = childEnvironment({ env: {}, inheritEnv: ['PIP_EXTRA_INDEX_URL'] }, kept);
   assert.deepEqual(listed, { PIP_EXTRA_INDEX_URL: kept.PIP_EXTRA_INDEX_URL });
+});
+
+test('npx asks a registry that it cannot reach again sooner, unless the operator says otherwise', async () => {
+  const spec = { command: '/usr/bin/npx', env: {}, inheritEnv: false };
+  const ours = { PATH: process.env['PATH'], HOME: '/nonexistent' };
+  const env = childEnvironment(spec, ours);
+  for (const name of ['fetch-retry-mintimeout', 'fetch-retry-maxtimeout']) {
+    const { stdout } = await promisify(execFile)('npm', ['config', 'get', name], { env });
+    assert.equal(stdout.trim(), '10000');
+  }
+  const own = { NPM_CONFIG_FETCH_RETRY_MAXTIMEOUT: '90000' };
+  assert.deepEqual(childEnvironment(spec, { ...ours, ...own }), { ...ours, ...own });
+  assert.deepEqual(childEnvironment({ ...spec, command: 'node' }, ours), ours);
 });
 
 test('inheritEnv: true gives everything but what looks like a secret', () => {

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { revealed } from '../../model/secret.ts';
 import type { StdioSpec } from '../../model/server.ts';
 
@@ -12,6 +13,13 @@ const FETCHING = /^(?:UV_|PIP_|npm_config_)/i;
 /** What npm sets for the command that it is running, such as this gateway; another `npx` would take it for its own. */
 const OF_NPM_ITSELF =
   /^npm_config_(?:package|call|workspaces?|(?:local_|global_)?prefix|global|location|user_agent|npm_version)$/i;
+/**
+ * npm waits up to a minute before it asks its registry once more, and then takes what is in its cache: longer than a start
+ * may take without a network. 10 s is what it waits the first time.
+ */
+const WAIT_OF_NPM = /^npm_config_fetch_retry_m(?:in|ax)timeout$/i;
+const WAIT_OF_NPM_MS = '10000';
+const OF_NPM = new Set(['npx', 'npm']);
 /** A login for a registry, and an address that holds one. */
 const HOLDS_LOGIN = /^npm_config_.*_auth$/i;
 const USER_INFO = /:\/\/[^/\s@]+@/;
@@ -23,7 +31,7 @@ const SECRET_PATTERN = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
  * whose name speaks of a secret is never inherited unless it is listed by name; declared ones always win.
  */
 export function childEnvironment(
-  spec: Pick<StdioSpec, 'env' | 'inheritEnv'>,
+  spec: Pick<StdioSpec, 'env' | 'inheritEnv'> & Partial<Pick<StdioSpec, 'command'>>,
   own: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
   const environment: Record<string, string> = {};
@@ -32,6 +40,9 @@ export function childEnvironment(
     if (value === undefined) continue;
     const wanted = ALWAYS.has(name) || ALWAYS_PATTERN.test(name) || fetches(name, value) || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
+  }
+  if (OF_NPM.has(basename(spec.command ?? '')) && !Object.keys(environment).some((name) => WAIT_OF_NPM.test(name))) {
+    for (const end of ['min', 'max']) environment[`npm_config_fetch_retry_${end}timeout`] = WAIT_OF_NPM_MS;
   }
   return Object.assign(environment, revealed(spec.env));
 }
