@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { type ConformanceStage, startConformanceStage } from '../support/conformance-stage.ts';
-import { failing, runConformance, scored } from '../support/conformance-suite.ts';
+import { checksOf, failing, runConformance, scored } from '../support/conformance-suite.ts';
 
 /** Scenarios that the suite scores, by revision. */
 const SCORED = { '2025-11-25': 30, '2026-07-28': 37 } as const;
@@ -53,6 +53,36 @@ for (const [era, revision] of [
         owed.filter((name) => result.scenarios.get(name) !== true),
         [],
       );
+    } finally {
+      await stage.dispose();
+    }
+  });
+}
+
+/** The server of the suite tells of changed lists that are the same as before. */
+const TELLS_OF_LISTS = [
+  'sep-2575-server-sends-tools-list-changed-on-subscription',
+  'sep-2575-server-sends-prompts-list-changed-on-subscription',
+];
+
+for (const [endpoint, wires] of [
+  ['/servers/{name}/mcp', 'both'],
+  ['/mcp', 'http'],
+] as const) {
+  test(`check:B13 the suite reports that a server's own list_changed reaches a subscription on ${endpoint}`, {
+    timeout: 150_000,
+  }, async () => {
+    const stage = await startConformanceStage('stateless', wires);
+    const { gateway } = stage;
+    try {
+      for (const url of wires === 'both'
+        ? ['http', 'stdio'].map((name) => gateway.serverUrl(name))
+        : [gateway.mcpUrl]) {
+        const { passed, failed, skipped } = await checksOf(url, 'server-stateless', '2026-07-28');
+        assert.deepEqual(failed, [], url);
+        const missing = TELLS_OF_LISTS.filter((id) => !passed.includes(id));
+        assert.deepEqual(missing, [], `${url}: skipped ${skipped.join(', ')}`);
+      }
     } finally {
       await stage.dispose();
     }
