@@ -135,7 +135,7 @@ export { TOOL_NAME_DELIMITER } from './model/names.ts';
 export type { Operation, Tracker } from './model/operation.ts';
 export { POOL_DEFAULTS, type PoolSettings } from './model/pool-settings.ts';
 export { LATEST_STATEFUL, LATEST_STATELESS, PROTOCOL_VERSION, REVISIONS, type Revision } from './model/revision.ts';
-export type { Capability, ListKind } from './model/server-catalog.ts';
+export type { Capability, InvalidItem, ListKind } from './model/server-catalog.ts';
 export type {
   AuthChallenge,
   ConnectionStatus,

@@ -35,5 +35,5 @@ export interface AppOptions {
 
 /** Called for every change. It must not block, and only `beforeAuthRequired` may throw. */
 export type ServerObserver = Pick<UpstreamEvents, 'statusChanged' | 'catalogChanged'> &
-  Pick<ServerNews, 'recovery'> &
+  Pick<ServerNews, 'recovery' | 'listItemInvalid'> &
   Pick<UpstreamSetDeps, 'beforeAuthRequired'>;

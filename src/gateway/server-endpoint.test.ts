@@ -104,11 +104,11 @@ test('the operator’s tool filter holds here too, in lists live or known, and f
   assert.equal(bench.upstreams.calls.length, 0);
   bench.upstreams.owned.add('s');
   bench.upstreams.respond = () =>
-    answer(result('1', '{"tools":[{"name":"b"},{"x":1.0,"name":"c"}],"nextCursor":"n"}', 'stateful'));
+    answer(result('1', `{"tools":[${tool('b')},${tool('c', ',"x":1.0')}],"nextCursor":"n"}`, 'stateful'));
   const live = await bench.run('tools/list', null, { endpoint });
   assert.equal(
     live.kind === 'answer' ? live.message.body.toString() : '',
-    '{"tools":[{"x":1.0,"name":"c"}],"nextCursor":"n"}',
+    `{"tools":[${tool('c', ',"x":1.0')}],"nextCursor":"n"}`,
   );
 });
 

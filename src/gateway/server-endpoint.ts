@@ -351,7 +351,7 @@ function sound(outcome: Outcome, list: ListMethod): Outcome {
   if (outcome.kind !== 'answer' || outcome.message.kind !== 'result') return outcome;
   const { message } = outcome;
   const { body } = message;
-  const { page } = soundPage(list, body);
+  const { page } = soundPage(list, body, message.era);
   if (page === body) return outcome;
   return answer(spliceMessage(message, [{ start: message.bodyStart, end: message.bodyEnd, insert: page }]));
 }

@@ -7,7 +7,7 @@ import type { Era, Message } from './message.ts';
 import type { Outcome } from './outcome.ts';
 import type { Principal } from './principal.ts';
 import type { Server } from './server.ts';
-import type { ListKind, ServerCatalog } from './server-catalog.ts';
+import type { InvalidItem, ListKind, ServerCatalog } from './server-catalog.ts';
 import type { RecoveryStep, ServerStatus, StateChange } from './server-state.ts';
 import type { TaskStatus } from './task-status.ts';
 
@@ -132,6 +132,8 @@ export interface ServerNews {
   replaced(server: string): void;
   /** A restart that was asked for begins or ends (S3.10); `reason` says why it failed. */
   recovery(server: string, step: RecoveryStep, reason: string | null): void;
+  /** An item of its lists is left out because clients could not use a list with it. Once in each run of the server. */
+  listItemInvalid(server: string, invalid: InvalidItem): void;
   removed(server: string): void;
 }
 

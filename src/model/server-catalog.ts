@@ -12,6 +12,17 @@ export interface Capability {
   readonly bytes: Buffer;
 }
 
+/** An item that is left out of a server's list, where it is there, and why. `item`: its own name where it has one. */
+export interface InvalidItem {
+  /** The method that lists it. */
+  readonly list: string;
+  /** Both from 0. */
+  readonly page: number;
+  readonly index: number;
+  readonly item: string | null;
+  readonly reason: string;
+}
+
 /** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
 export interface Hello {
   readonly era: Era;

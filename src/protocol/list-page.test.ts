@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as client from '@modelcontextprotocol/sdk/types.js';
 import { LIST_KINDS } from '../model/server-catalog.ts';
-import { hasLoneSurrogate, soundPage } from './list-page.ts';
+import { hardToRead, soundPage } from './list-page.ts';
 import { listOf } from './methods.ts';
 
 const TOOLS = listOf('tools');
@@ -45,6 +45,7 @@ test('one malformed item costs the list that item and nothing else, and is told 
     const { page: sound, invalid } = soundPage(
       TOOLS,
       page(tool('a'), item, tool('b', ',"n":1.0,"big":12345678901234567890')),
+      'stateful',
     );
     assert.equal(sound.toString(), page(tool('a'), tool('b', ',"n":1.0,"big":12345678901234567890')).toString(), what);
     assert.equal(client.ListToolsResultSchema.parse(JSON.parse(sound.toString())).tools.length, 2);
@@ -56,10 +57,11 @@ test('one malformed item costs the list that item and nothing else, and is told 
 test('a page in which all is well is the page itself, however it is written', () => {
   const odd =
     '{ "description":"\\ud83d\\ude00 \\\\ud800", "x":{"a":1,"a":2}, "inputSchema" : {"type":"object"},"name":"x" }';
-  for (const bytes of [page(), page(odd), page(tool('a'), odd)]) assert.equal(soundPage(TOOLS, bytes).page, bytes);
+  for (const bytes of [page(), page(odd), page(tool('a'), odd)])
+    assert.equal(soundPage(TOOLS, bytes, 'stateful').page, bytes);
   for (const kind of LIST_KINDS) {
     const bytes = Buffer.from(`{"${listOf(kind).resultKey}":[]}`);
-    assert.equal(soundPage(listOf(kind), bytes).page, bytes);
+    assert.equal(soundPage(listOf(kind), bytes, 'stateless').page, bytes);
   }
 });
 
@@ -70,7 +72,7 @@ test('what is wrong around the items is left out of the page, and a second list 
     [`{"tools":[${tool('a')}],"Tools":[${tool('b')}],"ttlMs":1}`, `{"tools":[${tool('a')}],"ttlMs":1}`],
     [`{"tools":[${tool('a')}],"tools":[${tool('b')}]}`, `{"tools":[${tool('a')}]}`],
   ] as const) {
-    assert.equal(soundPage(TOOLS, Buffer.from(written)).page.toString(), expected);
+    assert.equal(soundPage(TOOLS, Buffer.from(written), 'stateful').page.toString(), expected);
   }
 });
 
@@ -85,7 +87,7 @@ test('prompts, resources and templates with members of another type than clients
     const list = listOf(kind);
     const written = `{"${list.resultKey}":[${item}]}`;
     assert.ok(!schema.safeParse(JSON.parse(written)).success, `the official client takes ${written}`);
-    const { page: sound, invalid } = soundPage(list, Buffer.from(written));
+    const { page: sound, invalid } = soundPage(list, Buffer.from(written), 'stateful');
     assert.equal(sound.toString(), `{"${list.resultKey}":[]}`);
     assert.equal(invalid.length, 1);
   }
@@ -93,9 +95,24 @@ test('prompts, resources and templates with members of another type than clients
 
 test('half a surrogate pair is found, and nothing that only looks like one', () => {
   for (const text of ['\\ud83d', '\\ude00', '\\ude00\\ud83d', '\\ud83d \\ude00', '\\\\\\uD800x']) {
-    assert.ok(hasLoneSurrogate(Buffer.from(`"${text}"`)), text);
+    assert.match(hardToRead(Buffer.from(`"${text}"`)), /surrogate/, text);
   }
   for (const text of ['\\ud83d\\ude00', '\\\\ud800', '\\u00e9', 'ud800']) {
-    assert.ok(!hasLoneSurrogate(Buffer.from(`"${text}"`)), text);
+    assert.equal(hardToRead(Buffer.from(`"${text}"`)), '', text);
+  }
+});
+
+test('a number that no double holds is found, and nothing that only looks like one', () => {
+  for (const text of [
+    '[1E400]',
+    '{"a":[-1e999]}',
+    `[${'9'.repeat(310)}]`,
+    `{"a":${'9'.repeat(300)}e9}`,
+    '["1",2.5e+308]',
+  ]) {
+    assert.match(hardToRead(Buffer.from(text)), /number/, text);
+  }
+  for (const text of ['["1E400"]', '{"1E400":1}', '[1e308]', '[1e-400]', '["\\"1E400"]', `[0.${'9'.repeat(400)}]`]) {
+    assert.equal(hardToRead(Buffer.from(text)), '', text);
   }
 });

@@ -1,58 +1,34 @@
 import { isUtf8 } from 'node:buffer';
+import type { Era } from '../model/message.ts';
+import type { InvalidItem } from '../model/server-catalog.ts';
 import { duplicateKey, elements, entries, field, keyIs, stringValue } from './fields.ts';
 import { validString, validValue } from './grammar.ts';
+import { faultOfValue, ITEM_SHAPES } from './item-shape.ts';
 import { KnownNames } from './known-names.ts';
 import type { ListMethod } from './methods.ts';
-import { skipSpace } from './skip.ts';
-
-/** An item that is left out of a list, and why. `item`: its own name where it has one. */
-export interface InvalidItem {
-  readonly index: number;
-  readonly item: string | null;
-  readonly reason: string;
-}
+import { skipSpace, skipString, skipValue } from './skip.ts';
 
 export interface SoundPage {
   /** The page itself where nothing was wrong with it. */
   readonly page: Buffer;
-  readonly invalid: readonly InvalidItem[];
+  readonly invalid: readonly Omit<InvalidItem, 'list' | 'page'>[];
 }
-
-type Type = 'string' | 'object' | 'array' | 'number';
-
-/** What the specification says of the members that clients check: one of another type makes them refuse the whole list. */
-const COMMON: readonly (readonly [string, Type])[] = [
-  ['title', 'string'],
-  ['description', 'string'],
-  ['icons', 'array'],
-  ['_meta', 'object'],
-];
-const RESOURCE = [...COMMON, ['name', 'string'], ['mimeType', 'string'], ['annotations', 'object']] as const;
-const MEMBERS: Readonly<Record<ListMethod['kind'], readonly (readonly [string, Type])[]>> = {
-  tools: [...COMMON, ['inputSchema', 'object'], ['outputSchema', 'object'], ['annotations', 'object']],
-  prompts: [...COMMON, ['arguments', 'array']],
-  resources: [...RESOURCE, ['size', 'number']],
-  resourceTemplates: RESOURCE,
-};
-const ITEM_NAMES = new KnownNames([
-  ...new Set(['name', 'uri', 'uriTemplate', ...Object.values(MEMBERS).flatMap((all) => all.map(([name]) => name))]),
-]);
 
 /**
  * A page of a server's list without what would make the whole list useless to clients, into which it is merged or passed
- * on: items that are no JSON (RFC 8259, UTF-8) or that have a member of another type than the specification says. Where
- * nothing is wrong the page stays as it is; else every byte of what is kept does.
+ * on: items that are no JSON (RFC 8259, UTF-8), or that lack a member or have one of another type than the specification
+ * says of the server's era. Where nothing is wrong the page stays as it is; else every byte of what is kept does.
  */
-export function soundPage(list: ListMethod, page: Buffer): SoundPage {
+export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   const sound = isSound(page);
   const array = field(page, 0, page.length, list.resultKey);
-  const invalid: InvalidItem[] = [];
+  const invalid: Omit<InvalidItem, 'list' | 'page'>[] = [];
   const kept: Buffer[] = [];
   if (array !== null) {
     let index = 0;
     for (const { start, end } of elements(page, array.start, array.end)) {
       const bytes = page.subarray(start, end);
-      const reason = faultOfItem(list, bytes);
+      const reason = faultOfItem(list, bytes, era);
       if (reason === '') kept.push(bytes);
       else invalid.push({ index, item: nameOf(list, bytes), reason });
       index++;
@@ -63,27 +39,18 @@ export function soundPage(list: ListMethod, page: Buffer): SoundPage {
 }
 
 /** Why clients could not use a list with this item in it, or could take it for another one; empty where they can. */
-export function faultOfItem({ kind, itemKey }: ListMethod, bytes: Buffer): string {
+export function faultOfItem({ kind }: ListMethod, bytes: Buffer, era: Era): string {
   if (!isSound(bytes)) return 'it is no valid JSON';
   if (bytes[0] !== 0x7b) return 'it is no object';
   const twice = duplicateKey(bytes, 0, bytes.length);
-  if (twice !== null) return `"${twice}" stands there twice`;
-  const key = stringValue(bytes, field(bytes, 0, bytes.length, itemKey));
-  if (key === null) return `"${itemKey}" is no string`;
-  const types = new Map(MEMBERS[kind]);
-  for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, 0, bytes.length)) {
-    const found = ITEM_NAMES.find(bytes, keyStart, keyEnd);
-    if (found === -1) continue;
-    const name = ITEM_NAMES.nameOf(found);
-    if (found < -1) return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${name}"`;
-    const type = types.get(name);
-    if (type !== undefined && typeOf(bytes[valueStart]) !== type) return `"${name}" is no ${type}`;
-    if (name === 'inputSchema') {
-      const schema = stringValue(bytes, field(bytes, valueStart, valueEnd, 'type'));
-      if (schema !== 'object') return 'the type of "inputSchema" is not "object"';
-    }
+  if (twice !== null) return `"${twice.slice(0, 200)}" stands there twice`;
+  const shape = ITEM_SHAPES[era][kind];
+  for (const { keyStart, keyEnd } of entries(bytes, 0, bytes.length)) {
+    const found = shape.known.find(bytes, keyStart, keyEnd);
+    if (found >= -1) continue;
+    return `${bytes.toString('utf8', keyStart, keyEnd)} is written in another case than "${shape.known.nameOf(found)}"`;
   }
-  return '';
+  return faultOfValue(bytes, 0, bytes.length, shape, '');
 }
 
 /** Well-formed JSON to the last byte, with nothing behind it. */
@@ -126,19 +93,20 @@ function joined(parts: readonly Buffer[]): Buffer[] {
   return parts.flatMap((part, i) => (i === 0 ? [part] : [COMMA, part]));
 }
 
-function typeOf(first: number | undefined): Type | 'literal' {
-  if (first === 0x22) return 'string';
-  if (first === 0x7b) return 'object';
-  if (first === 0x5b) return 'array';
-  return first === 0x2d || (first !== undefined && first >= 0x30 && first <= 0x39) ? 'number' : 'literal';
-}
-
 function nameOf({ itemKey }: ListMethod, bytes: Buffer): string | null {
   return stringValue(bytes, field(bytes, 0, bytes.length, itemKey))?.slice(0, 200) ?? null;
 }
 
-/** Half a surrogate pair: JSON allows it, and parsers of several languages refuse the whole document for it. */
-export function hasLoneSurrogate(bytes: Buffer): boolean {
+/**
+ * Why a merged list leaves out an item that is sound: JSON allows it, and parsers of several languages refuse the whole
+ * document for it. Empty where there is nothing.
+ */
+export function hardToRead(bytes: Buffer): string {
+  if (hasLoneSurrogate(bytes)) return 'it contains half a surrogate pair';
+  return hasHugeNumber(bytes) ? 'it contains a number that is larger than any double' : '';
+}
+
+function hasLoneSurrogate(bytes: Buffer): boolean {
   if (!bytes.includes(ESCAPE)) return false;
   let awaited = -1;
   for (const { 0: written, 1: digits, index } of bytes.toString('latin1').matchAll(/\\(?:u([0-9a-fA-F]{4})|.)/g)) {
@@ -149,6 +117,21 @@ export function hasLoneSurrogate(bytes: Buffer): boolean {
     awaited = unit >= 0xd800 && unit < 0xdc00 ? index + written.length : -1;
   }
   return awaited >= 0;
+}
+
+function hasHugeNumber(bytes: Buffer): boolean {
+  let at = 0;
+  while (at < bytes.length) {
+    const c = bytes[at]!;
+    if (c === 0x22) at = skipString(bytes, at, bytes.length);
+    else if (c >= 0x30 && c <= 0x39) {
+      const end = skipValue(bytes, at, bytes.length);
+      // Nothing shorter overflows.
+      if (end - at >= 5 && !Number.isFinite(Number(bytes.toString('latin1', at, end)))) return true;
+      at = end;
+    } else at++;
+  }
+  return false;
 }
 
 const COMMA = Buffer.from(',');

@@ -104,6 +104,8 @@ test('proto:H1 proto:H2 headers have to agree with the body, which is the truth'
   assert.equal(fault('{"region":"us"}', { 'mcp-param-region': '=?base64?dXM=?=' }), null);
   assert.equal(fault('{"region":"us"}', { 'mcp-param-region': 'us', 'mcp-param-unknown': 'x' }), null);
   assert.equal(fault('{"count":42}', { 'mcp-param-count': '42.0' }), null);
+  assert.equal(fault('{"count":9007199254740993}', { 'mcp-param-count': '9007199254740993' }), null);
+  assert.match(fault('{"count":9007199254740993}', { 'mcp-param-count': '9007199254740992' })!, /differs/);
   assert.equal(fault('{}', {}), null);
   assert.equal(fault(null, {}), null);
   assert.equal(fault('{"region":null}', {}), null);

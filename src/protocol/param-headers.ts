@@ -79,7 +79,9 @@ export function paramHeadersFault(
     const decoded = decodeHeaderValue(raw);
     if (decoded === null) return `the header ${name} is not validly encoded`;
     const numeric = param.type === 'integer' && DECIMAL.test(decoded) && DECIMAL.test(value);
-    if (numeric ? Number(decoded) !== Number(value) : decoded !== value) {
+    // Beyond these, different numbers are one double.
+    const exact = numeric && Number.isSafeInteger(Number(value));
+    if (exact ? Number(decoded) !== Number(value) : decoded !== value) {
       return `the header ${name} differs from the body's ${where}`;
     }
   }

@@ -5,7 +5,7 @@ import type { StateFile } from './state-file.ts';
 
 const BUCKET = 'catalog';
 /** Raised when the shape of ServerCatalog, or what is let into it, changes; older records are then forgotten. */
-const FORMAT = 2;
+const FORMAT = 3;
 /** Catalogues kept of one server: its definition and its kinds of client may change without end. */
 const MAX_OF_SERVER = 128;
 

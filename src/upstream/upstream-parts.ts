@@ -150,6 +150,10 @@ export function assembleUpstream(
       knownCatalogs,
       connectionFor: (profile, era) => runs.listingConnection(profile, era),
       isUp: () => supervisor.up,
+      invalid: (item) => {
+        const redacted = item.item === null ? null : logger.redact(item.item);
+        deps.news?.listItemInvalid(name, { ...item, item: redacted, reason: logger.redact(item.reason) });
+      },
       inspect: (catalog) => deps.inspect?.(catalog) ?? null,
       listed: (fingerprint, lists, key) => {
         if (lists.length > 0 || key !== null) deps.events.catalogChanged(name, fingerprint, lists, key);

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  scriptedTool,
+  statefulScript,
+  statefulServer,
+} from '../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -33,7 +39,7 @@ test('S2.26 check:A3 a server that cannot start stays visible with its reason an
 
 test('check:A9 S2.5 status is a snapshot: state, tools sorted, era, revision, connections', async () => {
   const bench = new UpstreamBench();
-  await bench.run([serverOf('a'), new ScriptedServer(statefulServer([{ name: 'zeta' }, { name: 'alpha' }]))]);
+  await bench.run([serverOf('a'), new ScriptedServer(statefulServer([scriptedTool('zeta'), scriptedTool('alpha')]))]);
   const before = bench.set.status('a')!;
   assert.deepEqual([before.state, before.reason, before.toolCount], ['unknown', 'starts on first use', 0]);
   answerText(await bench.call('a', toolCall(client)));

@@ -226,9 +226,7 @@ export class ScriptedTransport implements Transport {
 }
 
 /** Handlers of a plain stateful server with these tools; `server/discover` is unknown to it. */
-export function statefulServer(
-  tools: readonly object[] = [{ name: 'echo', inputSchema: { type: 'object' } }],
-): Record<string, Handler> {
+export function statefulServer(tools: readonly object[] = [scriptedTool('echo')]): Record<string, Handler> {
   return {
     initialize: () => ({
       protocolVersion: '2025-11-25',
@@ -242,9 +240,7 @@ export function statefulServer(
 }
 
 /** Handlers of a plain stateless server with these tools; it knows no `initialize`. */
-export function statelessServer(
-  tools: readonly object[] = [{ name: 'echo', inputSchema: { type: 'object' } }],
-): Record<string, Handler> {
+export function statelessServer(tools: readonly object[] = [scriptedTool('echo')]): Record<string, Handler> {
   return {
     'server/discover': () => ({
       resultType: 'complete',
@@ -269,4 +265,12 @@ export function statefulScript(): ScriptedServer {
 /** A plain stateless server, all of whose handlers may be replaced. */
 export function statelessScript(): ScriptedServer {
   return new ScriptedServer(statelessServer());
+}
+
+/** A tool with what the specification requires of one. */
+export function scriptedTool(name: string): {
+  readonly name: string;
+  readonly inputSchema: { readonly type: 'object' };
+} {
+  return { name, inputSchema: { type: 'object' } };
 }

@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { followed } from '../../../test/support/followed-events.ts';
 import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
 import { createGateway } from './create-gateway.ts';
 
@@ -75,25 +76,3 @@ test(
     ]);
   },
 );
-
-/** Opens the event stream; the function reads on to the first text that has the word, and closes the stream. */
-async function followed(
-  controlUrl: string,
-  token: string,
-): Promise<(word: string) => Promise<Record<string, unknown>[]>> {
-  const stop = new AbortController();
-  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(20_000)]);
-  const { body } = await fetch(`${controlUrl}/api/v1/events`, {
-    headers: { authorization: `Bearer ${token}` },
-    signal,
-  });
-  return async (word) => {
-    let text = '';
-    for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
-      text += chunk;
-      if (text.includes(word)) break;
-    }
-    stop.abort();
-    return [...text.matchAll(/^data: (.*)$/gm)].map(([, json]) => JSON.parse(json!) as Record<string, unknown>);
-  };
-}

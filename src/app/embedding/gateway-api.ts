@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { StatusView } from '../../control/status-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
+import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
 import type { ConnectionKey } from '../../upstream/connection/connection-key.ts';
 import type { AgentClient, Answer, ToolArguments } from './agent-client.ts';
@@ -66,6 +67,8 @@ export interface GatewayEvents {
   toolsChanged: (server: string) => void;
   /** A restart that was asked for begins or ends; `reason` says why it failed. */
   recovery: (name: string, step: RecoveryStep, reason: string | null) => void;
+  /** An item of the server's lists is left out, because clients could not use a list with it; once in each run of the server. */
+  listItemInvalid: (name: string, invalid: InvalidItem) => void;
   /**
    * Somebody has sent this node of a cluster home (`trunkline drain`). It does by itself what `close` with a drain does, and
    * takes half a minute at most; `Gateway.closed` tells when it has ended. Calls that the program still makes are waited for.

@@ -1,5 +1,5 @@
 import { statusView } from '../../control/status-view.ts';
-import type { ListKind } from '../../model/server-catalog.ts';
+import type { InvalidItem, ListKind } from '../../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../../model/server-state.ts';
 import { outsideServers } from '../../upstream/edge.ts';
 import type { ServerObserver } from '../app-options.ts';
@@ -17,6 +17,7 @@ export class ServerWatch implements ServerObserver {
     serverChanged: new Set(),
     toolsChanged: new Set(),
     recovery: new Set(),
+    listItemInvalid: new Set(),
     drainAsked: new Set(),
   };
   readonly #hook: GatewayOptions['beforeAuthRequired'];
@@ -57,6 +58,12 @@ export class ServerWatch implements ServerObserver {
   recovery(server: string, step: RecoveryStep, reason: string | null): void {
     this.#later(() => {
       for (const listener of [...this.#listeners.recovery]) listener(server, step, reason);
+    });
+  }
+
+  listItemInvalid(server: string, invalid: InvalidItem): void {
+    this.#later(() => {
+      for (const listener of [...this.#listeners.listItemInvalid]) listener(server, invalid);
     });
   }
 

@@ -40,11 +40,16 @@ export function catalogOf(text: CatalogText, pieces: readonly Buffer[]): ServerC
   for (const kind of LIST_KINDS) {
     const { keys, pages: count, ttlMs, cacheScope } = text.lists[kind];
     const list = listOf(kind);
-    const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page).page);
+    const pages = pieces.slice(at, at + count).map((page) => soundPage(list, page, text.hello.era).page);
     at += count;
     // A node of an earlier version may have let in more.
     const items = keys.map((key, i) => ({ key, bytes: pieces[at + i] ?? NOTHING }));
-    lists[kind] = { items: items.filter(({ bytes }) => faultOfItem(list, bytes) === ''), pages, ttlMs, cacheScope };
+    lists[kind] = {
+      items: items.filter(({ bytes }) => faultOfItem(list, bytes, text.hello.era) === ''),
+      pages,
+      ttlMs,
+      cacheScope,
+    };
     at += keys.length;
   }
   if (pieces.length !== at)

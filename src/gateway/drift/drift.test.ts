@@ -258,11 +258,15 @@ test('check:G4 shadowing: names of another server in a description are found', a
 
 test('check:G4 pages pass byte for byte where nothing is kept back, and else with that cut out and no other byte touched', async () => {
   const odd =
-    '{ "tools" : [ {"name":"a" , "n":1.0},\n {"name":"b","big":12345678901234567890} , {"name":"c"} ] , "x":1e2 }';
+    '{ "tools" : [ {"name":"a" , "n":1.0,"inputSchema":{"type":"object"}},\n {"name":"b","big":12345678901234567890,"inputSchema":{"type":"object"}} , {"name":"c","inputSchema":{"type":"object"}} ] , "x":1e2 }';
   for (const policy of ['warn', 'hold'] as const) {
     const bench = await DriftBench.of({ s: policy });
     await bench.offer('s', {
-      tools: ['{"name":"a","n":1}', '{"name":"b","big":12345678901234567890}', '{"name":"c"}'],
+      tools: [
+        '{"name":"a","n":1,"inputSchema":{"type":"object"}}',
+        '{"name":"b","big":12345678901234567890,"inputSchema":{"type":"object"}}',
+        '{"name":"c","inputSchema":{"type":"object"}}',
+      ],
     });
     bench.live(odd);
     const outcome = await bench.outcome('tools/list');
@@ -271,7 +275,7 @@ test('check:G4 pages pass byte for byte where nothing is kept back, and else wit
     const cut = await bench.outcome('tools/list');
     assert.equal(
       cut.kind === 'answer' && cut.message.body.toString(),
-      odd.replace('{"name":"b","big":12345678901234567890} , ', ''),
+      odd.replace('{"name":"b","big":12345678901234567890,"inputSchema":{"type":"object"}} , ', ''),
     );
   }
 });

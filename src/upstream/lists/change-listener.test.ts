@@ -6,6 +6,7 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
+  scriptedTool,
   statelessServer,
 } from '../../../test/support/scripted-server.ts';
 import { clientOf, httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
@@ -33,7 +34,7 @@ test('a stateless server is listened to for changes of its lists, and listed aga
   const listen = script.last.lastOf('subscriptions/listen');
   assert.deepEqual(listen.params?.['notifications'], { toolsListChanged: true });
   assert.ok(listen.params?._meta?.['io.modelcontextprotocol/protocolVersion']);
-  script.handlers['tools/list'] = () => ({ resultType: 'complete', tools: [{ name: 'new' }] });
+  script.handlers['tools/list'] = () => ({ resultType: 'complete', tools: [scriptedTool('new')] });
   const meta = { 'io.modelcontextprotocol/subscriptionId': listen.id };
   const changed = { jsonrpc: '2.0', method: 'notifications/tools/list_changed', params: { _meta: meta } };
   script.last.deliver(changed, listen.id as number);

@@ -5,6 +5,7 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
+  scriptedTool,
   statefulScript,
   statelessServer,
 } from '../../../test/support/scripted-server.ts';
@@ -18,7 +19,7 @@ test('check:G3 what another node heard of a server’s lists is looked at here, 
   const script = statefulScript();
   await bench.run([httpServerOf('a'), script]);
   await bench.set.catalog('a', client, 1000);
-  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  script.handlers['tools/list'] = () => ({ tools: [scriptedTool('new')] });
   const before = asked(script);
   for (let i = 0; i < 5; i++) bench.set.relist('a');
   await bench.clock.advance(0);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulServer } from '../../../test/support/scripted-server.ts';
+import { ScriptedServer, SILENCE, scriptedTool, statefulServer } from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -21,7 +21,7 @@ function paged(): ScriptedServer {
     'tools/list': (params, link, id) => {
       const page = Number(params?.['cursor'] ?? '1');
       const rest = page < 3 ? { nextCursor: `${page + 1}` } : {};
-      setImmediate(() => link.respond(id, { tools: [{ name: `tool-${page}` }], ...rest }));
+      setImmediate(() => link.respond(id, { tools: [scriptedTool(`tool-${page}`)], ...rest }));
       return SILENCE;
     },
   });
@@ -45,7 +45,7 @@ test('a list that was being taken over the connection of a session that ends is 
   script.handlers['tools/list'] = () => SILENCE;
   script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
   await bench.clock.advance(2_000);
-  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  script.handlers['tools/list'] = () => ({ tools: [scriptedTool('new')] });
   bench.set.releaseSession('one');
   await settled();
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
@@ -76,10 +76,10 @@ test('check:G3 what another node heard while a first list is being taken is look
   const client = clientOf('one');
   const listing = bench.set.catalog('a', client, 60_000);
   await settled();
-  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  script.handlers['tools/list'] = () => ({ tools: [scriptedTool('new')] });
   void bench.set.relist('a');
   await bench.clock.advance(0);
-  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [{ name: 'old' }] });
+  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [scriptedTool('old')] });
   await listing;
   await settled();
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['new']);
@@ -88,7 +88,7 @@ test('check:G3 what another node heard while a first list is being taken is look
 test('check:G3 a list that a client wants anew is taken over its own connection, after what is being listed', async () => {
   const bench = new UpstreamBench();
   const script = new ScriptedServer(statefulServer());
-  script.handlers['tools/list'] = (_params, link) => ({ tools: [{ name: `of-${link.number}` }] });
+  script.handlers['tools/list'] = (_params, link) => ({ tools: [scriptedTool(`of-${link.number}`)] });
   await bench.run([httpServerOf('a'), script]);
   const [one, two] = [clientOf('one'), clientOf('two')];
   for (const client of [one, two]) answerText(await bench.call('a', toolCall(client)));

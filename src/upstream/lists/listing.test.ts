@@ -5,10 +5,12 @@ import {
   Refusal,
   ScriptedServer,
   SILENCE,
+  scriptedTool,
   statefulScript,
   statefulServer,
   statelessServer,
 } from '../../../test/support/scripted-server.ts';
+import { tool } from '../../../test/support/server-catalogs.ts';
 import {
   answerText,
   clientOf,
@@ -29,7 +31,9 @@ test('S2.11 check:D3 all pages of all lists the server declares, bytes as they c
     ...statefulServer(),
     initialize: () => ({ protocolVersion: '2025-11-25', capabilities: { tools: {}, prompts: {}, resources: {} } }),
     'tools/list': ({ cursor }) =>
-      cursor === undefined ? { tools: [{ name: 'a' }, { name: 'b' }], nextCursor: '' } : { tools: [{ name: 'c' }] },
+      cursor === undefined
+        ? { tools: [scriptedTool('a'), scriptedTool('b')], nextCursor: '' }
+        : { tools: [scriptedTool('c')] },
     'prompts/list': () => ({ prompts: [{ name: 'p' }] }),
     'resources/list': () => ({ resources: [{ uri: 'x://1', name: 'one' }] }),
     'resources/templates/list': () => new Refusal(-32601, 'none'),
@@ -38,8 +42,8 @@ test('S2.11 check:D3 all pages of all lists the server declares, bytes as they c
   const catalog = (await bench.set.catalog('a', client, 1000))!;
   assert.deepEqual(names(catalog), ['a', 'b', 'c']);
   assert.equal(catalog.lists.tools.pages.length, 2);
-  assert.equal(catalog.lists.tools.pages[0]!.toString(), '{"tools":[{"name":"a"},{"name":"b"}],"nextCursor":""}');
-  assert.equal(catalog.lists.tools.items[1]!.bytes.toString(), '{"name":"b"}');
+  assert.equal(catalog.lists.tools.pages[0]!.toString(), `{"tools":[${tool('a')},${tool('b')}],"nextCursor":""}`);
+  assert.equal(catalog.lists.tools.items[1]!.bytes.toString(), tool('b'));
   assert.equal(catalog.lists.prompts.items[0]!.key, 'p');
   assert.equal(catalog.lists.resources.items[0]!.key, 'x://1');
   assert.equal(catalog.lists.resourceTemplates.items.length, 0);
@@ -57,7 +61,7 @@ test('S2.11 cursors that go in circles end the listing, and so does the hundredt
   const bench = new UpstreamBench();
   const circle = new ScriptedServer({
     ...statefulServer(),
-    'tools/list': () => ({ tools: [{ name: 't' }], nextCursor: 'same' }),
+    'tools/list': () => ({ tools: [scriptedTool('t')], nextCursor: 'same' }),
   });
   let page = 0;
   const endless = new ScriptedServer({
@@ -76,14 +80,14 @@ test('S2.11 a list ends after 20,000 items or 64 MiB, whatever the server has, a
   const long = new ScriptedServer({
     ...statefulServer(),
     'tools/list': () => ({
-      tools: Array.from({ length: 15_000 }, (_, i) => ({ name: `t${page}_${i}` })),
+      tools: Array.from({ length: 15_000 }, (_, i) => scriptedTool(`t${page}_${i}`)),
       nextCursor: `${page++}`,
     }),
   });
   const wide = new ScriptedServer({
     ...statefulServer(),
     'tools/list': () => ({
-      tools: [{ name: `t${page}`, description: 'x'.repeat(9_000_000) }],
+      tools: [{ ...scriptedTool(`t${page}`), description: 'x'.repeat(9_000_000) }],
       nextCursor: `${page++}`,
     }),
   });
@@ -124,7 +128,7 @@ test('catalogues are kept per kind of client; what is known is a look-up that st
   };
   script.handlers['tools/list'] = (_params, link) => {
     const rich = 'sampling' in (link.lastOf('initialize').params!['capabilities'] as object);
-    return { tools: rich ? [{ name: 'ask' }, { name: 'echo' }] : [{ name: 'echo' }] };
+    return { tools: rich ? [scriptedTool('ask'), scriptedTool('echo')] : [scriptedTool('echo')] };
   };
   await bench.run([serverOf('a'), script]);
   assert.equal(bench.set.knownCatalog('a', client), null);
@@ -157,7 +161,7 @@ test('a first list is waited for so long and no longer; it goes on, and its arri
   await settled();
   await bench.clock.advance(2000);
   assert.equal(await waiting, null);
-  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [{ name: 'late' }] });
+  script.last.respond(script.last.lastOf('tools/list').id as number, { tools: [scriptedTool('late')] });
   await settled();
   assert.deepEqual(names(bench.set.knownCatalog('a', client)), ['late']);
   assert.deepEqual(bench.events.changed, [
@@ -208,7 +212,7 @@ test('check:F7 a list that failed is not asked for again for 5 s, whoever wants 
   assert.equal(asked(), failed);
   script.handlers['tools/list'] = (params, link, id) => ({
     ...(list(params, link, id) as object),
-    tools: [{ name: 'new' }],
+    tools: [scriptedTool('new')],
   });
   await bench.clock.advance(2_000);
   assert.equal(asked(), failed + 5, 'and then by itself, of each process and of a fresh one');
@@ -262,7 +266,7 @@ test('fault:F12 50 000 list_changed notifications lead to at most 3 lists, and t
   answerText(await bench.call('a', toolCall(client)));
   await settled();
   const before = script.last.count('tools/list');
-  script.handlers['tools/list'] = () => ({ tools: [{ name: 'new' }] });
+  script.handlers['tools/list'] = () => ({ tools: [scriptedTool('new')] });
   for (let i = 0; i < 50; i++) {
     for (let j = 0; j < 1000; j++) script.last.deliver({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' });
     await bench.clock.advance(20);
@@ -284,7 +288,7 @@ test('what was known outlives the gateway: served at once, refreshed behind, the
   await first.set.close('shutdown');
 
   const script = new ScriptedServer(
-    statefulServer([{ name: 'echo', inputSchema: { type: 'object' } }, { name: 'more' }]),
+    statefulServer([{ name: 'echo', inputSchema: { type: 'object' } }, scriptedTool('more')]),
   );
   const second = new UpstreamBench({ remembered });
   await second.run([serverOf('a', { start: 'lazy' }), script]);

@@ -6,6 +6,7 @@ import {
   type CachedList,
   type Capability,
   type Hello,
+  type InvalidItem,
   LIST_KINDS,
   type ListKind,
   type ServerCatalog,
@@ -14,7 +15,7 @@ import { errorCode } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
-import { hasLoneSurrogate, type InvalidItem, soundPage } from '../../protocol/list-page.ts';
+import { hardToRead, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
@@ -35,17 +36,12 @@ const TOOL_NAME = /^[A-Za-z0-9_.-]{1,128}$/;
 const JUST_NOW_MS = 1_000;
 const NO_LIST: CachedList = { items: [], pages: [], ttlMs: 0, cacheScope: 'private' };
 
-export interface LeftOut extends InvalidItem {
-  readonly list: string;
-  readonly page: number;
-}
-
 export interface Listed {
   readonly catalog: ServerCatalog;
   /** What is odd about the lists, in words, for the log. */
   readonly complaints: readonly string[];
   /** What is left out because clients could not use a list with it. */
-  readonly invalid: readonly LeftOut[];
+  readonly invalid: readonly InvalidItem[];
   /** The server refused one that it declares to have: what was known of that is kept. */
   readonly refused: boolean;
 }
@@ -64,7 +60,7 @@ export async function listServer(
 ): Promise<Listed> {
   const { hello, saidAt } = await presentHello(connection, client, timeoutMs, listedAt);
   const complaints: string[] = [];
-  const invalid: LeftOut[] = [];
+  const invalid: InvalidItem[] = [];
   const lists: Record<ListKind, CachedList> = {
     tools: NO_LIST,
     prompts: NO_LIST,
@@ -131,7 +127,7 @@ async function allPages(
   ask: (cursor: Buffer | null) => Promise<Message>,
   mirrored: boolean,
   complaints: string[],
-  invalid: LeftOut[],
+  invalid: InvalidItem[],
 ): Promise<CachedList | null> {
   const items: Capability[] = [];
   const pages: Buffer[] = [];
@@ -147,7 +143,7 @@ async function allPages(
       complaints.push(`${list.method} was refused: ${answer.body.toString('utf8', 0, 300)}`);
       return null;
     }
-    const sound = soundPage(list, answer.body);
+    const sound = soundPage(list, answer.body, answer.era);
     const { page } = sound;
     for (const one of sound.invalid.slice(0, MAX_COMPLAINTS - invalid.length)) {
       invalid.push({ list: list.method, page: pages.length, ...one });
@@ -191,7 +187,7 @@ function collect(
   mirrored: boolean,
   items: Capability[],
   complaints: string[],
-  invalid: LeftOut[],
+  invalid: InvalidItem[],
   pages: number,
 ): void {
   let index = -1;
@@ -207,9 +203,10 @@ function collect(
     }
     const bytes = page.subarray(item.start, item.end);
     // Its own endpoint shows it all the same: it is JSON, and spoils no other list there.
-    if (hasLoneSurrogate(bytes)) {
+    const reason = hardToRead(bytes);
+    if (reason !== '') {
       const place = { list: list.method, page: pages, index, item: key.slice(0, 200).toWellFormed() };
-      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason: 'it contains half a surrogate pair' });
+      if (invalid.length < MAX_COMPLAINTS) invalid.push({ ...place, reason });
       continue;
     }
     const params = list.kind === 'tools' && mirrored ? scanHeaderParams(bytes) : null;

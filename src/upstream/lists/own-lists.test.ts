@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { settled } from '../../../test/support/fake-clock.ts';
-import { type ScriptedTransport, statefulScript } from '../../../test/support/scripted-server.ts';
+import { type ScriptedTransport, scriptedTool, statefulScript } from '../../../test/support/scripted-server.ts';
 import { answerText, clientOf, serverOf, toolCall, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import type { ClientProfile } from '../../model/client-profile.ts';
 
@@ -14,7 +14,7 @@ async function rig() {
   const more = new Map<ScriptedTransport, string[]>();
   let base = ['base'];
   script.handlers['tools/list'] = (_params, link) => ({
-    tools: [...base, ...(more.get(link) ?? [])].map((name) => ({ name })),
+    tools: [...base, ...(more.get(link) ?? [])].map(scriptedTool),
   });
   await bench.run([serverOf('a'), script]);
   const use = async (client: ClientProfile) => {

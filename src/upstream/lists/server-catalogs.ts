@@ -2,7 +2,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { Era } from '../../model/message.ts';
 import type { KnownCatalogs } from '../../model/ports.ts';
 import type { Server } from '../../model/server.ts';
-import type { ServerCatalog } from '../../model/server-catalog.ts';
+import type { InvalidItem, ServerCatalog } from '../../model/server-catalog.ts';
 import { within } from '../../model/within.ts';
 import { canonical } from '../../protocol/canonical.ts';
 import { isStale } from '../../protocol/list-freshness.ts';
@@ -18,6 +18,8 @@ const FAILED_LIST_PAUSE_MS = 5_000;
 /** Unasked it is tried again after that, and then further and further apart, up to so many times as long. */
 const MAX_PAUSES = 64;
 const MAX_COMPLAINTS = 10;
+/** Invalid items that are told in one run of a server. */
+const MAX_INVALID = 100;
 /** Connections that one listing is tried over, where each but the last is closed by the gateway itself meanwhile. */
 const MAX_CONNECTIONS = 3;
 /** Kinds of client remembered per server and era; what exceeds it is listed again when it comes back. */
@@ -28,6 +30,8 @@ export interface ServerCatalogsDeps extends OwnListsDeps {
   readonly knownCatalogs: KnownCatalogs;
   /** A connection of this era that presents this client's capabilities. Rejects with GatewayError. */
   readonly connectionFor: (profile: ClientProfile, era: Era) => Promise<Connection>;
+  /** An item of the server is left out of its lists; each is told once in a run. */
+  readonly invalid: (item: InvalidItem) => void;
   /** Whether there can be a connection without a start. */
   readonly isUp: () => boolean;
 }
@@ -48,6 +52,8 @@ export class ServerCatalogs {
   #server: Server;
   #latest: Shelf | null = null;
   #run = 1;
+  /** The invalid items that were told in this run, as text. */
+  readonly #told = new Set<string>();
 
   constructor(server: Server, deps: ServerCatalogsDeps, remembered: Iterable<RememberedCatalog>) {
     this.#deps = deps;
@@ -111,6 +117,7 @@ export class ServerCatalogs {
   /** The server was started anew: what is known of it may be out of date. */
   startedAnew(): void {
     this.#run++;
+    this.#told.clear();
     // What failed was another run's.
     for (const shelves of Object.values(this.#shelves)) for (const shelf of shelves.values()) shelf.pausedUntil = 0;
   }
@@ -254,7 +261,7 @@ export class ServerCatalogs {
       );
       const { catalog, complaints, invalid, refused } = listed;
       for (const complaint of complaints.slice(0, MAX_COMPLAINTS)) logger.warn('list_odd', { complaint });
-      for (const item of invalid.slice(0, MAX_COMPLAINTS)) logger.warn('list_item_invalid', { ...item });
+      this.#tellInvalid(invalid);
       if (shelf.own !== null) {
         shelf.pausedUntil = refused ? clock.now() + FAILED_LIST_PAUSE_MS : 0;
         shelf.failures = 0;
@@ -286,6 +293,16 @@ export class ServerCatalogs {
       shelf.failures++;
       logger.warn('list_failed', { error: error instanceof Error ? error.message : String(error) });
       if (connection?.ready === true) this.#listLater(shelf, connection);
+    }
+  }
+
+  #tellInvalid(invalid: readonly InvalidItem[]): void {
+    for (const item of invalid) {
+      const text = JSON.stringify(item);
+      if (this.#told.size === MAX_INVALID || this.#told.has(text)) continue;
+      this.#told.add(text);
+      this.#deps.logger.warn('list_item_invalid', { ...item });
+      this.#deps.invalid(item);
     }
   }
 

@@ -15,6 +15,7 @@ function bench(): { readonly story: ServerStory; readonly told: string[] } {
     moved: (_server, { from, to, reason }) => void told.push(`${from} ${to}${reason === null ? '' : `: ${reason}`}`),
     healthTurned: (_server, reason) => void told.push(`health ${reason}`),
     recovery: (_server, step) => void told.push(`recovery ${step}`),
+    listItemInvalid: (_server, { item, reason }) => void told.push(`invalid ${item}: ${reason}`),
     replaced: () => void told.push('replaced'),
     removed: (server) => void told.push(`removed ${server}`),
   };

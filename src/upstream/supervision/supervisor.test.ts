@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
-import { ScriptedServer, SILENCE, statefulScript, statefulServer } from '../../../test/support/scripted-server.ts';
+import {
+  ScriptedServer,
+  SILENCE,
+  scriptedTool,
+  statefulScript,
+  statefulServer,
+} from '../../../test/support/scripted-server.ts';
 import {
   answerText,
   clientOf,
@@ -130,7 +136,7 @@ test('fault:F03 a process that dies during a call: UNKNOWN at once, restart at o
 });
 
 test('fault:F03 what was sent is run again only where the operator said so', async () => {
-  const idempotent = { name: 'echo', annotations: { idempotentHint: true } };
+  const idempotent = { ...scriptedTool('echo'), annotations: { idempotentHint: true } };
   const cases = [
     { changes: {}, again: false },
     { changes: { retry: 'always' as const }, again: true },
@@ -139,7 +145,7 @@ test('fault:F03 what was sent is run again only where the operator said so', asy
   ];
   for (const { changes, again } of cases) {
     const bench = new UpstreamBench();
-    const script = new ScriptedServer(statefulServer([idempotent, { name: 'other' }]));
+    const script = new ScriptedServer(statefulServer([idempotent, scriptedTool('other')]));
     await bench.run([serverOf('a', changes), script]);
     await bench.set.catalog('a', clientOf('s'), 1000);
     const run = script.handlers['tools/call']!;
