@@ -32,6 +32,7 @@ import { ServerLogs } from '../telemetry/server-logs.ts';
 import { insideContainer } from '../upstream/process/inside-container.ts';
 import { ProcessRecord, sweep } from '../upstream/process/process-record.ts';
 import { Reaper } from '../upstream/process/reaper.ts';
+import { StartMarks } from '../upstream/supervision/start-marks.ts';
 import { UpstreamSet } from '../upstream/upstream-set.ts';
 import type { AppOptions } from './app-options.ts';
 import type { ClusterConnection } from './cluster/cluster-connection.ts';
@@ -139,6 +140,7 @@ export async function buildRooms(
   }
   const record = processFile === null ? null : new ProcessRecord(processFile);
   const reaper = new Reaper({ logger, record });
+  const startMarks = folder === null ? null : new StartMarks(folder.file('starts.json'));
 
   const info = { name: 'trunkline', title: 'Trunkline', version: productVersion() };
   const installation = installationKey(stateFile, random);
@@ -216,6 +218,7 @@ export async function buildRooms(
     knownCatalogs: new SqliteKnownCatalogs(stateFile),
     eraVerdicts: new SqliteEraVerdicts(stateFile),
     upstreamSessions: new SqliteUpstreamSessions(stateFile, sealing),
+    startMarks,
     openTransport: transports({
       clock,
       random,
@@ -313,6 +316,7 @@ export async function buildRooms(
       events.close();
       stateFile.close();
       record?.close();
+      startMarks?.close();
       folder?.release();
     },
   };

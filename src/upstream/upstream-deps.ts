@@ -16,6 +16,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { OpenTransport } from './connection/open-transport.ts';
 import type { LaunchSurroundings } from './supervision/launch-reports.ts';
+import type { StartMarks } from './supervision/start-marks.ts';
 
 export interface UpstreamSetDeps {
   readonly clock: Clock;
@@ -30,6 +31,8 @@ export interface UpstreamSetDeps {
   readonly upstreamSessions: UpstreamSessions;
   /** Those of HTTP servers, in a cluster. Absent: they are this node's own. */
   readonly sharedUpstreamSessions?: SharedUpstreamSessions | undefined;
+  /** The starts in progress, for the next process. Absent: none is kept. */
+  readonly startMarks?: StartMarks | null;
   readonly openTransport: OpenTransport;
   /** Which processes this node may serve, in a cluster. Absent: all. */
   readonly ownership?: Ownership | undefined;

@@ -183,6 +183,7 @@ export function assembleUpstream(
     random,
     times,
     misconfigured: server.misconfigured,
+    mark: deps.startMarks?.of(name, server.connectionDigest),
     launch: async (attempt) => {
       try {
         return await runs.launch(attempt);

@@ -289,10 +289,10 @@ export class UpstreamSet implements Upstreams {
   }
 
   #begin(upstream: Upstream): void {
-    const { enabled, misconfigured, start } = upstream.server;
+    const { name, enabled, misconfigured, start, connectionDigest } = upstream.server;
     if (!enabled) void upstream.suspend();
     // Nothing of it is launched, so that it need not wait for those that are.
-    else if (misconfigured !== undefined) void upstream.start();
+    else if ((misconfigured ?? this.#deps.startMarks?.of(name, connectionDigest).held) != null) void upstream.start();
     else if (start === 'eager') this.#startInTurn(upstream);
   }
 

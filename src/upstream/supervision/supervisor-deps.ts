@@ -3,6 +3,7 @@ import type { GatewayError } from '../../model/gateway-error.ts';
 import type { Random } from '../../model/random.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';
 import type { Attempt } from '../connection/attempt.ts';
+import type { StartMark } from './start-marks.ts';
 import type { Transition } from './state-machine.ts';
 
 export interface SupervisorDeps {
@@ -14,6 +15,8 @@ export interface SupervisorDeps {
   readonly times: { readonly startupMs: number };
   /** What is wrong with its definition: it is never launched. Absent: nothing is wrong. */
   readonly misconfigured?: string | undefined;
+  /** Tells the next process which start this one did not survive. Absent: none is told. */
+  readonly mark?: StartMark | undefined;
   /** Brings the server up. Rejects with GatewayError; leaves nothing behind when the attempt is cancelled. */
   readonly launch: (attempt: Attempt) => Promise<void>;
   /** Ends all its connections. Must not reject. */

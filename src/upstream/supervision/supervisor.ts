@@ -4,7 +4,7 @@ import { within } from '../../model/within.ts';
 import { Attempt } from '../connection/attempt.ts';
 import { asGatewayError } from '../connection/failures.ts';
 import { challengeOf } from '../health/auth-challenge.ts';
-import { failureClass } from '../health/failure-class.ts';
+import { Defect, failureClass } from '../health/failure-class.ts';
 import { Misconfigured } from '../process/misconfigured.ts';
 import { isAtRest, mayFollow } from './lifecycle.ts';
 import { refusalOf } from './refusal-of.ts';
@@ -274,6 +274,7 @@ export class Supervisor {
     if (generation === this.#generation) {
       this.#restarts++;
       this.#setbacks.forgive();
+      this.#deps.mark?.release();
       await this.#run(true);
     }
     if (this.up) recovery?.('succeeded', null);
@@ -291,11 +292,16 @@ export class Supervisor {
   }
 
   #run(counts: boolean): Promise<void> {
-    const { misconfigured, server } = this.#deps;
+    const { misconfigured, mark, server } = this.#deps;
     if (misconfigured !== undefined) {
       this.#machine.move('misconfigured', new Misconfigured(misconfigured, server));
       this.#due?.resolve();
       this.#due = null;
+      return Promise.resolve();
+    }
+    const held = mark?.held;
+    if (held != null) {
+      this.defect(new Defect(server, held, held));
       return Promise.resolve();
     }
     if (counts) this.#setbacks.cancel();
@@ -314,12 +320,13 @@ export class Supervisor {
 
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
     let failure: GatewayError | null = null;
-    const { clock, server, times } = this.#deps;
+    const { clock, mark, server, times } = this.#deps;
     // Begins in the next turn, when the state says `starting`, and after what is left of an attempt that was called off:
     // joined, that one would only tell that it was, and the reason for calling it off would be lost.
     await within(clock, CALLED_OFF_MS, this.#launched, () => {});
-    if (this.#running?.attempt !== attempt) return;
-    const launch = Promise.try(this.#deps.launch, attempt);
+    const ended = mark === undefined ? undefined : await mark.begin();
+    if (this.#running?.attempt !== attempt) return ended?.();
+    const launch = Promise.try(this.#deps.launch, attempt).finally(ended);
     this.#launched = launch.catch(() => {});
     const { startupMs } = times;
     try {

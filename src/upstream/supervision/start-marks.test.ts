@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { StartMarks } from './start-marks.ts';
+
+function markFile(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'trunkline-marks-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return join(folder, 'starts.json');
+}
+
+test('fault:F42 one crash holds nothing back, two in a row do, and a start that ends between them counts', async (t) => {
+  const file = markFile(t);
+  await new StartMarks(file).of('a', 'd').begin();
+  const second = new StartMarks(file);
+  assert.equal(second.of('a', 'd').held, null);
+  const ended = await second.of('a', 'd').begin();
+  ended();
+  assert.ok(!existsSync(file));
+  await second.of('a', 'd').begin();
+  assert.equal(new StartMarks(file).of('a', 'd').held, null, 'the first of a new row');
+  await new StartMarks(file).of('a', 'd').begin();
+  const held = new StartMarks(file);
+  assert.match(held.of('a', 'd').held ?? '', /twice in a row/);
+  assert.equal(held.of('a', 'other').held, null, 'a changed definition is tried');
+  held.close();
+  const later = new StartMarks(file);
+  assert.notEqual(later.of('a', 'd').held, null, 'until somebody wants it started');
+  later.of('a', 'd').release();
+  assert.equal(later.of('a', 'd').held, null);
+  assert.ok(!existsSync(file));
+});
+
+test('fault:F42 after a crash the servers that were starting start one after the other, so that one alone is held', async (t) => {
+  const file = markFile(t);
+  const first = new StartMarks(file);
+  await Promise.all(['a', 'b', 'c'].map((name) => first.of(name, 'd').begin()));
+  const second = new StartMarks(file);
+  const begun: string[] = [];
+  const ends = ['a', 'b', 'c', 'new'].map(async (name) => {
+    const ended = await second.of(name, 'd').begin();
+    begun.push(name);
+    return ended;
+  });
+  await new Promise(setImmediate);
+  assert.deepEqual(begun.sort(), ['a', 'new']);
+  (await ends[0]!)();
+  await new Promise(setImmediate);
+  assert.deepEqual(begun.sort(), ['a', 'b', 'new']);
+  const third = new StartMarks(file);
+  const held = ['a', 'b', 'c', 'new'].filter((name) => third.of(name, 'd').held !== null);
+  assert.deepEqual(held, ['b']);
+});
+
+test('an end in good order counts no start, and a file that is none of ours is nothing', async (t) => {
+  const file = markFile(t);
+  const marks = new StartMarks(file);
+  await marks.of('a', 'd').begin();
+  assert.match(readFileSync(file, 'utf8'), /"starting":true/);
+  marks.close();
+  assert.ok(!existsSync(file));
+  for (const text of ['', 'null', '[1]', '{"a":null}', '{"a":{"digest":"d","crashes":1e400,"starting":true}}']) {
+    writeFileSync(file, text);
+    const read = new StartMarks(file);
+    assert.equal(read.of('a', 'd').held, null, text);
+    (await read.of('a', 'd').begin())();
+  }
+});

@@ -1,0 +1,114 @@
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+
+/** A start during which the process ended once may have had nothing to do with it; twice in a row is no coincidence. */
+const CRASHES = 2;
+
+interface Entry {
+  /** Of the definition: a changed one is another server. */
+  readonly digest: string;
+  /** How many starts in a row the process did not survive. */
+  crashes: number;
+  starting: boolean;
+}
+
+/** What the supervisor of one server knows and tells of its starts. */
+export interface StartMark {
+  /** Why it must not be started; null where it may. */
+  readonly held: string | null;
+  /**
+   * A start is about to begin. Resolves when it may, with what to call when it has ended, well or not: after a crash the
+   * servers that may be its cause start one after the other.
+   */
+  begin(): Promise<() => void>;
+  /** An operator wants it started again. */
+  release(): void;
+}
+
+/**
+ * The starts in progress, in a file of the data folder, so that the next process knows which server was being started when
+ * this one ended in a way that nothing can catch: out of memory, a native crash, a SIGKILL. Written before a start
+ * begins and not synced: what a process has written survives that process.
+ */
+export class StartMarks {
+  readonly #file: string;
+  readonly #entries = new Map<string, Entry>();
+  /** Behind the last server that may have been the cause of a crash. */
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(file: string) {
+    this.#file = file;
+    for (const [server, entry] of read(file)) {
+      const crashes = entry.crashes + (entry.starting ? 1 : 0);
+      this.#entries.set(server, { digest: entry.digest, crashes, starting: false });
+    }
+    if (this.#entries.size > 0) this.#write();
+  }
+
+  of(server: string, digest: string): StartMark {
+    const entries = this.#entries;
+    const mine = (): Entry | null => {
+      const entry = entries.get(server);
+      return entry?.digest === digest ? entry : null;
+    };
+    return {
+      get held() {
+        if ((mine()?.crashes ?? 0) < CRASHES) return null;
+        return `its process ended twice in a row while it was starting this server, which is therefore not started; 'trunkline restart ${server}' tries again, and so does a changed definition`;
+      },
+      begin: async () => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        if (mine() !== null) {
+          const before = this.#turn;
+          this.#turn = before.then(() => promise);
+          await before;
+        }
+        const entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
+        entries.set(server, entry);
+        this.#write();
+        return () => {
+          resolve();
+          if (entries.get(server) !== entry) return;
+          entries.delete(server);
+          this.#write();
+        };
+      },
+      release: () => {
+        if (mine() !== null && entries.delete(server)) this.#write();
+      },
+    };
+  }
+
+  /** The process ends in good order: no start that is in progress counts. */
+  close(): void {
+    for (const [server, entry] of this.#entries) {
+      entry.starting = false;
+      if (entry.crashes === 0) this.#entries.delete(server);
+    }
+    this.#write();
+  }
+
+  #write(): void {
+    try {
+      if (this.#entries.size === 0) {
+        rmSync(this.#file, { force: true });
+        return;
+      }
+      writeFileSync(`${this.#file}.new`, JSON.stringify(Object.fromEntries(this.#entries)), { mode: 0o600 });
+      renameSync(`${this.#file}.new`, this.#file);
+    } catch {
+      // A disk that takes nothing must not keep a server from starting.
+    }
+  }
+}
+
+/** Nothing where the file is not there or is not one of ours. */
+function read(file: string): [string, Entry][] {
+  try {
+    return Object.entries(JSON.parse(readFileSync(file, 'utf8')) as Record<string, Entry>).filter(
+      ([, entry]) =>
+        typeof entry?.digest === 'string' && Number.isSafeInteger(entry.crashes) && typeof entry.starting === 'boolean',
+    );
+  } catch {
+    return [];
+  }
+}
