@@ -157,8 +157,11 @@ export class Announcer {
     }
     const again = [...this.#again];
     this.#again.clear();
-    this.#deps.listens.announce(changes, (listen) => {
-      const methods = [...renewed].flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)]);
+    const now = this.#deps.clock.now();
+    this.#deps.listens.announce(changes, now, (listen) => {
+      const methods = [...renewed]
+        .flatMap(([server, keys]) => [...this.#renewedFor(server, keys, listen)])
+        .filter((method) => now - (listen.told.get(method) ?? Number.NEGATIVE_INFINITY) >= TOLD_MS);
       return new Set([...methods, ...again.flatMap((server) => [...this.#latelyFor(server, listen)])]);
     });
   }

@@ -94,6 +94,27 @@ test('a server’s own word that a list is another is passed on also where it is
   assert.equal(sent(all).length, 3, 'where it did change it is told once too');
 });
 
+test('check:G3 who was told that a list is another is not told of the break before it as well', async () => {
+  const bench = new GatewayBench({ old: OLD });
+  const open = listen(bench, { toolsListChanged: true });
+  await settled();
+  const key = bench.upstreams.sessionKey('old', open.exchange.client)!;
+  const broken = async (change: 'renewed' | 'missed'): Promise<number> => {
+    bench.gateway.connectionChanged('old', key, change);
+    await bench.clock.advance(100);
+    return sent(open).length - 1;
+  };
+  bench.relist('old', { ...OLD, tools: [tool('b')] }, ['tools']);
+  await bench.clock.advance(100);
+  assert.equal(await broken('renewed'), 1);
+  assert.equal(await broken('missed'), 1);
+  bench.relist('old', { ...OLD, tools: [tool('c')] }, ['tools']);
+  await bench.clock.advance(100);
+  assert.equal(await broken('missed'), 2, 'what has changed since is told');
+  await bench.clock.advance(2_000);
+  assert.equal(await broken('missed'), 3, 'so is a later break');
+});
+
 test('check:G3 who listens here and may ask elsewhere is told once more when another node has other lists too', async () => {
   const bench = new GatewayBench({ old: OLD, more: { tools: [tool('m')] } });
   const flags = { toolsListChanged: true, resourcesListChanged: true };

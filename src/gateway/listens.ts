@@ -76,11 +76,13 @@ export class Listens {
   }
 
   /** Tells each listener of the lists that changed for it, and of those that `more` names. */
-  announce(changes: readonly ListChange[], more: (listen: Listen) => ReadonlySet<string>): void {
+  announce(changes: readonly ListChange[], now: number, more: (listen: Listen) => ReadonlySet<string>): void {
     const { catalogs, upstreams } = this.#deps;
     for (const listen of [...this.#open]) {
       for (const method of methodsDue(listen, changes, catalogs, upstreams).union(more(listen))) {
-        if (listen.methods.has(method)) listen.send(notification(method, null, 'stateless'));
+        if (!listen.methods.has(method)) continue;
+        listen.told.set(method, now);
+        listen.send(notification(method, null, 'stateless'));
       }
     }
   }
