@@ -5,12 +5,26 @@ import { FakeClock } from '../../test/support/fake-clock.ts';
 import { type Clock, systemClock } from './clock.ts';
 
 const fake = new FakeClock();
-const CLOCKS: readonly [name: string, clock: Clock, pass: (ms: number) => Promise<unknown>][] = [
-  ["the system's", systemClock, (ms) => sleep(ms)],
-  ["the tests'", fake, (ms) => fake.advance(ms)],
+interface Passing {
+  pass(ms: number): Promise<unknown>;
+  /** The process stands still. */
+  stall(ms: number): void;
+}
+
+const CLOCKS: readonly [name: string, clock: Clock, passing: Passing][] = [
+  [
+    "the system's",
+    systemClock,
+    // What timers make just before the end of the first sleep is due before the end of the second, however slow all is.
+    {
+      pass: (ms) => sleep(ms).then(() => sleep(20)),
+      stall: (ms) => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms),
+    },
+  ],
+  ["the tests'", fake, { pass: (ms) => fake.advance(ms), stall: (ms) => fake.skip(ms) }],
 ];
 
-for (const [name, clock, pass] of CLOCKS) {
+for (const [name, clock, { pass, stall }] of CLOCKS) {
   test(`${name} clock: never at once, in order, called off for good, and late timers late`, async () => {
     const ran: string[] = [];
     const after = (delayMs: number, what: string) => clock.after(delayMs, () => ran.push(what));
@@ -28,6 +42,65 @@ for (const [name, clock, pass] of CLOCKS) {
     assert.deepEqual(ran, []);
     await pass(200);
     assert.deepEqual(new Set(ran.slice(0, 2)), new Set(['zero', 'past']));
-    assert.deepEqual(ran.slice(2), ['ten', 'from within', 'thirty']);
+    // Where the process stands still meanwhile, what is overdue runs before what it makes.
+    assert.equal(ran[2], 'ten');
+    assert.deepEqual(new Set(ran.slice(3)), new Set(['from within', 'thirty']));
+  });
+  test(`${name} clock: timers of one time run in the order of their making, and one of them may call off another and itself`, async () => {
+    const ran: string[] = [];
+    const ends: (() => void)[] = [];
+    for (let i = 0; i < 6; i++) {
+      ends[i] = clock.after(20, () => {
+        ran.push(`${i}`);
+        if (i === 1) ends[3]!();
+        if (i === 2) ends[2]!();
+        if (i === 4) ends[0]!();
+      });
+    }
+    await pass(100);
+    assert.deepEqual(ran, ['0', '1', '2', '4', '5']);
+    for (const end of ends) end();
+    await pass(20);
+    assert.equal(ran.length, 5);
+  });
+
+  test(`${name} clock: promises settle between two timers of one time, and what a timer makes for now runs after both`, async () => {
+    const ran: string[] = [];
+    clock.after(20, () => {
+      ran.push('first');
+      void Promise.resolve().then(() => ran.push('promise of the first'));
+      clock.after(0, () => ran.push('made by the first'));
+    });
+    clock.after(20, () => ran.push('second'));
+    await pass(100);
+    assert.deepEqual(ran, ['first', 'promise of the first', 'second', 'made by the first']);
+  });
+
+  test(`${name} clock: time has passed when a timer runs, and never goes back`, async () => {
+    const began = clock.now();
+    const seen: number[] = [];
+    for (const delayMs of [40, 10, 25]) clock.after(delayMs, () => seen.push(clock.now() - began));
+    await pass(200);
+    assert.equal(seen.length, 3);
+    // Timers of Node may run up to a millisecond early.
+    for (const [i, dueMs] of [10, 25, 40].entries()) assert.ok(seen[i]! >= dueMs - 1, `${seen[i]} of ${dueMs}`);
+    assert.deepEqual(
+      seen,
+      [...seen].sort((a, b) => a - b),
+    );
+  });
+
+  test(`${name} clock: after a standstill all that is overdue runs in the order of its time, before what it makes`, async () => {
+    const ran: string[] = [];
+    clock.after(60, () => ran.push('sixty'));
+    clock.after(20, () => {
+      ran.push('twenty');
+      clock.after(1, () => ran.push('made by twenty'));
+    });
+    clock.after(40, () => ran.push('forty'));
+    stall(150);
+    assert.deepEqual(ran, []);
+    await pass(100);
+    assert.deepEqual(ran, ['twenty', 'forty', 'sixty', 'made by twenty']);
   });
 }

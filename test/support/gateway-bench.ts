@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Era, Message } from '../../src/model/message.ts';
-import { answer, type Outcome } from '../../src/model/outcome.ts';
+import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import type { ClientStreams, Upstreams } from '../../src/model/ports.ts';
 import { ANONYMOUS, type Principal } from '../../src/model/principal.ts';
 import type { Server } from '../../src/model/server.ts';
@@ -13,6 +13,7 @@ import { request as composeRequest, result } from '../../src/protocol/compose.ts
 import { Logger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { FakeClock } from './fake-clock.ts';
+import { catalogFor } from './played-upstreams.ts';
 import { type Offer, serverCatalog } from './server-catalogs.ts';
 
 export const MCP: Endpoint = { kind: 'aggregate', server: '', path: '/mcp' };
@@ -104,6 +105,9 @@ export class FakeUpstreams implements Upstreams {
 
   async call(server: string, request: Message, exchange: Exchange): Promise<Outcome> {
     const call = { server, request, exchange };
+    if (!this.list.some(({ name }) => name === server)) {
+      return failure(new GatewayError('NOT_SENT', `there is no server ${server}`, { server }));
+    }
     this.calls.push(call);
     return this.respond(call);
   }
@@ -112,14 +116,14 @@ export class FakeUpstreams implements Upstreams {
     this.notified.push({ server, message });
   }
 
-  knownCatalog(server: string): ServerCatalog | null {
-    return this.known.get(server) ?? null;
+  knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
+    return catalogFor(client, orOthers, this.known.get(server));
   }
 
-  catalog(server: string, _client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
+  catalog(server: string, client: ClientProfile, waitMs: number): Promise<ServerCatalog | null> {
     this.waits.push({ server, waitMs });
-    const known = this.known.get(server);
-    if (known !== undefined) return Promise.resolve(known);
+    const known = this.knownCatalog(server, client);
+    if (known !== null) return Promise.resolve(known);
     if (waitMs <= 0) return Promise.resolve(null);
     return new Promise((resolve) => {
       this.#waiting.set(server, [...(this.#waiting.get(server) ?? []), resolve]);
@@ -144,8 +148,8 @@ export class FakeUpstreams implements Upstreams {
     return [];
   }
 
-  restart(): Promise<void> {
-    return Promise.resolve();
+  async restart(server: string): Promise<void> {
+    if (!this.list.some(({ name }) => name === server)) throw new GatewayError('INVALID_PARAMS', 'no such server');
   }
 
   releaseSession(sessionId: string): void {

@@ -32,6 +32,15 @@ export interface Call {
   readonly end: (outcome: Outcome) => void;
 }
 
+/** A catalogue is that of one kind of client; others are shown it only where anything is better than nothing. */
+export function catalogFor(
+  { fingerprint }: ClientProfile,
+  orOthers: boolean,
+  known: ServerCatalog | undefined,
+): ServerCatalog | null {
+  return known !== undefined && (orOthers || known.fingerprint === fingerprint) ? known : null;
+}
+
 /** The servers of one node, played by the test: calls are answered at once, with the node's name, or kept. */
 export class PlayedUpstreams implements LocalUpstreams {
   readonly node: string;
@@ -52,6 +61,8 @@ export class PlayedUpstreams implements LocalUpstreams {
   readonly catalogs = new Map<string, ServerCatalog>();
   /** What the processes of single sessions list, by server and session. */
   readonly own = new Map<string, Map<string, ServerCatalog>>();
+  /** Servers that were reached once: in which era they serve is known from then on. */
+  readonly #met = new Set<string>();
   keeps = false;
   inFlight = 0;
   /** What was dropped is there until then. */
@@ -95,7 +106,7 @@ export class PlayedUpstreams implements LocalUpstreams {
   }
 
   servers(): readonly Server[] {
-    return [...this.desired.values()];
+    return [...this.desired.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   call(server: string, message: Message, exchange: Exchange): Promise<Outcome> {
@@ -108,6 +119,7 @@ export class PlayedUpstreams implements LocalUpstreams {
         this.inFlight--;
         resolve(outcome);
       };
+      this.#met.add(server);
       const call: Call = { server, request: message, exchange, end };
       this.calls.push(call);
       if (this.handle !== null) this.handle(call);
@@ -119,20 +131,20 @@ export class PlayedUpstreams implements LocalUpstreams {
     this.notified.push(`${server} ${notification.method}`);
   }
 
-  knownCatalog(server: string, client?: ClientProfile): ServerCatalog | null {
-    return this.own.get(server)?.get(client?.sessionId ?? '') ?? this.catalogs.get(server) ?? null;
+  knownCatalog(server: string, client: ClientProfile, orOthers = false): ServerCatalog | null {
+    return this.own.get(server)?.get(client.sessionId ?? '') ?? catalogFor(client, orOthers, this.catalogs.get(server));
   }
 
-  async catalog(server: string): Promise<ServerCatalog | null> {
-    return this.catalogs.get(server) ?? null;
+  async catalog(server: string, client: ClientProfile): Promise<ServerCatalog | null> {
+    return this.knownCatalog(server, client);
   }
 
-  sessionKey(_server: string, client: ClientProfile): string | null {
-    return client.sessionId;
+  sessionKey(server: string, client: ClientProfile): string | null {
+    return this.#met.has(server) ? client.sessionId : null;
   }
 
-  ownsConnection(): boolean {
-    return true;
+  ownsConnection(server: string): boolean {
+    return this.desired.has(server);
   }
 
   failing(server: string, client: ClientProfile | null = null): boolean {

@@ -162,13 +162,20 @@ export class ScriptedTransport implements Transport {
 
   /** Delivers a message of the server's, on a request's own stream or the common channel. */
   deliver(message: unknown, stream = 0): void {
-    const text = typeof message === 'string' ? message : JSON.stringify(message);
-    if (this.state === 'open') this.#receiver?.received(Buffer.from(text), stream);
+    const bytes = Buffer.isBuffer(message)
+      ? message
+      : Buffer.from(typeof message === 'string' ? message : JSON.stringify(message));
+    if (this.state === 'open') this.#receiver?.received(bytes, stream);
   }
 
   respond(id: number, result: unknown): void {
+    this.answer(id, { jsonrpc: '2.0', id, result });
+  }
+
+  /** Ends the request with this message. */
+  answer(id: number, message: unknown): void {
     this.#open.delete(id);
-    this.deliver({ jsonrpc: '2.0', id, result }, this.streamPerRequest ? id : 0);
+    this.deliver(message, this.streamPerRequest ? id : 0);
   }
 
   lose(

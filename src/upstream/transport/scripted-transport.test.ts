@@ -1,0 +1,30 @@
+import { ScriptedServer, SILENCE } from '../../../test/support/scripted-server.ts';
+import { transportContract } from './transport.contract.ts';
+
+/** What tests of upstreams talk to in the place of a process promises what the real transports do. */
+transportContract({
+  name: 'scripted',
+  pushes: true,
+  emits: true,
+  endsWithServer: true,
+  async start(receiver) {
+    const handlers = new Proxy({}, { get: () => () => SILENCE });
+    const transport = new ScriptedServer(handlers).open();
+    await transport.open(receiver);
+    let read = 0;
+    return {
+      transport,
+      server: {
+        next: async () => {
+          while (transport.lines.length === read) await new Promise(setImmediate);
+          return Buffer.from(transport.lines[read++]!);
+        },
+        answer: (request, message) => transport.answer(request, message),
+        emit: (_request, message) => transport.deliver(message),
+        push: (message) => transport.deliver(message),
+        die: () => transport.end(),
+      },
+      dispose: async () => {},
+    };
+  },
+});

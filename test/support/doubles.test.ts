@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
+import type { Upstreams } from '../../src/model/ports.ts';
+import type { Server } from '../../src/model/server.ts';
+import { notification, request } from '../../src/protocol/compose.ts';
+import { FakeClock, settled } from './fake-clock.ts';
+import { FakeUpstreams } from './gateway-bench.ts';
+import { PlayedUpstreams } from './played-upstreams.ts';
+import { statefulScript } from './scripted-server.ts';
+import { serverCatalog, tool } from './server-catalogs.ts';
+import { clientOf, serverOf, TestExchange, toolCall, UpstreamBench } from './upstream-bench.ts';
+
+const SERVERS: readonly Server[] = [serverOf('b'), serverOf('a')];
+const client = clientOf('s');
+const stranger = clientOf('s', '{"sampling":{}}');
+
+/** What a double of the servers has to do as the real ones do, because code that is tested with it relies on that. */
+interface Bench {
+  readonly upstreams: Upstreams;
+  /** Lists the server for the client. */
+  list(server: string): Promise<void>;
+}
+
+const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
+  'the real servers': async () => {
+    const bench = new UpstreamBench();
+    await bench.run(...SERVERS.map((server) => [server, statefulScript()] as const));
+    const list = async (server: string) => void (await bench.set.catalog(server, client, 1_000));
+    return { upstreams: bench.set, list };
+  },
+  'PlayedUpstreams of the cluster': async () => {
+    const played = new PlayedUpstreams('n');
+    await played.apply(new Map(SERVERS.map((server) => [server.name, server])));
+    const list = async (server: string) => {
+      played.catalogs.set(server, serverCatalog(server, { tools: [tool('echo')] }));
+    };
+    return { upstreams: played, list };
+  },
+  'FakeUpstreams of the gateway': async () => {
+    const fake = new FakeUpstreams(new FakeClock());
+    fake.list = [...SERVERS].sort((a, b) => (a.name < b.name ? -1 : 1));
+    const list = async (server: string) => fake.listed(server, { tools: [tool('echo')] });
+    return { upstreams: fake, list };
+  },
+};
+
+for (const [name, make] of Object.entries(BENCHES)) {
+  describe(`the port Upstreams: ${name}`, () => {
+    test('servers are sorted by name', async () => {
+      const { upstreams } = await make();
+      assert.deepEqual(
+        upstreams.servers().map((server) => server.name),
+        ['a', 'b'],
+      );
+    });
+
+    test('of what does not exist nothing is known, and nothing throws', async () => {
+      const { upstreams } = await make();
+      assert.equal(upstreams.knownCatalog('none', client), null);
+      assert.equal(await upstreams.catalog('none', client, 0), null);
+      assert.equal(upstreams.status('none'), null);
+      assert.equal(upstreams.ownsConnection('none', client), false);
+      upstreams.notify('none', notification('notifications/x', null, 'stateful'), client);
+      upstreams.releaseSession('none');
+      const lost = toolCall(client);
+      const outcome = await upstreams.call('none', lost.request, lost);
+      assert.ok(outcome.kind === 'failure' && outcome.error.outcome === 'NOT_SENT');
+      await assert.rejects(upstreams.restart('none'), GatewayError);
+    });
+
+    test('a call resolves with an answer in the era of the request', async () => {
+      const { upstreams } = await make();
+      const message = request('tools/call', '"c1"', '{"name":"echo","arguments":{}}', 'stateful');
+      const outcome = await upstreams.call('a', message, new TestExchange(client, message));
+      assert.ok(outcome.kind === 'answer');
+      assert.equal(outcome.message.era, 'stateful');
+    });
+
+    test('a catalogue is known to the kind of client it was listed for, and to others where anything will do', async () => {
+      const { upstreams, list } = await make();
+      assert.equal(upstreams.knownCatalog('a', client), null);
+      await list('a');
+      await settled();
+      const known = upstreams.knownCatalog('a', client);
+      assert.deepEqual(
+        known?.lists.tools.items.map(({ key }) => key),
+        ['echo'],
+      );
+      assert.equal(known?.fingerprint, client.fingerprint);
+      assert.equal(upstreams.knownCatalog('a', stranger), null);
+      assert.equal(upstreams.knownCatalog('a', stranger, true), known);
+    });
+  });
+}
+
+const LOCAL: Readonly<Record<string, () => Promise<LocalUpstreams>>> = {
+  'the real servers': async () => {
+    const bench = new UpstreamBench();
+    await bench.run(...SERVERS.map((server) => [server, statefulScript()] as const));
+    return bench.set;
+  },
+  'PlayedUpstreams of the cluster': async () => {
+    const played = new PlayedUpstreams('n');
+    await played.apply(new Map(SERVERS.map((server) => [server.name, server])));
+    return played;
+  },
+};
+
+for (const [name, make] of Object.entries(LOCAL)) {
+  test(`the port LocalUpstreams: ${name}: nothing fails, is full, listed or in hand before anything happened`, async () => {
+    const upstreams = await make();
+    for (const server of ['a', 'none']) {
+      assert.equal(upstreams.failing(server), false);
+      assert.equal(upstreams.failing(server, client), false);
+      assert.equal(upstreams.room(server), 'free');
+      assert.deepEqual(upstreams.listedFor(server), []);
+      assert.equal(upstreams.ownLists(server).size, 0);
+      await upstreams.relist(server);
+      await upstreams.relistFor(server, client);
+    }
+    await upstreams.surrender('none', client);
+    await upstreams.handOver('none', null);
+    assert.equal(upstreams.inFlight, 0);
+    assert.equal(upstreams.sessionKey('a', client), null, 'in which era it is served is not known yet');
+    const exchange = toolCall(client);
+    await upstreams.call('a', exchange.request, exchange);
+    assert.equal(upstreams.inFlight, 0);
+    assert.notEqual(upstreams.sessionKey('a', client), null);
+    assert.notEqual(upstreams.sessionKey('a', client), upstreams.sessionKey('a', clientOf('other')));
+    await upstreams.apply(new Map());
+    assert.deepEqual(upstreams.servers(), []);
+  });
+}
