@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { followed } from '../../../test/support/followed-events.ts';
 import { FOUR_SERVERS } from '../../../test/support/four-servers.ts';
+import { worksForServer } from '../../upstream/edge.ts';
 import { createGateway } from './create-gateway.ts';
 
 const CHALLENGE = 'Bearer realm="x", resource_metadata="https://a.example/.well-known/x", scope="read"';
@@ -24,9 +25,13 @@ test(
     await once(locked, 'listening');
     try {
       const told: unknown[] = [];
+      let inHook: boolean | null = null;
       await using gateway = await createGateway({
         beforeAuthRequired: ({ name, state, url, description }, challenge) => {
           told.push(['hook', name, state, url, description, challenge]);
+          setTimeout(() => {
+            inHook = worksForServer();
+          }, 0);
           throw new Error('the hook of the program fails');
         },
       });
@@ -45,6 +50,7 @@ test(
       assert.deepEqual([status.authChallenge, status.history.at(-1)?.challenge], [PARSED, PARSED]);
       const found = (await events('"to":"auth_required"')).find(({ to }) => to === 'auth_required');
       assert.deepEqual(found?.['challenge'], PARSED);
+      assert.equal(inHook, false, 'an exception of a timer of the hook stays the program’s own');
     } finally {
       locked.close();
     }

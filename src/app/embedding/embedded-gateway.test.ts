@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type TextCall, textResult, textServer, tool } from '../../../test/support/text-server.ts';
 import { WireClient } from '../../../test/support/wire-client.ts';
-import { createGateway, type Gateway, GatewayError, inProcess, ServerError } from '../../index.ts';
+import { createGateway, type Gateway, GatewayError, inProcess, ServerError, type ToolCallParams } from '../../index.ts';
 
 const BIG = '{"n":12345678901234567890,"x":1.0}';
 
@@ -204,6 +204,39 @@ test('S2.30 handleToolsList and its variant for agents give pages of the aggrega
   assert.equal(new Set(names.map(({ name }) => name)).size, 1502);
   await gateway.registerAgent('few', ['few']);
   assert.equal((await gateway.handleToolsListForAgent('few')).tools.length, 2);
+});
+
+test('S2.1 check:E1 a call of a program is held against the rules of a client, and nothing ambiguous runs', async () => {
+  const calledWith: string[] = [];
+  const call = ({ args }: TextCall) => {
+    calledWith.push(args);
+    return textResult(args);
+  };
+  const counting = textServer({ tools: () => [tool('echo')], call });
+  await using gateway = await opened({ servers: { s: counting } });
+  await gateway.registerAgent('zed', ['s']);
+  const calls: Record<string, unknown>[] = [
+    { name: 's__echo', Name: 'danger', arguments: {} },
+    { name: 's__echo', arguments: {}, Arguments: { x: 1 } },
+    { name: 's__echo', arguments: {}, _Meta: { progressToken: 1 } },
+    { name: 's__echo', arguments: [] },
+    { name: 's__echo', arguments: 'text' },
+  ];
+  for (const params of calls) {
+    const what = JSON.stringify(params);
+    for (const call of [
+      () => gateway.handleToolsCall(params as unknown as ToolCallParams),
+      () => gateway.handleToolsCallForAgent('zed', params as unknown as ToolCallParams),
+    ]) {
+      const outcome = await call().then(
+        ({ isError, content }) => [isError, content[0]?.text],
+        (error: Error) => [true, error.message],
+      );
+      assert.equal(outcome[0], true, what);
+      assert.match(String(outcome[1]), /Invalid (?:params|request)/, what);
+    }
+  }
+  assert.deepEqual(calledWith, []);
 });
 
 test('S2.31 check:D4 handleToolsCall gives what an HTTP client gets: failures in words, a server’s own error as it is', async () => {

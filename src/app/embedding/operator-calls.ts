@@ -4,7 +4,9 @@ import type { Endpoint } from '../../model/exchange.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Message } from '../../model/message.ts';
 import { failure, type Outcome } from '../../model/outcome.ts';
+import { scanWords } from '../../protocol/classify.ts';
 import { request } from '../../protocol/compose.ts';
+import { isScanFailure, scanMessage } from '../../protocol/scan.ts';
 import { outsideServers } from '../../upstream/edge.ts';
 import type { Operator } from '../operator.ts';
 import type { Progress } from './mcp-types.ts';
@@ -57,6 +59,8 @@ async function send(
   { signal, timeoutMs, onProgress }: CallOptions,
 ): Promise<Outcome> {
   signal?.throwIfAborted();
+  const refused = refuseParams(method, params);
+  if (refused !== null) return failure(refused);
   const emitted = onProgress === undefined ? undefined : progressTo(onProgress, operator.profile);
   const { exchange, outcome } = operator.send(endpoint, method, params, emitted);
   let expired = false;
@@ -76,6 +80,12 @@ async function send(
     clearTimeout(timer);
     signal?.removeEventListener('abort', abort);
   }
+}
+
+/** A program's parameters are held against the same rules as a client's: what they mean is the same for every reader. */
+function refuseParams(method: string, params: string): GatewayError | null {
+  const scanned = scanMessage(request(method, '1', params, 'stateful').bytes, 'stateful', 'strict');
+  return isScanFailure(scanned) ? new GatewayError(scanned.code, scanWords(scanned)) : null;
 }
 
 function inClientWords(method: string, params: string, endpoint: Endpoint, outcome: Outcome): Message {

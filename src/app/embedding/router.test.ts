@@ -49,6 +49,13 @@ test('S2.35 S2.5 check:D2 clients come and go by name, and none takes the name o
   router.addClient(first);
   router.addClient(a());
   assert.throws(() => router.addClient(b()), { code: 'INVALID_PARAMS', message: 'agent b is registered already' });
+  for (const [wrong, lacks] of [
+    [{}, /lacks `name`/],
+    [{ name: 'x' }, /lacks `tools`/],
+    [{ name: 'x', tools: [], refreshTools: () => [] }, /lacks the method `callTool`/],
+  ] as const) {
+    assert.throws(() => router.addClient(wrong as unknown as AgentClient), { code: 'INVALID_PARAMS', message: lacks });
+  }
   assert.equal(router.getClient('b'), first);
   const second = b();
   router.addClient(second, { replace: true });

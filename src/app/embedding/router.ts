@@ -19,8 +19,10 @@ const NO_BYTES = Buffer.alloc(0);
 export class Router {
   readonly #clients = new Map<string, AgentClient>();
 
-  /** Throws GatewayError INVALID_PARAMS when there is one of that name already, unless it is to be replaced. */
+  /** Throws GatewayError INVALID_PARAMS for what is no client, and for a name that is taken unless `replace` is set. */
   addClient(client: AgentClient, options: { readonly replace?: boolean } = {}): void {
+    const missing = missingIn(client);
+    if (missing !== null) throw new GatewayError('INVALID_PARAMS', `addClient: the client lacks ${missing}`);
     if (this.#clients.has(client.name) && options.replace !== true) {
       throw new GatewayError('INVALID_PARAMS', `agent ${client.name} is registered already`);
     }
@@ -95,6 +97,14 @@ export class Router {
       return new GatewayError('INVALID_PARAMS', (cause as Error).message, { cause });
     }
   }
+}
+
+/** The first member of a client that a program has left out; null when it is complete enough to be called. */
+function missingIn(client: AgentClient): string | null {
+  if (typeof client?.name !== 'string' || client.name === '') return '`name`, a text that is not empty';
+  if (!Array.isArray(client.tools)) return '`tools`, an array';
+  const missing = (['refreshTools', 'callTool'] as const).find((member) => typeof client[member] !== 'function');
+  return missing === undefined ? null : `the method \`${missing}\``;
 }
 
 /** The first one counts where a name is there twice, as in the table. */

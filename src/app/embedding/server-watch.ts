@@ -52,7 +52,7 @@ export class ServerWatch implements ServerObserver {
   }
 
   beforeAuthRequired(status: ServerStatus, challenge: AuthChallenge): void {
-    this.#hook?.(statusView(status), challenge);
+    outsideServers(() => this.#hook?.(statusView(status), challenge));
   }
 
   recovery(server: string, step: RecoveryStep, reason: string | null): void {

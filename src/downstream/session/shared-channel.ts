@@ -1,6 +1,7 @@
 import type { Flow } from '../../model/exchange.ts';
 import type { Message } from '../../model/message.ts';
 import type { Outcome } from '../../model/outcome.ts';
+import { errorAnswer } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
 import { answerParts, notificationFor } from './answer-parts.ts';
 import { type AskDeps, abandonAsks, askClient, callOffAsk } from './asking.ts';
@@ -67,6 +68,11 @@ export class SharedChannel implements SessionChannel, Reply {
     const parts = answerParts(exchange.request, this.#session.endpoint, outcome);
     this.#wire.write(oneLine(parts.length === 1 ? parts[0]! : Buffer.concat(parts)));
     this.#greeted ||= exchange.request.method === 'initialize' && this.#session.introduced;
+  }
+
+  /** Answers a request that is no exchange, because it could not be read as one. `id` as written. */
+  refuse(id: string, code: number, text: string): void {
+    this.#wire.write(oneLine(errorAnswer(id, code, text, null, 'stateful').bytes));
   }
 
   cancelled(exchange: ClientExchange): void {

@@ -129,6 +129,11 @@ export class LegacySse {
     const messages = isBatch(body) ? readBatch(body) : readOne(body);
     if (!Array.isArray(messages)) {
       const { code, id } = messages;
+      // What is wrong with the parameters of a request is the answer to it, which this client reads from its stream.
+      if (code === 'INVALID_PARAMS' && id !== '') {
+        (session.channel as SharedChannel).refuse(id, CATALOGUE[code].rpc, scanWords(messages));
+        return TAKEN;
+      }
       return { status: 400, code: CATALOGUE[code].rpc, text: scanWords(messages), id };
     }
     // All or nothing: a client that is refused sends the whole again, and nothing may run twice by that.

@@ -66,6 +66,8 @@ test('S2.9 certificates and what uvx, pip and npx need to reach a registry are i
     // Set by npm for the command that it runs: another npx would run that package.
     npm_config_package: 'node@24',
     npm_config_local_prefix: '/elsewhere',
+    // Of libuv, which reads it for the gateway's own process.
+    UV_THREADPOOL_SIZE: '16',
   };
   assert.deepEqual(childEnvironment({ env: {}, inheritEnv: false }, { ...reaching, ...kept }), reaching);
   const listed = childEnvironment({ env: {}, inheritEnv: ['PIP_EXTRA_INDEX_URL'] }, kept);
