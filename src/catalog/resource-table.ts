@@ -82,6 +82,13 @@ export class ResourceTable {
       if (known === undefined) owners.set(item.key, new Set([server]));
       else known.add(server);
     }
+    for (const [uri, shared] of owners) {
+      if (shared.size > 1)
+        this.#contested.set(
+          uri,
+          [...shared].map((owner) => wrapUri(owner, uri)),
+        );
+    }
     const offered: Offered[] = [];
     for (const { server, item } of entries) {
       const uri = item.key;
@@ -93,10 +100,6 @@ export class ResourceTable {
         const wrapped = this.#wrapped.get(server);
         if (wrapped === undefined) this.#wrapped.set(server, new Set([uri]));
         else wrapped.add(uri);
-        this.#contested.set(
-          uri,
-          [...shared].map((owner) => wrapUri(owner, uri)),
-        );
       }
       const entry = { server, uri, exposed, item };
       table.set(exposed, entry);

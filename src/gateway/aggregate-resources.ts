@@ -33,6 +33,8 @@ export interface AggregateResourcesDeps {
 }
 
 /** Codes with which servers say that they do not have a resource. */
+/** Apps of one result that get the script; a read gives one. The script names all tools of its server. */
+const MAX_APPS = 4;
 const ABSENT: ReadonlySet<number> = new Set([CATALOGUE.RESOURCE_NOT_FOUND.rpc, CATALOGUE.INVALID_PARAMS.rpc]);
 
 /**
@@ -151,10 +153,14 @@ function renamed(outcome: Outcome, { server, uri: own, exposed }: ResourceTarget
   const contents = bodyField(message, 'contents');
   if (contents === null) return outcome;
   const edits: Edit[] = [];
+  const tools = catalog.toolsOf(server);
+  let apps = 0;
   for (const content of elements(bytes, contents.start, contents.end)) {
     const uri = field(bytes, content.start, content.end, 'uri');
     edits.push(...uriEdit(bytes, uri, (named) => (named === own ? exposed : catalog.exposedUri(server, named))));
-    edits.push(...appScriptEdits(bytes, content, server, catalog.toolsOf(server)));
+    const script = apps < MAX_APPS ? appScriptEdits(bytes, content, server, tools) : [];
+    apps += script.length;
+    edits.push(...script);
   }
   return answer(spliceMessage(message, edits));
 }

@@ -116,3 +116,13 @@ test('a number that no double holds is found, and nothing that only looks like o
     assert.equal(hardToRead(Buffer.from(text)), '', text);
   }
 });
+
+test('S2.11 of a page 20,000 items are looked at, valid or not, and the rest is left out', () => {
+  const page = (items: readonly string[]) =>
+    soundPage(TOOLS, Buffer.from(`{"tools":[${items.join(',')}],"nextCursor":"x"}`), 'stateful');
+  const full = page(Array.from({ length: 20_000 }, (_, i) => tool(`t${i}`)));
+  assert.ok(!full.cut);
+  const mixed = page(Array.from({ length: 30_000 }, (_, i) => (i % 2 === 0 ? tool(`t${i}`) : '1')));
+  const { tools, nextCursor } = JSON.parse(mixed.page.toString());
+  assert.deepEqual([mixed.cut, mixed.invalid.length, tools.length, nextCursor], [true, 10_000, 10_000, 'x']);
+});

@@ -8,9 +8,14 @@ import { KnownNames } from './known-names.ts';
 import type { ListMethod } from './methods.ts';
 import { skipSpace, skipString, skipValue } from './skip.ts';
 
+/** Items of one page that are looked at and kept; checking each costs a hundred times what it costs to send it. */
+export const MAX_PAGE_ITEMS = 20_000;
+
 export interface SoundPage {
   /** The page itself where nothing was wrong with it. */
   readonly page: Buffer;
+  /** It had more items than are looked at: the rest is left out. */
+  readonly cut: boolean;
   readonly invalid: readonly Omit<InvalidItem, 'list' | 'page'>[];
 }
 
@@ -24,9 +29,12 @@ export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
   const array = field(page, 0, page.length, list.resultKey);
   const invalid: Omit<InvalidItem, 'list' | 'page'>[] = [];
   const kept: Buffer[] = [];
+  let cut = false;
   if (array !== null) {
     let index = 0;
     for (const { start, end } of elements(page, array.start, array.end)) {
+      cut = index === MAX_PAGE_ITEMS;
+      if (cut) break;
       const bytes = page.subarray(start, end);
       const reason = faultOfItem(list, bytes, era);
       if (reason === '') kept.push(bytes);
@@ -35,7 +43,8 @@ export function soundPage(list: ListMethod, page: Buffer, era: Era): SoundPage {
     }
   }
   const twice = confusedPage(page, list);
-  return sound && invalid.length === 0 && !twice ? { page, invalid } : { page: rebuilt(list, page, kept), invalid };
+  const whole = sound && invalid.length === 0 && !twice && !cut;
+  return { page: whole ? page : rebuilt(list, page, kept), cut, invalid };
 }
 
 /** Why clients could not use a list with this item in it, or could take it for another one; empty where they can. */

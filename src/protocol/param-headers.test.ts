@@ -119,3 +119,29 @@ test('proto:H1 proto:H2 headers have to agree with the body, which is the truth'
   assert.match(fault(null, { 'mcp-param-region': 'us' })!, /no value/);
   assert.match(fault('{"region":"us","x":1,"x":2,"region":"eu"}', { 'mcp-param-region': 'us' })!, /twice/);
 });
+
+test('proto:H6 a tool mirrors parameters over 32 members together, and no more', () => {
+  const of = (count: number, depth: number) => {
+    const nested = (level: number, header: string): object =>
+      level === 0
+        ? { type: 'string', 'x-mcp-header': header }
+        : { type: 'object', properties: { a: nested(level - 1, header) } };
+    const properties = Object.fromEntries(
+      Array.from({ length: count }, (_, i) => [`p${i}`, nested(depth - 1, `H${i}`)]),
+    );
+    return scanHeaderParams(Buffer.from(JSON.stringify({ name: 't', inputSchema: { type: 'object', properties } })));
+  };
+  for (const [count, depth] of [
+    [32, 1],
+    [8, 4],
+    [1, 32],
+  ] as const)
+    assert.ok(of(count, depth).ok);
+  for (const [count, depth] of [
+    [33, 1],
+    [11, 3],
+    [1, 33],
+  ] as const) {
+    assert.deepEqual({ ...of(count, depth), reason: '' }, { ok: false, reason: '' });
+  }
+});

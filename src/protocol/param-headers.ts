@@ -26,6 +26,8 @@ const NONE: HeaderParams = { ok: true, declared: [] };
 
 /** Deeper schemas are not looked into; annotated ones of that depth count as invalid. */
 const MAX_SCHEMA_DEPTH = 64;
+/** Members on the ways to all parameters of one tool: for each the arguments of a call are read once, and those may be large. */
+const MAX_STEPS = 32;
 
 /** Members of a schema that hold values or names, not schemas: an equal key inside them annotates nothing. */
 const NO_SCHEMA = new Set(['const', 'default', 'enum', 'examples', 'required', 'type', 'dependentRequired']);
@@ -52,7 +54,8 @@ export function scanHeaderParams(tool: Buffer): HeaderParams {
 export function paramHeaders(declared: readonly HeaderParam[], bytes: Buffer, args: Range | null): string[] {
   const headers: string[] = [];
   for (const param of declared) {
-    const value = args === null ? null : valueAt(param, bytes, args);
+    const found = args === null ? null : fieldAt(bytes, args.start, args.end, param.path);
+    const value = found === null ? null : valueIn(bytes, found);
     if (value !== null) headers.push(`Mcp-Param-${param.header}`, encodeHeaderValue(value));
   }
   return headers;
@@ -69,8 +72,9 @@ export function paramHeadersFault(
     const name = `Mcp-Param-${param.header}`;
     const raw = headerValue(headers, name.toLowerCase());
     const where = param.path.join('.');
-    if (args !== null && repeats(param, bytes, args)) return `the body has ${where} twice`;
-    const value = args === null ? null : valueAt(param, bytes, args);
+    const found = args === null ? null : find(param, bytes, args);
+    if (found === TWICE) return `the body has ${where} twice`;
+    const value = found === null ? null : valueIn(bytes, found);
     if (value === null) {
       if (raw !== null) return `the header ${name} is there, but the body has no value at ${where}`;
       continue;
@@ -89,9 +93,7 @@ export function paramHeadersFault(
 }
 
 /** The parameter's value as header text; null where there is none that a header can carry. */
-function valueAt(param: HeaderParam, bytes: Buffer, args: Range): string | null {
-  const range = fieldAt(bytes, args.start, args.end, param.path);
-  if (range === null) return null;
+function valueIn(bytes: Buffer, range: Range): string | null {
   switch (bytes[range.start]) {
     case 0x22:
       return decodeString(bytes, range.start, range.end);
@@ -110,19 +112,23 @@ function valueAt(param: HeaderParam, bytes: Buffer, args: Range): string | null 
   }
 }
 
-/** Whether a key on the parameter's path stands there twice: header and server might mean different ones. */
-function repeats(param: HeaderParam, bytes: Buffer, args: Range): boolean {
-  let range: Range | null = args;
+/** The parameter's value; `TWICE` where a key on its path is there twice: header and server might mean different ones. */
+function find(param: HeaderParam, bytes: Buffer, args: Range): Range | null {
+  let range: Range = args;
   for (const key of param.path) {
-    if (range === null) return false;
-    let count = 0;
-    for (const { keyStart, keyEnd } of entries(bytes, range.start, range.end)) {
-      if (keyIs(bytes, keyStart, keyEnd, key) && ++count > 1) return true;
+    let found: Range | null = null;
+    for (const { keyStart, keyEnd, valueStart, valueEnd } of entries(bytes, range.start, range.end)) {
+      if (!keyIs(bytes, keyStart, keyEnd, key)) continue;
+      if (found !== null) return TWICE;
+      found = { start: valueStart, end: valueEnd };
     }
-    range = field(bytes, range.start, range.end, key);
+    if (found === null) return null;
+    range = found;
   }
-  return false;
+  return range;
 }
+
+const TWICE: Range = { start: -1, end: -1 };
 
 /** Returns why the schema is invalid, else null. `reachable`: only `properties` keys lead here from the root. */
 function visit(
@@ -175,6 +181,9 @@ function declare(
   const type = schema['type'];
   if (type !== 'string' && type !== 'integer' && type !== 'boolean') {
     return `${where}: only strings, integers and booleans have headers`;
+  }
+  if (found.reduce((steps, other) => steps + other.path.length, path.length) > MAX_STEPS) {
+    return `${where}: the parameters with headers are too many or too deep`;
   }
   if (found.some((other) => other.header.toLowerCase() === header.toLowerCase())) {
     return `${where}: the header name "${header}" is used twice`;

@@ -35,6 +35,10 @@ export type CapabilityLists = Readonly<Partial<Record<ListKind, readonly Capabil
 
 /** Objects nested deeper are compared whole: every level is read again for each one above it. */
 const MAX_DEPTH = 24;
+/** Characters read for one pair of definitions, all levels together; what is left then is compared no further. */
+const MAX_READ = 512 * 1024;
+/** Of larger definitions as much as for so many levels. */
+const MAX_READINGS = 4;
 
 /** Everything in which two snapshots of a server's lists differ, field by field and unknown fields included (S4.19). */
 export function capabilityDrift(before: CapabilityLists, after: CapabilityLists): CapabilityDrift {
@@ -69,12 +73,23 @@ function compareLists(list: ListKind, had: readonly Capability[], has: readonly 
 /** Every field in which two definitions differ, at the deepest object that both have. */
 export function fieldChanges(before: string, after: string): readonly FieldChange[] {
   const found: FieldChange[] = [];
-  compare('', before, after, 0, found);
+  const size = before.length + after.length;
+  compare('', before, after, 0, { left: Math.max(MAX_READ, MAX_READINGS * size) }, found);
   return found;
 }
 
-function compare(pointer: string, before: string, after: string, depth: number, found: FieldChange[]): void {
-  if (before === after || sameJson(before, after)) return;
+function compare(
+  pointer: string,
+  before: string,
+  after: string,
+  depth: number,
+  budget: { left: number },
+  found: FieldChange[],
+): void {
+  if (before === after) return;
+  budget.left -= before.length + after.length;
+  if (budget.left < 0) return void found.push({ pointer, before, after });
+  if (sameJson(before, after)) return;
   const [had, has] = [membersOf(before, depth), membersOf(after, depth)];
   if (had === null || has === null) {
     found.push({ pointer, before, after });
@@ -83,7 +98,7 @@ function compare(pointer: string, before: string, after: string, depth: number, 
   for (const key of new Set([...had.keys(), ...has.keys()])) {
     const [old, now] = [had.get(key) ?? null, has.get(key) ?? null];
     const below = `${pointer}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-    if (old !== null && now !== null) compare(below, old, now, depth + 1, found);
+    if (old !== null && now !== null) compare(below, old, now, depth + 1, budget, found);
     else found.push({ pointer: below, before: old, after: now });
   }
 }

@@ -7,6 +7,8 @@ import { framesOf, suspiciousPhrases } from './suspicious-words.ts';
 /** Of one definition; a text beyond that says so, and is not looked at further. */
 const MAX_BYTES = 64 * 1024;
 const MAX_FINDINGS = 20;
+/** What was found already counts as well: to see that it was costs as much as its place is deep. */
+const MAX_LOOKS = 200;
 const MAX_POINTER = 400;
 /** A longer run of letters and digits is no word. */
 const MAX_WORD = 200;
@@ -35,7 +37,7 @@ export function scanDefinition(
   }
   for (const text of definitionTexts(bytes)) {
     scan.look(text, others);
-    if (scan.findings.length >= MAX_FINDINGS) break;
+    if (scan.isFull) break;
   }
   if (others !== null && name.list === 'tools') {
     const owner = others.ownerOf(name.key);
@@ -47,9 +49,14 @@ export function scanDefinition(
 class Scan {
   readonly findings: Finding[] = [];
   readonly #name: Pick<Finding, 'list' | 'key'>;
+  #looks = 0;
 
   constructor(name: Pick<Finding, 'list' | 'key'>) {
     this.#name = name;
+  }
+
+  get isFull(): boolean {
+    return this.findings.length >= MAX_FINDINGS || this.#looks >= MAX_LOOKS;
   }
 
   look(source: DefinitionText, others: OtherNames | null): void {
@@ -71,6 +78,7 @@ class Scan {
       }
     }
     for (const { word, at } of words) {
+      if (this.isFull) break;
       if (word.length >= MAX_WORD) this.add('encoded', false, source, visible, at);
       else if (isMixed(word)) this.add('lookalike', false, source, visible, at);
     }
@@ -87,6 +95,7 @@ class Scan {
     at: number | null,
     note = '',
   ): void {
+    this.#looks++;
     const pointer = source === null ? '' : printable(source.pointer(), 0, MAX_POINTER);
     if (this.findings.some((known) => known.kind === kind && known.grave === grave && known.pointer === pointer))
       return;

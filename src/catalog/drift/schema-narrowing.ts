@@ -6,6 +6,8 @@ type Schema = boolean | Readonly<Record<string, unknown>>;
 /** Schemas nested deeper are taken to differ. */
 const MAX_DEPTH = 64;
 const MAX_REASONS = 20;
+/** Values compared for one pair of schemas, together: those at the bottom are compared once for each level above them. */
+const MAX_COMPARED = 50_000;
 
 /** Keywords that only describe. */
 const SILENT: ReadonlySet<string> = new Set([
@@ -64,16 +66,17 @@ export function narrowings(before: unknown, after: unknown, what = 'argument'): 
 class Comparison {
   readonly reasons: string[] = [];
   readonly #what: string;
+  readonly #budget = { left: MAX_COMPARED };
 
   constructor(what: string) {
     this.#what = what;
   }
 
   compare(before: unknown, after: unknown, at: string, depth: number): void {
-    if (this.reasons.length >= MAX_REASONS || sameValue(before, after)) return;
+    if (this.reasons.length >= MAX_REASONS || sameValue(before, after, 0, this.#budget)) return;
     const [old, now] = [schemaOf(before), schemaOf(after)];
     if (now === true || old === false) return;
-    if (old === null || now === null || now === false || depth >= MAX_DEPTH) {
+    if (old === null || now === null || now === false || depth >= MAX_DEPTH || this.#budget.left === 0) {
       this.#say(at, 'has a schema that cannot be compared');
       return;
     }
@@ -89,11 +92,11 @@ class Comparison {
   #types(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
     const [had, has] = [typesOf(old['type']), typesOf(now['type'])];
     if (has === null) return;
+    const taken = new Set(has);
     const lost =
-      had === null
-        ? ['any']
-        : had.filter((type) => !has.includes(type) && !(type === 'integer' && has.includes('number')));
-    if (lost.length > 0) this.#say(at, `takes ${has.join(' or ')} and no longer ${lost.join(' or ')}`);
+      had === null ? ['any'] : had.filter((type) => !taken.has(type) && !(type === 'integer' && taken.has('number')));
+    if (lost.length > 0)
+      this.#say(at, `takes ${has.slice(0, 9).join(' or ')} and no longer ${lost.slice(0, 9).join(' or ')}`);
   }
 
   #values(old: Readonly<Record<string, unknown>>, now: Readonly<Record<string, unknown>>, at: string): void {
@@ -130,7 +133,7 @@ class Comparison {
   }
 
   #keyword(key: string, old: unknown, now: unknown, at: string, depth: number): void {
-    if (sameValue(old, now)) return;
+    if (sameValue(old, now, 0, this.#budget)) return;
     if (now === undefined && (LIMITING.has(key) || FLOORS.has(key) || CEILINGS.has(key) || SUBSCHEMAS.has(key))) return;
     if (FLOORS.has(key) && typeof old === 'number' && typeof now === 'number' && now <= old) return;
     if (CEILINGS.has(key) && typeof old === 'number' && typeof now === 'number' && now >= old) return;

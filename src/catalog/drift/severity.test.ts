@@ -108,3 +108,13 @@ test('check:G4 prompts by their arguments; what cannot be read is breaking', () 
   assert.equal(judge('{"a":1}', `{"a":"${'x'.repeat(100_000)}"}`).severity, 'breaking');
   assert.notEqual(judge('{"a":1}', `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`).reasons.length, 0);
 });
+
+test('S4.19 schemas that cost too much to compare are taken to differ for callers', () => {
+  const schema = (last: number) => {
+    const inner = `{"enum":[${Array.from({ length: 9_000 }, (_, i) => i)}],"default":${last}}`;
+    return Buffer.from(`{"name":"t","inputSchema":${'{"items":'.repeat(20)}${inner}${'}'.repeat(20)}}`);
+  };
+  const { severity, reasons } = judgeChange('tools', schema(1), schema(2));
+  assert.equal(severity, 'breaking');
+  assert.match(reasons.join(), /cannot be compared|has another/);
+});

@@ -15,7 +15,7 @@ import { errorCode } from '../../protocol/body.ts';
 import { cacheHints } from '../../protocol/cache-hints.ts';
 import { request } from '../../protocol/compose.ts';
 import { elements, field, fields, type Range, stringValue } from '../../protocol/fields.ts';
-import { hardToRead, soundPage } from '../../protocol/list-page.ts';
+import { hardToRead, MAX_PAGE_ITEMS, soundPage } from '../../protocol/list-page.ts';
 import { type ListMethod, listOf } from '../../protocol/methods.ts';
 import { scanHeaderParams } from '../../protocol/param-headers.ts';
 import { discoverRequest, helloFromDiscover } from '../../protocol/stateless/discover.ts';
@@ -26,7 +26,7 @@ import type { Connection } from '../connection/connection.ts';
 /** Pages of one list; a server that has more is believed to be going in circles. */
 const MAX_PAGES = 100;
 /** Items and bytes of one list that are taken: everything that is done with a list costs in proportion to them. */
-const MAX_ITEMS = 20_000;
+const MAX_ITEMS = MAX_PAGE_ITEMS;
 const MAX_BYTES = 64 * 1024 * 1024;
 /** The log takes fewer; what a server can make us write down is bounded. */
 const MAX_COMPLAINTS = 100;
@@ -144,7 +144,9 @@ async function allPages(
       return null;
     }
     const sound = soundPage(list, answer.body, answer.era);
-    const { page } = sound;
+    const { page, cut } = sound;
+    if (cut)
+      complaints.unshift(`${list.method}: a page has more than ${MAX_PAGE_ITEMS} items, the rest is not offered`);
     for (const one of sound.invalid.slice(0, MAX_COMPLAINTS - invalid.length)) {
       invalid.push({ list: list.method, page: pages.length, ...one });
     }
