@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { LocalUpstreams } from '../../src/cluster/cluster-deps.ts';
+import type { Gateway } from '../../src/gateway/gateway.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Upstreams } from '../../src/model/ports.ts';
 import type { Server } from '../../src/model/server.ts';
 import { notification, request } from '../../src/protocol/compose.ts';
 import { FakeClock, settled } from './fake-clock.ts';
-import { FakeUpstreams } from './gateway-bench.ts';
+import { FakeCore } from './fake-core.ts';
+import { FakeUpstreams, GatewayBench, MCP } from './gateway-bench.ts';
 import { PlayedUpstreams } from './played-upstreams.ts';
 import { statefulScript } from './scripted-server.ts';
 import { serverCatalog, tool } from './server-catalogs.ts';
@@ -131,5 +133,32 @@ for (const [name, make] of Object.entries(LOCAL)) {
     assert.notEqual(upstreams.sessionKey('a', client), upstreams.sessionKey('a', clientOf('other')));
     await upstreams.apply(new Map());
     assert.deepEqual(upstreams.servers(), []);
+  });
+}
+
+const CORES: Readonly<Record<string, () => FakeCore | Gateway>> = {
+  'the gateway': () => new GatewayBench({ a: { tools: [tool('echo')] } }).gateway,
+  FakeCore: () => new FakeCore(),
+};
+
+for (const [name, make] of Object.entries(CORES)) {
+  test(`the core behind the edges: ${name}: what it gives is in the client's words, and nothing it is told throws`, async () => {
+    const core = make();
+    const bench = new GatewayBench();
+    for (const era of ['stateful', 'stateless'] as const) {
+      const listed = await core.run(bench.exchange('tools/list', null, { era }), MCP);
+      assert.ok(listed.kind === 'answer' && listed.message.kind === 'result');
+      assert.equal(listed.message.era, era);
+      const odd = await core.run(bench.exchange('no/such-method', null, { era }), MCP);
+      assert.ok(odd.kind === 'failure' && odd.error.code === 'METHOD_NOT_FOUND', `${era}: ${JSON.stringify(odd)}`);
+      const profile = bench.exchange('ping', null, { era }).client;
+      const hello = await core.hello(MCP, profile, 0);
+      assert.ok(!(hello instanceof GatewayError));
+      assert.equal(typeof JSON.parse(hello.serverInfo).version, 'string');
+      assert.equal(typeof JSON.parse(hello.capabilities), 'object');
+      assert.equal(hello.hello, null);
+      core.notify(MCP, notification('notifications/odd', null, era), profile);
+    }
+    core.sessionEnded('nobody');
   });
 }

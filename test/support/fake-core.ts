@@ -1,10 +1,11 @@
 import type { HelloView } from '../../src/gateway/hello-view.ts';
 import type { ClientProfile } from '../../src/model/client-profile.ts';
 import type { Endpoint, Exchange } from '../../src/model/exchange.ts';
-import type { GatewayError } from '../../src/model/gateway-error.ts';
+import { GatewayError } from '../../src/model/gateway-error.ts';
 import type { Message } from '../../src/model/message.ts';
-import { answer, type Outcome } from '../../src/model/outcome.ts';
+import { answer, failure, type Outcome } from '../../src/model/outcome.ts';
 import { result } from '../../src/protocol/compose.ts';
+import { isClientRequest } from '../../src/protocol/methods.ts';
 
 export type Handler = (exchange: Exchange, endpoint: Endpoint) => Outcome | Promise<Outcome>;
 
@@ -31,9 +32,11 @@ export class FakeCore {
   async run(exchange: Exchange, endpoint: Endpoint): Promise<Outcome> {
     this.ran.push(exchange);
     const handler = this.handlers.get(exchange.request.method);
-    return handler === undefined
-      ? ok(exchange, `{"method":"${exchange.request.method}"}`)
-      : handler(exchange, endpoint);
+    if (handler !== undefined) return handler(exchange, endpoint);
+    const { method, era } = exchange.request;
+    return isClientRequest(method, era)
+      ? ok(exchange, `{"method":"${method}"}`)
+      : failure(new GatewayError('METHOD_NOT_FOUND', `Method not found: ${method}`));
   }
 
   async hello(_endpoint: Endpoint, _client: ClientProfile, _waitMs: number): Promise<HelloView | GatewayError> {

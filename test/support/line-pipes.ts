@@ -1,16 +1,39 @@
-import { PassThrough } from 'node:stream';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import type { Readable, Writable } from 'node:stream';
 import type { Json } from './raw-http.ts';
+
+/** One direction of standard streams: what is written at one end is read at the other. */
+interface Pipe {
+  readonly write: Writable;
+  readonly read: Readable;
+}
+
+/** A pipe of the operating system: both ends of a program that copies, which ends with the test. */
+function osPipe(): Pipe {
+  const child = spawn('cat', { stdio: ['pipe', 'pipe', 'inherit'] });
+  const { stdin, stdout } = child as { stdin: Socket; stdout: Socket } & typeof child;
+  for (const handle of [child, stdin, stdout]) handle.unref();
+  return { write: stdin, read: stdout };
+}
 
 /** A local client's side of its server's standard streams. */
 export class LinePipes {
-  readonly input = new PassThrough();
-  readonly output = new PassThrough();
+  readonly input: Readable;
+  readonly output: Writable;
+  /** The client's own ends of both. */
+  readonly ends: Pipe;
   readonly #lines: string[] = [];
   readonly #waiting: ((line: string) => void)[] = [];
   #rest = Buffer.alloc(0);
 
   constructor() {
-    this.output.on('data', (chunk: Buffer) => {
+    const [inward, outward] = [osPipe(), osPipe()];
+    this.input = inward.read;
+    this.output = outward.write;
+    this.ends = { write: inward.write, read: outward.read };
+    this.ends.read.on('data', (chunk: Buffer) => {
       this.#rest = Buffer.concat([this.#rest, chunk]);
       for (let end = this.#rest.indexOf(10); end >= 0; end = this.#rest.indexOf(10)) {
         const line = this.#rest.toString('utf8', 0, end);
@@ -23,7 +46,7 @@ export class LinePipes {
   }
 
   send(line: string): this {
-    this.input.write(`${line}\n`);
+    this.ends.write.write(`${line}\n`);
     return this;
   }
 
@@ -37,8 +60,11 @@ export class LinePipes {
     return JSON.parse(await this.line());
   }
 
-  /** Lines that came and were not looked at. */
-  get unread(): number {
-    return this.#lines.length;
+  /** Lines that came and were not looked at, once the server's side has written its last. */
+  async rest(): Promise<readonly string[]> {
+    const ended = once(this.ends.read, 'end');
+    this.output.end();
+    await ended;
+    return this.#lines;
   }
 }

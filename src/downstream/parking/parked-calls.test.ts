@@ -226,7 +226,7 @@ describe('proto:S3 check:B8 check:B13 a stateful server that asks, before a stat
     assert.equal((await message()).result.resultType, 'input_required');
     assert.equal(asking.rig.downstream.parked, 1);
     assert.deepEqual(asking.cancels, []);
-    pipes.input.end();
+    pipes.ends.write.end();
     await front.closed;
     assert.equal(asking.rig.downstream.parked, 0);
     assert.deepEqual(asking.cancels, ['the client is gone']);
