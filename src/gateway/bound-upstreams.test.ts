@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { FakeClock } from '../../test/support/fake-clock.ts';
-import { agent, BenchExchange, client, FakeUpstreams } from '../../test/support/gateway-bench.ts';
+import { agent, BenchExchange, client, FakeUpstreams, serverNamed } from '../../test/support/gateway-bench.ts';
 import type { Message } from '../model/message.ts';
 import { answer, type Outcome } from '../model/outcome.ts';
 import { ANONYMOUS, type Principal } from '../model/principal.ts';
@@ -23,6 +23,7 @@ class Sealing extends BenchExchange {
 function bench() {
   const clock = new FakeClock(Date.UTC(2026, 7, 1));
   const upstreams = new FakeUpstreams(clock);
+  upstreams.list = ['a', 'b'].map((name) => serverNamed(name));
   upstreams.respond = () => answer(result('9', ASKS, 'stateless'));
   const sealer = new StateSealer({ key: Buffer.alloc(32, 3), clock, random: systemRandom });
   const bound = new BoundUpstreams(upstreams, new InputStates(sealer, clock));
