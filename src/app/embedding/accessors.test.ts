@@ -106,7 +106,8 @@ test('S2.33 S2.35 a client that a program adds to the router is served to the cl
 test('S2.33 the status is of servers that are registered, not of clients of another making', async () => {
   await using gateway = await createGateway({ servers: { b: textServer({}), a: textServer({}) } });
   await gateway.ready();
-  const foreign = { name: 'foreign', tools: [], isInitialized: true } as unknown as AgentClient;
+  const methods = { refreshTools: () => [], callTool: () => null };
+  const foreign = { name: 'foreign', tools: [], isInitialized: true, ...methods } as unknown as AgentClient;
   gateway.router.addClient(foreign);
   const names = () => gateway.servers().map(({ name }) => name);
   assert.deepEqual(names(), ['a', 'b']);
