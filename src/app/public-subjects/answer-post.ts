@@ -4,6 +4,8 @@ import type { Clock } from '../../model/clock.ts';
 /** After an outage of NATS programs come back one by one, and NATS keeps nothing for those that are not there yet. */
 const OUTAGE_OVER_MS = 15_000;
 const AGAIN_MS = 250;
+/** NATS says at once that nobody receives; after an outage all nodes and programs come back at once, and that may take a while. */
+const UNSURE_MS = 5_000;
 const GIVE_UP_MS = 10_000;
 
 /** Publishes answers to programs. After an outage it publishes an answer without a receiver again until its program is back. */
@@ -36,7 +38,7 @@ export class AnswerPost {
 
   #publishCarefully(reply: string, answer: Buffer, until: number): void {
     const subject = `${this.#heardBy}.${++this.#number}`;
-    const forget = this.#clock.after(AGAIN_MS, () => this.#unsure.delete(subject));
+    const forget = this.#clock.after(UNSURE_MS, () => this.#unsure.delete(subject));
     this.#unsure.set(subject, () => {
       forget();
       this.#unsure.delete(subject);
