@@ -9,7 +9,7 @@ import { Arena, modern, rpc } from './arena.ts';
 import { HOSTILE_LISTS, hostileResult, type Lists } from './hostile-lists.ts';
 
 /** How long a call of another server may wait. Without the bounds the tools of the first set alone take more than 30 s. */
-const LIMIT_MS = FULL ? 2_500 : 8_000;
+const LIMIT_MS = FULL ? 2_500 : 15_000;
 const SETS = Object.entries(HOSTILE_LISTS);
 const PROGRAM = resolve(import.meta.dirname, 'hostile-server.ts');
 

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { commandOf, idOf, livingAmong, type ProcessId } from '../support/processes.ts';
+import { send } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { Arena, JSON_HEADERS, modern, rpc } from './arena.ts';
+
+/** Sentences of SECURITY.md that hold of a whole gateway, seen from outside. */
+
+/** A stdio server whose only tool returns its environment, prints it, and starts a process that outlives its parent. */
+const TELLER = `
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+const grandchild = spawn(process.execPath, ['-e', 'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+console.error('given', JSON.stringify(process.env));
+const answers = {
+  initialize: () => ({ protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 't', version: '1' } }),
+  'tools/list': () => ({ tools: [{ name: 'tell', inputSchema: { type: 'object' } }] }),
+  'tools/call': () => ({ content: [{ type: 'text', text: JSON.stringify({ env: process.env, pids: [process.pid, grandchild.pid] }) }] }),
+};
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: '2.0', id, result: answers[method]?.() ?? {} }));
+});`;
+
+const OURS = {
+  SSH_AUTH_SOCK: '/ssh/sock',
+  my_PROXY: 'http://proxy',
+  SSL_CERT_FILE: '/ca.pem',
+  UV_DEFAULT_INDEX: 'http://index',
+  EDITOR: 'vi',
+  SOME_API_KEY: 'api-key-of-the-gateway',
+  SOME_TOKEN: 'token-of-the-gateway',
+  SOME_SECRET: 'secret-of-the-gateway',
+  SOME_PASSWORD: 'password-of-the-gateway',
+};
+/** Short, and harmless by name and value; and one of either that is neither. */
+const DECLARED = { SHORT_TOKEN: 'ab1cd', MODE: 'production', LONG_TOKEN: 'declared-token-71' };
+
+interface Told {
+  readonly env: Record<string, string>;
+  readonly pids: readonly number[];
+}
+
+let gateway: RunningGateway;
+
+before(async () => {
+  const args = ['--input-type=module', '-e', TELLER];
+  const server = (more: object) => ({ command: process.execPath, args, ...more });
+  gateway = await RunningGateway.start({
+    config: {
+      mcpServers: { minimal: server({ env: DECLARED }), inheriting: server({ inheritEnv: true }) },
+    },
+    args: ['--log-level', 'debug'],
+    env: OURS,
+  });
+  await gateway.ready();
+});
+after(() => gateway.dispose());
+
+async function told(server: string): Promise<Told> {
+  const { body, headers } = modern('tools/call', { name: 'tell', arguments: {} });
+  const reply = await send(gateway.serverUrl(server), 'POST', { ...JSON_HEADERS, ...headers }, body);
+  return JSON.parse(reply.json.result.content[0].text);
+}
+
+/** All that the gateway says of itself and of its servers. */
+async function said(): Promise<string> {
+  const [servers, logs] = await Promise.all([
+    gateway.control('/api/v1/servers'),
+    gateway.control('/api/v1/logs?limit=1000'),
+  ]);
+  return `${JSON.stringify(servers)}\n${JSON.stringify(logs)}\n${gateway.stderr}`;
+}
+
+test('security:4 without agents every local process is the owner of a session and can use it, and only while it lasts', async () => {
+  const arena = await Arena.start();
+  try {
+    const call = rpc('tools/call', { name: 'probe__echo', arguments: { mark: 'another process' } });
+    const program = `
+      const [url, headers, body] = JSON.parse(process.argv[1]);
+      const reply = await fetch(url, { method: 'POST', headers, body });
+      console.log(reply.status, await reply.text());`;
+    const asked = JSON.stringify([arena.url('/mcp'), { ...JSON_HEADERS, ...arena.victim }, call]);
+    const reply = execFileSync(process.execPath, ['--input-type=module', '-e', program, asked], { encoding: 'utf8' });
+    assert.match(reply, /^200 .*another process/s);
+    assert.equal((await send(arena.url('/mcp'), 'DELETE', arena.victim)).status, 204);
+    assert.equal((await arena.post(call, arena.victim)).status, 404);
+  } finally {
+    await arena.stop();
+  }
+});
+
+test('security:5 security:6 what a server prints is masked but for short values and harmless ones; a result is as it is', async () => {
+  const { env } = await told('minimal');
+  for (const [name, value] of Object.entries(DECLARED)) assert.equal(env[name], value, `the result has ${name}`);
+  const shown = await said();
+  assert.ok(!shown.includes(DECLARED.LONG_TOKEN), 'a secret in a log or status');
+  assert.match(shown, /LONG_TOKEN[^,]{1,8}\[redacted\]/, 'it was printed');
+  assert.match(shown, /SHORT_TOKEN[^,]{1,8}ab1cd/, 'too short to be searched for');
+  assert.match(shown, /MODE[^,]{1,8}production/, 'harmless by name and value');
+});
+
+test('security:10 a server has the minimal environment and what it declares; inheritEnv hands on all but three words', async () => {
+  const minimal = (await told('minimal')).env;
+  const always = ['SSH_AUTH_SOCK', 'my_PROXY', 'SSL_CERT_FILE', 'UV_DEFAULT_INDEX'] as const;
+  for (const name of always) assert.equal(minimal[name], OURS[name], name);
+  for (const name of Object.keys(OURS))
+    if (!(always as readonly string[]).includes(name)) assert.ok(!(name in minimal), name);
+  const inheriting = (await told('inheriting')).env;
+  for (const [name, value] of Object.entries(OURS)) {
+    if (/TOKEN|SECRET|PASSWORD/.test(name)) assert.ok(!(name in inheriting), name);
+    else assert.equal(inheriting[name], value, name);
+  }
+});
+
+test('security:10 trunkline -- command hands on all but three words', async () => {
+  const file = join(gateway.folder, 'told');
+  const tell = `require('node:fs').writeFileSync(${JSON.stringify(file)}, JSON.stringify(process.env))`;
+  const bin = resolve(import.meta.dirname, '../../bin/trunkline.js');
+  const args = [bin, '--port', '0', '--control-port', '0', '--data-dir', join(gateway.folder, 'other')];
+  const child = spawn(process.execPath, [...args, '--', process.execPath, '-e', tell], {
+    env: { ...process.env, ...OURS },
+    stdio: 'ignore',
+  });
+  const exited = once(child, 'exit');
+  try {
+    const end = performance.now() + 30_000;
+    let text = '';
+    while (!text.endsWith('}') && performance.now() < end) {
+      await sleep(50);
+      try {
+        text = readFileSync(file, 'utf8');
+      } catch {}
+    }
+    const env = JSON.parse(text) as Record<string, string>;
+    for (const [name, value] of Object.entries(OURS)) {
+      assert.equal(env[name], /TOKEN|SECRET|PASSWORD/.test(name) ? undefined : value, name);
+    }
+  } finally {
+    child.kill();
+    await exited;
+  }
+});
+
+test('security:11 a server leads a process group of its own, and nothing of it outlives a gateway that is killed', async () => {
+  const { pids } = await told('minimal');
+  const groups = pids.map((pid) => groupOf(pid));
+  assert.deepEqual(groups, [pids[0], pids[0]]);
+  assert.notEqual(groupOf(gateway.process.pid!), pids[0]);
+  const all = [...pids, ...(await told('inheriting')).pids];
+  const processes = all.map((pid) => idOf(pid)).filter((id): id is ProcessId => id !== null);
+  assert.equal(processes.length, 4);
+  gateway.process.kill('SIGKILL');
+  await gateway.exited;
+  const end = performance.now() + 15_000;
+  while (livingAmong(processes).length > 0 && performance.now() < end) await sleep(50);
+  assert.deepEqual(livingAmong(processes).map(commandOf), []);
+});
+
+function groupOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[2]);
+}
