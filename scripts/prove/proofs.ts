@@ -22,6 +22,7 @@ import { IDLE } from './idle.ts';
 import { LISTENERS } from './listeners.ts';
 import { PARKED } from './parked.ts';
 import type { Proof } from './proof.ts';
+import { REAL_SERVERS } from './real-servers.ts';
 import { RUNS_OF_AGENTS } from './runs.ts';
 import { TYPOS } from './typos.ts';
 
@@ -50,5 +51,6 @@ export const PROOFS: readonly Proof[] = [
   IDLE,
   LISTENERS,
   RUNS_OF_AGENTS,
+  REAL_SERVERS,
   APPS,
 ];

@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { AgentCall } from '../agents/agent.ts';
 import { runProgram } from '../run-program.ts';
@@ -36,14 +34,11 @@ async function succeeds(command: Command, cwd: string): Promise<boolean> {
   return code === 0;
 }
 
-const goProgram = (): string => join(tmpdir(), `trunkline-go-client-${process.pid}`, 'client');
+const GO_PROGRAM = resolve(import.meta.dirname, '../../peers/go/client');
 const GO: SdkClient = {
   name: 'Go SDK',
-  prepare: () => {
-    mkdirSync(resolve(goProgram(), '..'), { recursive: true });
-    return succeeds(['go', 'build', '-o', goProgram(), '.'], join(PROGRAMS, 'go'));
-  },
-  run: (url, calls) => outcome([goProgram()], url, calls),
+  prepare: () => succeeds(['go', 'build', '-o', GO_PROGRAM, '.'], join(PROGRAMS, 'go')),
+  run: (url, calls) => outcome([GO_PROGRAM], url, calls),
 };
 
 const python = async (...args: string[]): Promise<Command> => [
