@@ -40,8 +40,8 @@ export const S3: readonly Mutation[] = [
     row: 'S3.5',
     what: 'the hook of a program is not called',
     file: 'src/app/embedding/server-watch.ts',
-    find: 'this.#hook?.(statusView(status), challenge);',
-    replace: '',
+    find: 'this.#hook?.(',
+    replace: 'void (',
   },
   {
     row: 'S3.6',
