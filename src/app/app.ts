@@ -12,6 +12,7 @@ import { TruthFollower } from '../registry/truth-follower.ts';
 import type { CloseReason } from '../upstream/transport/transport.ts';
 import { listenerSettings } from './listener-settings.ts';
 import { type Addresses, Listeners, mcpListener } from './listeners.ts';
+import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { controlPlane } from './plane.ts';
 import { type OpenSubjects, openPublicSubjects } from './public-subjects/open-public-subjects.ts';
 import { ReloadReport } from './reload-report.ts';
@@ -313,6 +314,7 @@ export class App {
     downstream.reauthorize(current);
     this.#listeners?.update(change.state);
     this.#mounted?.update(listenerSettings(change.state));
+    this.rooms.bodies.totalBytes = bodyBudgetBytes(change.state.listen.maxBodyBytes);
     const fixed = this.#listeners === null ? [] : change.settings.filter((name) => NEEDS_RESTART.has(name));
     if (fixed.length > 0) logger.warn('config_needs_restart', { settings: fixed });
     const { maxProcesses, maxTimeoutMs, pool } = change.state;

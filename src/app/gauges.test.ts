@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Downstream } from '../downstream/downstream.ts';
+import { BodyBudget } from '../http/passage/body-budget.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
 import { registerGauges } from './gauges.ts';
@@ -23,6 +24,7 @@ test('the delay of the event loop is what it was late, not how often one looks',
     none as unknown as UpstreamSet,
     none as unknown as Downstream,
     none as unknown as MemoryWatch,
+    new BodyBudget(),
   );
   try {
     await delay(400);

@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { Downstream } from '../downstream/downstream.ts';
+import type { BodyBudget } from '../http/passage/body-budget.ts';
 import { PHASES } from '../model/server-state.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamSet } from '../upstream/upstream-set.ts';
@@ -14,6 +15,7 @@ export function registerGauges(
   upstreams: UpstreamSet,
   downstream: Downstream,
   watch: MemoryWatch,
+  bodies: BodyBudget,
 ): { close(): void } {
   const sessions = metrics.gauge('trunkline_sessions_open', 'Open sessions of clients held in memory.');
   const calls = metrics.gauge('trunkline_calls_in_flight', 'Calls of clients that are not answered yet.');
@@ -41,6 +43,14 @@ export function registerGauges(
     'trunkline_memory_used_ratio',
     'Part of the memory that may be taken, of heap or container, in use; above 1 in the reserve of the heap.',
   );
+  const receiving = metrics.gauge(
+    'trunkline_request_bodies_bytes',
+    'Memory that request bodies hold which are not whole yet, of all listeners.',
+  );
+  const refused = metrics.counter(
+    'trunkline_request_bodies_refused_total',
+    'Request bodies refused because that memory was all taken.',
+  );
   const delay = metrics.gauge('trunkline_event_loop_delay_seconds', 'Delay of the event loop since the last scrape.', [
     'quantile',
   ]);
@@ -53,6 +63,8 @@ export function registerGauges(
     parked.of().set(downstream.parked);
     memory.of().set(process.memoryUsage.rss());
     taken.of().set(watch.share);
+    receiving.of().set(bodies.heldBytes);
+    refused.of().set(bodies.refused);
     for (const [label, percent] of [
       ['0.5', 50],
       ['0.99', 99],

@@ -28,12 +28,13 @@ export class Listeners {
   #addresses: Addresses = { mcpUrl: '', controlUrl: '' };
 
   constructor({ rooms, state, plane, readiness }: ListenersDeps) {
-    const { logger, controlToken, execToken } = rooms;
+    const { logger, controlToken, execToken, bodies } = rooms;
     this.#scheme = state.listen.tls === null ? 'http' : 'https';
     this.#mcp = mcpListener(rooms, state, readiness);
     this.#control = new Listener({
       settings: listenerSettings(state, state.control),
       log: logger,
+      bodies,
       portFlag: '--control-port',
       usesReserve: true,
     });
@@ -79,12 +80,13 @@ export class Listeners {
 
 /** The listener for clients, which is not open yet. */
 export function mcpListener(rooms: Rooms, state: DesiredState, readiness: () => Readiness): Listener {
-  const { downstream, logger, metrics, memory, everywhere } = rooms;
+  const { downstream, logger, metrics, memory, bodies, everywhere } = rooms;
   const refused = metrics.counter('trunkline_http_refused_total', 'Requests refused before any handler.', ['code']);
   const listener = new Listener({
     settings: listenerSettings(state),
     log: logger,
     memory,
+    bodies,
     onRefused: (code) => refused.of(code).add(),
   });
   downstream.register(listener.routes);

@@ -7,6 +7,7 @@ import { KeyAuthenticator } from '../downstream/identity/auth.ts';
 import { Gateway } from '../gateway/gateway.ts';
 import { Sealer } from '../gateway/sealer.ts';
 import { isListening } from '../http/listener/is-listening.ts';
+import { BodyBudget } from '../http/passage/body-budget.ts';
 import { type Clock, systemClock } from '../model/clock.ts';
 import { dropKept } from '../model/lent-memory.ts';
 import type { SessionRecords, Upstreams } from '../model/ports.ts';
@@ -41,6 +42,7 @@ import { desiredNames } from './cluster/desired-names.ts';
 import { acrossNodes, sharedSessions } from './cluster/shared-sessions.ts';
 import { stateEverywhere } from './cluster/state-everywhere.ts';
 import { registerGauges } from './gauges.ts';
+import { bodyBudgetBytes } from './memory/memory-limit.ts';
 import { MemoryWatch } from './memory/memory-watch.ts';
 import { observed } from './observed-events.ts';
 import { Operations } from './operations.ts';
@@ -92,6 +94,8 @@ export interface Rooms {
   readonly serverEvents: ServerEvents;
   readonly serverLogs: ServerLogs;
   readonly memory: MemoryWatch;
+  /** For all its listeners. */
+  readonly bodies: BodyBudget;
   /** Writes state, lets go of the data folder. After everything that uses the rooms has ended. */
   close(): Promise<void>;
 }
@@ -268,7 +272,8 @@ export async function buildRooms(
   cluster?.clients.attach(downstream, gateway);
   if (cluster !== null) cluster.onClientMessage = (id, message) => downstream.fromElsewhere(id, message);
   gateway.attach(everywhere, cluster?.streams ?? downstream);
-  const gauges = registerGauges(metrics, upstreams, downstream, memory);
+  const bodies = new BodyBudget(bodyBudgetBytes(loaded.state.listen.maxBodyBytes));
+  const gauges = registerGauges(metrics, upstreams, downstream, memory, bodies);
   registerClusterGauges(metrics, cluster, connection);
   const ownCalls = new OwnCalls(gateway);
   await (cluster ?? upstreams).apply(registry.state.servers);
@@ -299,6 +304,7 @@ export async function buildRooms(
     downstream,
     serverEvents,
     serverLogs,
+    bodies,
     ownCalls,
     operations,
     operator: new Operator(ownCalls, random, operatorProfile(JSON.stringify(info))),

@@ -47,6 +47,14 @@ const OFFERED_BYTES = offeredBytes(
   ),
 );
 
+const BODIES_PART = 1 / 8;
+const MIN_BODIES_BYTES = 32 * MIB;
+
+/** For request bodies in receipt: a part of what the heap may offer, and always enough for two of the longest. */
+export function bodyBudgetBytes(maxBodyBytes: number, offered = OFFERED_BYTES): number {
+  return Math.max(offered * BODIES_PART, 2 * maxBodyBytes, MIN_BODIES_BYTES);
+}
+
 type Read = (path: string) => string;
 
 const readText: Read = (path) => readFileSync(path, 'latin1');

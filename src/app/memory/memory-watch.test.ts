@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { memoryLevel } from '../../model/memory-level.ts';
 import { Logger } from '../../telemetry/logger.ts';
-import { groupShareReader, offeredBytes, oldLimitBytes } from './memory-limit.ts';
+import { bodyBudgetBytes, groupShareReader, offeredBytes, oldLimitBytes } from './memory-limit.ts';
 import { MemoryWatch } from './memory-watch.ts';
 
 function watched(t: { after(task: () => void): void }) {
@@ -127,4 +127,12 @@ test('fault:F40 what the heap offers leaves 8 MiB to finish what is in hand, and
   // Docs, decision 026: the 20 MiB that the gateway itself needs are too much of a heap of 32 MiB, not of one of 34.
   assert.equal(memoryLevel((20 * mib) / offeredBytes(32 * mib)), 'short');
   assert.equal(memoryLevel((20 * mib) / offeredBytes(34 * mib)), 'ample');
+});
+
+test('security:12 bodies in receipt get an eighth of what the heap offers, and always room for two of the longest', () => {
+  const mib = 1024 * 1024;
+  assert.equal(bodyBudgetBytes(16 * mib, 4096 * mib), 512 * mib);
+  assert.equal(bodyBudgetBytes(16 * mib, 56 * mib), 32 * mib);
+  assert.equal(bodyBudgetBytes(64 * mib, 56 * mib), 128 * mib);
+  assert.equal(bodyBudgetBytes(1024, 56 * mib), 32 * mib, 'the control API takes 16 MiB whatever clients may send');
 });

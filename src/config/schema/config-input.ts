@@ -216,7 +216,7 @@ interface ConfigListen {
   readonly allowedOrigins?: readonly string[] | undefined;
   /** Accept listening beyond this machine without agents and without TLS. */
   readonly insecure?: boolean | undefined;
-  /** Longest request body taken from a client. */
+  /** Longest request body taken from a client. Bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this; one more gets 503. */
   readonly maxBodyBytes?: number | undefined;
   /** Connections of clients at once. */
   readonly maxConnections?: number | undefined;

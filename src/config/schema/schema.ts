@@ -44,7 +44,9 @@ const settingsShape = {
         .max(1024 * 1024 * 1024)
         .default(DEFAULTS.maxBodyBytes)
         .optional()
-        .describe('Longest request body taken from a client.'),
+        .describe(
+          'Longest request body taken from a client. Bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this; one more gets 503.',
+        ),
       maxConnections: z
         .int()
         .min(1)

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import type { BodyBudget } from '../passage/body-budget.ts';
 import { clientErrorRefusal } from '../passage/client-error-refusal.ts';
 import { rawRefusal, renderRefusal } from '../passage/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
@@ -10,6 +11,7 @@ import { type PlainLine, PlainPassage } from './plain-passage.ts';
 export interface PlainTraffic {
   readonly heads: AnswerHeads;
   readonly maxRequests: number;
+  readonly bodies: BodyBudget;
   /** Turns of its wheel so far. */
   readonly tick: number;
   serve(passage: PlainPassage): void;
@@ -49,6 +51,8 @@ export class PlainConnection implements PlainLine {
   #reading = false;
   /** What has come of a request that is not whole, or ahead of its turn. */
   #kept: ByteGatherer | null = null;
+  /** What that holds of the budget for bodies in receipt. */
+  #share = 0;
   /** Bytes of a whole request, of which what is kept is a part. */
   #awaited = 0;
   #last: PlainHead | null = null;
@@ -82,7 +86,7 @@ export class PlainConnection implements PlainLine {
   take(bytes: Buffer): void {
     if (this.ended) return;
     if (this.passage !== null) {
-      this.#keep(bytes);
+      this.#keepAhead(bytes);
       return;
     }
     if (this.#kept === null) {
@@ -91,6 +95,7 @@ export class PlainConnection implements PlainLine {
     }
     this.#kept.add(bytes);
     if (this.#kept.length >= this.#awaited) this.#readKept();
+    else this.#hold();
   }
 
   /** The whole answer has been written. */
@@ -103,7 +108,7 @@ export class PlainConnection implements PlainLine {
   leave(): void {
     if (this.ended) return;
     this.ended = true;
-    this.#kept = null;
+    this.#forget();
     this.#close();
   }
 
@@ -119,7 +124,7 @@ export class PlainConnection implements PlainLine {
 
   handOver(): void {
     const bytes = this.#kept?.take() ?? null;
-    this.#kept = null;
+    this.#forget();
     this.#lane.handOver(this, bytes);
   }
 
@@ -146,7 +151,15 @@ export class PlainConnection implements PlainLine {
       this.#lane.serve(passage);
     }
     this.#reading = false;
-    if (at < bytes.length && !this.ended) this.#keep(at === 0 ? bytes : bytes.subarray(at));
+    if (at >= bytes.length || this.ended) return;
+    const rest = at === 0 ? bytes : bytes.subarray(at);
+    if (this.passage !== null) {
+      this.#keepAhead(rest);
+      return;
+    }
+    this.#kept = new ByteGatherer();
+    this.#kept.add(rest);
+    this.#hold();
   }
 
   #headAt(bytes: Buffer, at: number): PlainHead | null {
@@ -160,15 +173,29 @@ export class PlainConnection implements PlainLine {
     return head;
   }
 
-  #keep(bytes: Buffer): void {
+  /** What came ahead of its turn is no body in receipt yet: it may wait for as long as the call before it lasts. */
+  #keepAhead(bytes: Buffer): void {
     this.#kept ??= new ByteGatherer();
     this.#kept.add(bytes);
-    if (this.passage !== null && this.#kept.length > MAX_AHEAD) this.socket.pause();
+    if (this.#kept.length > MAX_AHEAD) this.socket.pause();
+  }
+
+  /** Where the budget has no room for what has come of a request, the other lane refuses it in the shape of its endpoint. */
+  #hold(): void {
+    const share = this.#lane.bodies.grow(this.#share, this.#kept!.length, this.#awaited);
+    if (share < 0) this.handOver();
+    else this.#share = share;
+  }
+
+  #forget(): void {
+    this.#kept = null;
+    this.#lane.bodies.giveBack(this.#share);
+    this.#share = 0;
   }
 
   #readKept(): void {
     const bytes = this.#kept!.take();
-    this.#kept = null;
+    this.#forget();
     this.#read(bytes);
   }
 
@@ -180,7 +207,7 @@ export class PlainConnection implements PlainLine {
     passage.flushed();
     if (!passage.keepsConnection) {
       this.ended = true;
-      this.#kept = null;
+      this.#forget();
       this.#close();
       return;
     }
@@ -204,7 +231,7 @@ export class PlainConnection implements PlainLine {
     const cut = this.passage === null && this.#kept !== null;
     if (this.ended) return;
     this.ended = true;
-    this.#kept = null;
+    this.#forget();
     if (cut) {
       this.#lane.onMalformed();
       this.socket.end(rawRefusal(clientErrorRefusal(undefined), renderRefusal));
@@ -214,7 +241,7 @@ export class PlainConnection implements PlainLine {
   /** Called by the socket's `close`. */
   onClose(): void {
     this.ended = true;
-    this.#kept = null;
+    this.#forget();
     this.#lane.gone(this);
     const { passage } = this;
     this.passage = null;

@@ -5,8 +5,11 @@ import { describe, type TestContext, test } from 'node:test';
 import { until } from '../../../test/support/http-client.ts';
 import { listenerRig, ODD, PLAIN, post, talk } from '../../../test/support/http-listener.ts';
 import type { RequestContext } from '../listener/request-context.ts';
+import { BodyBudget } from '../passage/body-budget.ts';
 import { PlainLane, type PlainLaneOptions } from './plain-lane.ts';
 import type { PlainPassage } from './plain-passage.ts';
+
+const budget = new BodyBudget();
 
 interface LaneRig {
   /** `plain` or `node`, and the target and body, of each request in the order they came. */
@@ -45,9 +48,10 @@ async function rig(t: TestContext, options: Partial<PlainLaneOptions> = {}, answ
     tickMs: 5_000,
     keepAliveMs: 65_000,
     maxRequests: 100,
+    bodies: budget,
     onMalformed: () => over.push('malformed'),
     serve: (passage) => {
-      passage.readBody(0, (body) => seen.push(`plain ${passage.target} ${body}`));
+      passage.readBody(0, budget, (body) => seen.push(`plain ${passage.target} ${body}`));
       passage.watch({ closed: () => over.push(`${passage.target} ${passage.finished ? 'out' : 'gone'}`) });
       if (answers) passage.send(200, 'text/plain', [Buffer.from(`plain ${passage.target};`)], []);
       else waiting.push(passage);
@@ -157,7 +161,7 @@ describe('the lane for plain requests', () => {
   test('a small body keeps no large read alive', async (t) => {
     const { seen, open } = await rig(t, {
       serve: (passage) =>
-        passage.readBody(0, (body) => {
+        passage.readBody(0, budget, (body) => {
           seen.push(`${body!.length} of ${body!.buffer.byteLength}`);
           passage.send(200, 'text/plain', [Buffer.from(`plain ${passage.target};`)], []);
         }),

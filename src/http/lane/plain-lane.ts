@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import type { BodyBudget } from '../passage/body-budget.ts';
 import { AnswerHeads } from './answer-heads.ts';
 import { PlainConnection, type PlainTraffic } from './plain-connection.ts';
 import type { PlainPassage } from './plain-passage.ts';
@@ -11,6 +12,7 @@ export interface PlainLaneOptions {
   readonly tickMs: number;
   readonly keepAliveMs: number;
   readonly maxRequests: number;
+  readonly bodies: BodyBudget;
   readonly serve: (passage: PlainPassage) => void;
   readonly onMalformed: () => void;
 }
@@ -27,6 +29,7 @@ const KEEP_ALIVE_MARGIN_MS = 1_000;
 export class PlainLane implements PlainTraffic {
   readonly heads: AnswerHeads;
   readonly maxRequests: number;
+  readonly bodies: BodyBudget;
   tick = 0;
   readonly #server: Server | TlsServer;
   readonly #options: PlainLaneOptions;
@@ -39,6 +42,7 @@ export class PlainLane implements PlainTraffic {
     this.#server = server;
     this.#options = options;
     this.maxRequests = options.maxRequests;
+    this.bodies = options.bodies;
     this.heads = new AnswerHeads(options.keepAliveMs, options.maxRequests);
     this.#idleTicks = Math.ceil((options.keepAliveMs + KEEP_ALIVE_MARGIN_MS) / options.tickMs);
     const event = options.encrypted ? 'secureConnection' : 'connection';

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
 import { writePiece, writeWhole } from '../outbox.ts';
 import { PACED_BYTES, PacedWrite } from '../paced-write.ts';
+import type { BodyBudget } from '../passage/body-budget.ts';
 import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
 import type { Refusal, RefusalRenderer } from '../passage/refusal.ts';
 import type { AnswerHeads } from './answer-heads.ts';
@@ -118,7 +119,8 @@ export class PlainPassage implements Passage {
     else this.#sent = task;
   }
 
-  readBody(_maxBytes: number, done: BodyTaker): void {
+  /** It is whole, and in no share any more. */
+  readBody(_maxBytes: number, _budget: BodyBudget, done: BodyTaker): void {
     done(this.#body, null);
   }
 

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { BodyCollector } from '../client/body-collector.ts';
+import { BodyBudget } from '../passage/body-budget.ts';
 import { BodyReader } from './body-reader.ts';
 
 const TEXT = Buffer.alloc(64 * 1024, 'abc');
@@ -22,7 +23,7 @@ function byteByByte(add: (piece: Buffer) => void): number {
 test('goal:G1 a request that comes byte by byte costs its bytes, not an object for each', () => {
   const request = Object.assign(new EventEmitter(), { headers: {}, resume: () => {} });
   let body: Buffer | null = null;
-  new BodyReader(request as unknown as IncomingMessage, 64 * 1024 * 1024, (whole) => {
+  new BodyReader(request as unknown as IncomingMessage, 64 * 1024 * 1024, new BodyBudget(), (whole) => {
     body = whole;
   });
   const grown = byteByByte((piece) => request.emit('data', piece));

@@ -1,5 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { ByteGatherer } from '../../model/byte-gatherer.ts';
+import type { BodyBudget } from '../passage/body-budget.ts';
+import { clientErrorRefusal } from '../passage/client-error-refusal.ts';
 import type { BodyTaker } from '../passage/passage.ts';
 import type { Refusal } from '../passage/refusal.ts';
 
@@ -31,26 +33,35 @@ function unsupported(message: string): Refusal {
   return { status: 415, code: 'unsupported_media_type', message };
 }
 
+/** As the headers announce it; -1 where they do not. */
+export function announcedLength(headers: Readonly<IncomingHttpHeaders>): number {
+  const length = headers['content-length'];
+  return length === undefined ? -1 : Number(length);
+}
+
 /**
  * Reads one request body up to a limit. A body that comes in one piece, as almost all do, is handed on as it is, as
- * soon as its announced length is there.
+ * soon as its announced length is there. One that comes in more holds a share of the budget until it is whole.
  */
 export class BodyReader {
   readonly #request: IncomingMessage;
   readonly #maxBytes: number;
+  readonly #budget: BodyBudget;
   readonly #expected: number;
   readonly #done: BodyTaker;
   #first: Buffer | null = null;
   #more: ByteGatherer | null = null;
   #length = 0;
+  #share = 0;
+  #deadline: NodeJS.Timeout | null = null;
   #finished = false;
 
-  constructor(request: IncomingMessage, maxBytes: number, done: BodyTaker) {
+  constructor(request: IncomingMessage, maxBytes: number, budget: BodyBudget, done: BodyTaker) {
     this.#request = request;
     this.#maxBytes = maxBytes;
+    this.#budget = budget;
     this.#done = done;
-    const length = request.headers['content-length'];
-    this.#expected = length === undefined ? -1 : Number(length);
+    this.#expected = announcedLength(request.headers);
     request.on('data', (chunk: Buffer) => this.#data(chunk));
     if (this.#expected < 0) request.on('end', () => this.#end());
   }
@@ -60,6 +71,10 @@ export class BodyReader {
     this.#length += chunk.length;
     if (this.#length > this.#maxBytes) {
       this.#finish(null, tooLarge(this.#maxBytes));
+      return;
+    }
+    if (this.#length !== this.#expected && !this.#hold()) {
+      this.#finish(null, this.#budget.refuse());
       return;
     }
     if (this.#first === null) this.#first = chunk;
@@ -79,10 +94,32 @@ export class BodyReader {
     else this.#finish(this.#more === null ? this.#first : this.#more.take(), null);
   }
 
-  #finish(body: Buffer | null, refusal: Refusal | null): void {
+  /** False where the budget has no room for what has come. */
+  #hold(): boolean {
+    const share = this.#budget.grow(this.#share, this.#length, this.#expected);
+    if (share < 0) return false;
+    if (this.#deadline === null) {
+      this.#request.once('close', () => this.#letGo());
+      const late = (): void => this.#finish(null, clientErrorRefusal('ERR_HTTP_REQUEST_TIMEOUT'));
+      this.#deadline = setTimeout(late, this.#budget.holdMs).unref();
+    }
+    this.#share = share;
+    return true;
+  }
+
+  /** What was received is a message now, or of no use. */
+  #letGo(): void {
     this.#finished = true;
     this.#first = null;
     this.#more = null;
+    if (this.#deadline === null) return;
+    clearTimeout(this.#deadline);
+    this.#budget.giveBack(this.#share);
+    this.#share = 0;
+  }
+
+  #finish(body: Buffer | null, refusal: Refusal | null): void {
+    this.#letGo();
     // The rest of a refused body flows on, to nobody, until the connection is closed.
     if (refusal !== null) this.#request.resume();
     this.#done(body, refusal);

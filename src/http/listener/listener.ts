@@ -6,6 +6,7 @@ import type { MemoryLevel } from '../../model/memory-level.ts';
 import { connectionCap, descriptorLimit, fewDescriptorsLeft } from '../descriptor-limit.ts';
 import { PlainLane } from '../lane/plain-lane.ts';
 import { nodeHttp } from '../node-http.ts';
+import { BodyBudget, SMALL_BODY_BYTES } from '../passage/body-budget.ts';
 import type { Passage } from '../passage/passage.ts';
 import { type Refusal, type RefusalRenderer, rawRefusal, renderRefusal } from '../passage/refusal.ts';
 import { StreamWheel } from '../sse/stream-wheel.ts';
@@ -43,6 +44,8 @@ export interface ListenerOptions {
   readonly admission?: Admission;
   /** How short memory is: large bodies, then all calls, are refused before it has run out (F40). */
   readonly memory?: { readonly level: MemoryLevel };
+  /** Of the node: one for all its listeners. */
+  readonly bodies?: BodyBudget;
   /** The flag that chooses the port, for the message when it is taken. */
   readonly portFlag?: string;
   /** How long a client may take for its headers, and for the whole request. 10 s and 30 s. */
@@ -71,8 +74,6 @@ const LIMITS: ServerOptions = {
   insecureHTTPParser: false,
   noDelay: true,
 };
-/** While memory is scarce no larger one is taken in. */
-const SMALL_BODY_BYTES = 64 * 1024;
 const MAX_REQUESTS_PER_SOCKET = 100_000;
 
 /**
@@ -114,7 +115,8 @@ export class Listener {
     this.#memory = options.memory ?? { level: 'ample' };
     this.#gate = new EdgeGate(settings);
     const stallMs = options.stallMs ?? 30_000;
-    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs };
+    const { bodies = new BodyBudget() } = options;
+    this.#parts = { wheel: this.wheel, maxBodyBytes: settings.maxBodyBytes, stallMs, bodies };
     const headersTimeout = options.headersTimeoutMs ?? 10_000;
     const requestTimeout = options.requestTimeoutMs ?? 30_000;
     const limits = { ...LIMITS, headersTimeout, requestTimeout, connectionsCheckingInterval: headersTimeout / 4 };
@@ -128,6 +130,7 @@ export class Listener {
       tickMs: headersTimeout / TICKS_OF_HEAD,
       keepAliveMs: KEEP_ALIVE_MS,
       maxRequests: MAX_REQUESTS_PER_SOCKET,
+      bodies,
       serve: (passage) => this.#serve(passage, new RequestContext(passage, this.#gate, this.#parts)),
       onMalformed: () => this.#onRefused('malformed_request'),
     });

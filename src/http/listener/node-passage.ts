@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { BodyBudget } from '../passage/body-budget.ts';
 import type { BodyTaker, Passage, PassageWatcher } from '../passage/passage.ts';
 import { NO_SNIFFING, type Refusal, type RefusalRenderer, rawRefusal } from '../passage/refusal.ts';
-import { BodyReader } from './body-reader.ts';
+import { announcedLength, BodyReader } from './body-reader.ts';
 import { repeatedHeader } from './request-headers.ts';
 
 const EMPTY = Buffer.alloc(0);
@@ -132,9 +133,13 @@ export class NodePassage implements Passage {
     });
   }
 
-  readBody(maxBytes: number, done: BodyTaker): void {
+  readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void {
+    if (!budget.hasRoom(announcedLength(this.headers))) {
+      done(null, budget.refuse());
+      return;
+    }
     if (this.expectsContinue) this.#response.writeContinue();
-    new BodyReader(this.#request, maxBytes, done);
+    new BodyReader(this.#request, maxBytes, budget, done);
   }
 
   open(headers: readonly string[]): void {

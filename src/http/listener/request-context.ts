@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { unmapped } from '../../model/host-address.ts';
 import { claim, giveBack } from '../../model/lent-memory.ts';
+import { type BodyBudget, SMALL_BODY_BYTES } from '../passage/body-budget.ts';
 import type { Passage, PassageWatcher } from '../passage/passage.ts';
 import { type Refusal, type RefusalRenderer, renderRefusal } from '../passage/refusal.ts';
 import { SseWriter } from '../sse/sse-writer.ts';
@@ -11,13 +12,13 @@ import { type EdgeGate, lastOf } from './edge-gate.ts';
 
 const EMPTY = Buffer.alloc(0);
 const NONE: readonly string[] = [];
-/** A body up to this size is not worth ending the connection for: it is read to nobody. */
-const SMALL_REST_BYTES = 64 * 1024;
 
 /** What the listener gives every request's context. */
 export interface ContextParts {
   readonly wheel: StreamWheel;
   readonly maxBodyBytes: number;
+  /** Of all bodies in receipt, those of other requests too. */
+  readonly bodies: BodyBudget;
   /** How long a client may take nothing of its answer. */
   readonly stallMs: number;
 }
@@ -42,6 +43,7 @@ export class RequestContext implements PassageWatcher {
   readonly #gate: EdgeGate;
   readonly #wheel: StreamWheel;
   readonly #stallMs: number;
+  readonly #bodies: BodyBudget;
   #answered = false;
   #bodyRead = false;
   #watched = false;
@@ -59,6 +61,7 @@ export class RequestContext implements PassageWatcher {
     this.#gate = gate;
     this.#wheel = parts.wheel;
     this.#stallMs = parts.stallMs;
+    this.#bodies = parts.bodies;
     this.maxBodyBytes = parts.maxBodyBytes;
   }
 
@@ -141,7 +144,7 @@ export class RequestContext implements PassageWatcher {
       this.refuse(refusal);
       return;
     }
-    this.#passage.readBody(this.maxBodyBytes, (body, wrong) => {
+    this.#passage.readBody(this.maxBodyBytes, this.#bodies, (body, wrong) => {
       if (this.#answered) return;
       if (wrong !== null) {
         this.refuse(wrong);
@@ -253,8 +256,9 @@ export class RequestContext implements PassageWatcher {
     return this.answerHeaders.length === 0 ? headers : [...this.answerHeaders, ...headers];
   }
 
+  /** A small rest is not worth ending the connection for: it is read and dropped. */
   #restIsSmall(): boolean {
     const { headers } = this;
-    return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_REST_BYTES;
+    return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) <= SMALL_BODY_BYTES;
   }
 }

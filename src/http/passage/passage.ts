@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Socket } from 'node:net';
+import type { BodyBudget } from './body-budget.ts';
 import type { Refusal, RefusalRenderer } from './refusal.ts';
 
 /** Called once with the whole body, or with why it is refused. Not at all when the client goes away before. */
@@ -51,8 +52,8 @@ export interface Passage {
   sendAndClose(refusal: Refusal, render: RefusalRenderer): void;
   /** Calls `task` once when the kernel has taken the whole answer; not when the connection breaks before. */
   whenSent(task: () => void): void;
-  /** Lets the client go on with the body if it waits, and reads that up to a limit. */
-  readBody(maxBytes: number, done: BodyTaker): void;
+  /** Lets the client go on with the body if it waits, and reads that up to a limit and as the budget has room. */
+  readBody(maxBytes: number, budget: BodyBudget, done: BodyTaker): void;
   /** Begins an answer of unknown length; its head leaves at once. */
   open(headers: readonly string[]): void;
   /** More of such an answer. */

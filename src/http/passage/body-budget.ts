@@ -1,0 +1,83 @@
+import type { Refusal } from './refusal.ts';
+
+/** A body up to this size is small. */
+export const SMALL_BODY_BYTES = 64 * 1024;
+/** This part of the budget is for small bodies: slow uploads cannot lock out ordinary calls. */
+const SMALL_PART = 1 / 8;
+const FIRST_SHARE = 16 * 1024;
+const DEFAULT_BYTES = 64 * 1024 * 1024;
+const HOLD_MS = 30_000;
+
+/**
+ * The memory that one node gives to request bodies in receipt, in all lanes and listeners together (decision 061). A body
+ * that comes in pieces holds a share of it until it is whole, refused or cut off. The share follows the bytes that came, not
+ * the length that was announced: it is twice the bytes, at most the announced length. So an announcement alone holds
+ * nothing, a body that is half here has its whole share, and all shares together never exceed the budget.
+ */
+export class BodyBudget {
+  totalBytes: number;
+  /** No body holds its share for longer. */
+  readonly holdMs: number;
+  #heldBytes = 0;
+  #refused = 0;
+
+  constructor(totalBytes = DEFAULT_BYTES, holdMs = HOLD_MS) {
+    this.totalBytes = totalBytes;
+    this.holdMs = holdMs;
+  }
+
+  /** All shares. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /** Bodies that were refused because the budget was spent. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** Whether a body of this announced length, -1 for none, can begin now. */
+  hasRoom(announced: number): boolean {
+    return this.#fits(firstShare(announced), announced);
+  }
+
+  /** What becomes of a share when `length` bytes have come: it grows where it has to. -1 where there is no room for that. */
+  grow(share: number, length: number, announced: number): number {
+    if (length <= share) return share;
+    const wanted = Math.max(length, within(Math.max(2 * length, FIRST_SHARE), announced));
+    if (!this.#fits(wanted, announced, share)) return -1;
+    this.#heldBytes += wanted - share;
+    return wanted;
+  }
+
+  giveBack(share: number): void {
+    this.#heldBytes -= share;
+  }
+
+  /** The answer to a body for which there is no room. */
+  refuse(): Refusal {
+    this.#refused++;
+    return NO_ROOM;
+  }
+
+  #fits(wanted: number, announced: number, share = 0): boolean {
+    const isSmall = (announced < 0 ? wanted : announced) <= SMALL_BODY_BYTES;
+    const limit = isSmall ? this.totalBytes : this.totalBytes * (1 - SMALL_PART);
+    return this.#heldBytes - share + wanted <= limit;
+  }
+}
+
+function firstShare(announced: number): number {
+  return within(FIRST_SHARE, announced);
+}
+
+function within(bytes: number, announced: number): number {
+  return announced < 0 ? bytes : Math.min(bytes, announced);
+}
+
+const NO_ROOM: Refusal = {
+  status: 503,
+  code: 'overloaded',
+  message: 'too many request bodies are being received at once; try again in a second',
+  headers: ['Retry-After', '1'],
+};
