@@ -17,11 +17,16 @@ const root = join(import.meta.dirname, '..');
 const schema = schemaText();
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
 const cited = citations();
+const SHORT_LIST = /\[\n\s+([^[\]{}]{1,400}?)\n\s+\]/g;
+const openApiText = JSON.stringify(openApi(version), null, 2).replaceAll(
+  SHORT_LIST,
+  (_, items: string) => `[${items.replaceAll(/\n\s+/g, ' ')}]`,
+);
 const covered = REQUIREMENTS.map(({ id }) => id).filter((id) => cited.has(id));
 
 const generated: Readonly<Record<string, string>> = {
   'schema/config.schema.json': schema,
-  'schema/openapi.json': `${JSON.stringify(openApi(version), null, 2)}\n`,
+  'schema/openapi.json': `${openApiText}\n`,
   'docs/config.md': docsText(JSON.parse(schema)),
   'docs/compatibility.md': compatibilityText(),
   'src/config/schema/config-input.ts': typesText(JSON.parse(schema)),

@@ -1,5 +1,5 @@
 import { renderProblem } from '../config/problem/problem.ts';
-import type { GatewayFacts, Readiness } from '../control/control-plane.ts';
+import type { GatewayFacts, Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { isLoopbackHost } from '../model/host-address.ts';

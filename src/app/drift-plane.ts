@@ -1,4 +1,4 @@
-import type { Decided, DriftPlane } from '../control/drift-plane.ts';
+import type { Decided, DriftPlane } from '../control/control-plane.ts';
 import { OutdatedDecision } from '../gateway/drift/drift.ts';
 import type { Gateway } from '../gateway/gateway.ts';
 import { PinsContended } from '../registry/pin-book.ts';

@@ -1,5 +1,6 @@
 import { ControlApi } from '../control/control-api.ts';
-import type { ControlPlane, Readiness } from '../control/control-plane.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { Readiness } from '../control/schemas.ts';
 import { Listener } from '../http/listener/listener.ts';
 import type { DesiredState } from '../model/desired-state.ts';
 import { listenerSettings } from './listener-settings.ts';

@@ -1,4 +1,5 @@
-import type { ControlPlane, DesiredView, SessionView } from '../control/control-plane.ts';
+import type { ControlPlane } from '../control/control-plane.ts';
+import type { DesiredView, SessionView } from '../control/schemas.ts';
 import { serverEndpoint } from '../model/exchange.ts';
 import { pause } from '../model/pause.ts';
 import type { SessionRecord } from '../model/ports.ts';

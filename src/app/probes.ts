@@ -1,4 +1,4 @@
-import type { Readiness } from '../control/control-plane.ts';
+import type { Readiness } from '../control/schemas.ts';
 import type { Listener } from '../http/listener/listener.ts';
 import type { Upstreams } from '../model/ports.ts';
 import { UP } from '../model/server-state.ts';

@@ -5,7 +5,7 @@ import type { Handler } from '../http/listener/route-table.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { type JournalReading, JournalStream } from './journal-stream.ts';
-import type { Operation } from './operation.ts';
+import { type Operation, refuseParameters } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 
 /** Carries the exec token. */
@@ -50,7 +50,7 @@ export class ControlApi {
       for (const operation of OPERATIONS) {
         if (operation.path !== path) continue;
         handlers[operation.method] = (context) => this.#serve(context, operation);
-        if (operation.takesBody === true) maxBodyBytes = operation.maxBodyBytes ?? MAX_BODY_BYTES;
+        if (operation.body !== undefined) maxBodyBytes = operation.maxBodyBytes ?? MAX_BODY_BYTES;
       }
       listener.routes.add(path, handlers, { maxBodyBytes: maxBodyBytes || MAX_BODY_BYTES });
     }
@@ -72,7 +72,7 @@ export class ControlApi {
 
   #serve(context: RequestContext, operation: Operation): void {
     if (!this.#authorized(context) || this.#exec(context) === null) return;
-    if (operation.takesBody === true) context.readJson((body) => void this.#run(context, operation, body));
+    if (operation.body !== undefined) context.readJson((body) => void this.#run(context, operation, body));
     else if (operation.method !== 'GET' && sendsForm(context)) context.refuse(FORM);
     else void this.#run(context, operation, NO_BODY);
   }
@@ -82,8 +82,9 @@ export class ControlApi {
     try {
       const caller = { exec: this.#exec(context) === true };
       const lastEventId = context.header('last-event-id') ?? null;
-      const request = { name: context.param, query: new URLSearchParams(context.query), body, caller, lastEventId };
-      const answer = await operation.run(request, plane);
+      const query = new URLSearchParams(context.query);
+      const request = { name: context.param, query, body, caller, lastEventId };
+      const answer = refuseParameters(operation, query) ?? (await operation.run(request, plane));
       if ('stream' in answer) {
         this.#stream(context, answer.stream);
         return;

@@ -1,22 +1,9 @@
+import type { DefinitionName, DriftRecord, DriftReport, DriftSummary } from '../model/drift.ts';
 import type { Upstreams } from '../model/ports.ts';
 import type { RunTimeServers } from '../registry/run-time-servers.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { ClusterPlane } from './cluster-plane.ts';
-import type { DriftPlane } from './drift-plane.ts';
-
-/** A client session as people see it; the id itself is a secret and is shown nowhere. */
-export interface SessionView {
-  /** Short digest of the session id: names the session in paths and logs. */
-  readonly label: string;
-  readonly principal: string;
-  readonly endpoint: string;
-  readonly revision: string;
-  readonly clientInfo: unknown;
-  /** ISO 8601. */
-  readonly createdAt: string;
-  readonly lastSeenAt: string;
-}
+import type { DefinitionConflict, DesiredView, GatewayFacts, NodeEntry, Readiness, SessionView } from './schemas.ts';
 
 /** A tool as clients of `/mcp` see it. */
 export interface ToolView {
@@ -27,42 +14,33 @@ export interface ToolView {
   readonly definition: string;
 }
 
-export interface GatewayFacts {
-  readonly version: string;
-  readonly pid: number;
-  readonly startedAt: string;
-  readonly mcpUrl: string;
-  readonly controlUrl: string;
-  readonly files: readonly string[];
-  /** Increases with every change of the desired state. */
-  readonly configVersion: number;
-  /** Server processes on this node, and how many there may be. */
-  readonly processes: { readonly running: number; readonly limit: number };
-  /** What was wrong with the last reading of the configuration, rendered; null while it is in effect. */
-  readonly configProblem: string | null;
-  /** What should run and does not, or could not be read: of the files, of the store. Empty while all is well. */
-  readonly desiredProblems: readonly string[];
+/** What became of a decision: it is durable and in force, or nothing of it was taken. */
+export type Decided =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly code: 'outdated' | 'not_stored' | 'no_shared_store'; readonly message: string };
+
+/** Pins and drift, as the control API works on them. Implemented by `app/`. */
+export interface DriftPlane {
+  report(server: string): Promise<DriftReport>;
+  summary(server: string): DriftSummary;
+  approve(
+    server: string,
+    decisions: readonly (DefinitionName & { readonly digest: string | null })[],
+    by: string,
+  ): Promise<Decided>;
+  block(server: string, names: readonly DefinitionName[], by: string): Promise<Decided>;
+  history(
+    server: string,
+    options: { readonly limit: number; readonly after?: string },
+  ): Promise<readonly DriftRecord[]>;
 }
 
-/** What was decided about a server, and where. */
-export interface DesiredView {
-  readonly source: 'file' | 'store' | 'temporary' | 'program';
-  readonly suspended: boolean;
-  /** `file:line` for servers of files. */
-  readonly origin: string | null;
-  /** Of stored servers: what `changeServer` and `removeServer` may demand. */
-  readonly revision: number | null;
-  /** ISO 8601; null for what has no such end. */
-  readonly expiresAt: string | null;
-  /** Label of the session it ends with. */
-  readonly session: string | null;
-}
-
-/** Whether calls can be accepted; independent of single servers. */
-export interface Readiness {
-  readonly ready: boolean;
-  /** Why not; empty when ready. */
-  readonly reason: string;
+/** The cluster, as the control API works on it. Implemented by `app/`; a lone gateway has none. */
+export interface ClusterPlane {
+  nodes(): readonly NodeEntry[];
+  conflicts(): readonly DefinitionConflict[];
+  /** Has a node finish its work and end; false when no node has this name. Rejects when it does not answer. */
+  drain(node: string): Promise<boolean>;
 }
 
 /** What the control API works on. Assembled by `app/`. */

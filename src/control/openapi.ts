@@ -1,12 +1,17 @@
-import type { Operation } from './operation.ts';
+import { componentOf, type Schema } from '../model/schema.ts';
+import { type Operation, parameterSchema } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 import { ERROR } from './schemas.ts';
 
 /** The OpenAPI document of the control API; `schema/openapi.json` is its text. */
 export function openApi(version: string): object {
+  const schemas = new Components();
   const paths: Record<string, Record<string, object>> = {};
   for (const operation of OPERATIONS) {
-    paths[operation.path] = { ...paths[operation.path], [operation.method.toLowerCase()]: describe(operation) };
+    paths[operation.path] = {
+      ...paths[operation.path],
+      [operation.method.toLowerCase()]: describe(operation, schemas),
+    };
   }
   return {
     openapi: '3.1.0',
@@ -18,40 +23,75 @@ export function openApi(version: string): object {
     },
     security: [{ token: [] }],
     paths,
-    components: { securitySchemes: { token: { type: 'http', scheme: 'bearer' } } },
+    components: {
+      responses: {
+        Error: { description: 'Refused.', content: { 'application/json': { schema: schemas.refer(ERROR) } } },
+      },
+      schemas: schemas.all,
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+    },
   };
 }
 
-function describe(operation: Operation): object {
+function describe(operation: Operation, schemas: Components): object {
+  const { id, path, query = {}, body, status = 200, streams, schema, errors = {}, summary } = operation;
   const parameters = [
-    ...(operation.path.includes('{name}')
-      ? [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }]
-      : []),
-    ...Object.entries(operation.query ?? {}).map(([name, description]) => ({
+    ...(path.includes('{name}') ? [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }] : []),
+    ...Object.entries(query).map(([name, parameter]) => ({
       name,
       in: 'query',
-      description,
-      schema: { type: 'string' },
+      description: parameter.description,
+      schema: parameterSchema(parameter),
     })),
   ];
-  const errors = { 401: 'The token is missing or wrong.', ...operation.errors };
+  const type = streams === true ? 'text/event-stream' : 'application/json';
+  const good = { description: streams === true ? 'An event stream.' : 'Done.', content: content(type, schema) };
+  function content(media: string, of: Schema): object {
+    return { [media]: { schema: schemas.refer(of) } };
+  }
+  const refusals = { 401: 'The token is missing or wrong.', ...errors };
   return {
-    operationId: operation.id,
-    summary: operation.summary,
+    operationId: id,
+    summary,
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(operation.takesBody === true ? { requestBody: { required: true, content: json({ type: 'object' }) } } : {}),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: content('application/json', body) } }),
     responses: {
-      [operation.status ?? 200]:
-        operation.streams === true
-          ? { description: 'An event stream.', content: { 'text/event-stream': { schema: operation.schema } } }
-          : { description: 'Done.', content: json(operation.schema) },
+      [status]: good,
       ...Object.fromEntries(
-        Object.entries(errors).map(([status, description]) => [status, { description, content: json(ERROR) }]),
+        Object.entries(refusals).map(([code, description]) => [
+          code,
+          { $ref: '#/components/responses/Error', description },
+        ]),
       ),
     },
   };
 }
 
-function json(schema: object): object {
-  return { 'application/json': { schema } };
+/** Schemas with a name are written once and referred to. */
+class Components {
+  readonly all: Record<string, unknown> = {};
+
+  refer(schema: Schema): unknown {
+    const component = componentOf(schema);
+    if (component === null) return this.#within(schema);
+    const { name } = component;
+    if (!(name in this.all)) {
+      this.all[name] = null;
+      this.all[name] = this.#within(component.schema);
+    }
+    const { description } = schema;
+    const same = description === component.schema['description'];
+    return { $ref: `#/components/schemas/${name}`, ...(same ? {} : { description }) };
+  }
+
+  #within(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((one) => this.#member(one));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, this.#member(one)]));
+  }
+
+  #member(value: unknown): unknown {
+    const isSchema = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isSchema ? this.refer(value as Schema) : this.#within(value);
+  }
 }

@@ -1,63 +1,122 @@
+import { type Schema, text } from '../model/schema.ts';
 import type { Caller } from '../registry/may-add.ts';
 import type { ControlPlane } from './control-plane.ts';
 import type { JournalReading } from './journal-stream.ts';
 
-/** What an operation was asked, already authenticated. */
+/** What an operation is asked; the caller is authenticated, and the parameters are what the operation declares. */
 export interface ControlRequest {
   /** The `{name}` segment of the path; empty where the path has none. */
   readonly name: string;
   readonly query: URLSearchParams;
   /** The body as it came; empty for GET and DELETE. */
   readonly body: Buffer;
-  /** What whoever asks may do beyond what the control token allows. */
+  /** What the caller may do beyond what the control token allows. */
   readonly caller: Caller;
   /** `Last-Event-ID`; null without one. */
   readonly lastEventId: string | null;
 }
 
-export interface ControlAnswer {
+declare const ANSWER: unique symbol;
+
+/** An answer whose body is a `T`. */
+export interface ControlAnswer<T = unknown> {
   readonly status: number;
   /** JSON text, or bytes that are JSON already. */
   readonly body: string | Buffer;
+  readonly [ANSWER]?: T;
 }
 
-/** Goes on as an event stream until the client has enough. */
+/** Goes on as an event stream until the client ends it. */
 export interface StreamAnswer {
   readonly stream: JournalReading;
 }
 
-/** A JSON Schema, as it stands in the OpenAPI document. */
-export type Schema = Readonly<Record<string, unknown>>;
+/** A query parameter: what it means and which values are valid. */
+export interface Parameter {
+  readonly description: string;
+  readonly schema?: Schema<string>;
+  /** A whole number in decimal digits, from the first to the second. */
+  readonly between?: readonly [number, number];
+  /** Code of the error for another value; `parameter_malformed` where it is missing. */
+  readonly code?: string;
+}
 
 /**
- * One operation of the control API: the route and its description in one place, so that the published OpenAPI
- * document cannot drift from what is served.
+ * One operation of the control API: route, parameters, schemas and implementation in one place. The OpenAPI document, the
+ * validation of parameters and the types of answers come from it.
  */
-export interface Operation {
+export interface Operation<T = unknown> {
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** With at most one `{name}` segment. */
   readonly path: string;
   readonly summary: string;
-  readonly query?: Readonly<Record<string, string>>;
-  readonly takesBody?: boolean;
-  /** Longest body; that of tool arguments where it is missing. */
+  readonly query?: Readonly<Record<string, Parameter>>;
+  /** Of the request body; without one the operation takes none. */
+  readonly body?: Schema;
+  /** The longest body; that of tool arguments where it is missing. */
   readonly maxBodyBytes?: number;
   /** Of the good answer; 200 where it is missing. */
   readonly status?: 201;
   /** Answers with an event stream, of which each event is what `schema` says. */
   readonly streams?: boolean;
   /** Of the good answer. */
-  readonly schema: Schema;
+  readonly schema: Schema<T>;
   /** Further statuses, with their meaning. */
   readonly errors?: Readonly<Record<number, string>>;
-  run(request: ControlRequest, plane: ControlPlane): ControlAnswer | StreamAnswer | Promise<ControlAnswer>;
+  run(
+    request: ControlRequest,
+    plane: ControlPlane,
+  ): ControlAnswer<NoInfer<T>> | StreamAnswer | Promise<ControlAnswer<NoInfer<T>>>;
 }
 
-export function ok(value: unknown): ControlAnswer {
+/** Checks that an operation answers what its schema says. */
+export function operation<T>(one: Operation<T>): Operation {
+  return one as Operation;
+}
+
+export function ok<T>(value: T): ControlAnswer<T> {
   return { status: 200, body: JSON.stringify(value) };
 }
 
-export function problem(status: number, code: string, message: string): ControlAnswer {
+/** An answer whose JSON is written already. */
+export function written(body: string | Buffer): ControlAnswer<never> {
+  return { status: 200, body };
+}
+
+export function problem(status: number, code: string, message: string): ControlAnswer<never> {
   return { status, body: JSON.stringify({ error: { code, message } }) };
+}
+
+export function noSuchServer(name: string): ControlAnswer<never> {
+  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
+}
+
+/** The number of a parameter that declares `between`; null where it is absent. */
+export function numberIn(query: URLSearchParams, name: string): number | null {
+  const value = query.get(name);
+  return value === null ? null : Number(value);
+}
+
+/** The refusal of the first parameter that is not what the operation declares; null when all are. */
+export function refuseParameters({ query = {} }: Operation, given: URLSearchParams): ControlAnswer | null {
+  for (const [name, { between, schema, code = 'parameter_malformed' }] of Object.entries(query)) {
+    const value = given.get(name);
+    if (value === null) continue;
+    if (between !== undefined && !isWholeNumber(value, between)) {
+      return problem(400, code, `${name} has to be a whole number from ${between[0]} to ${between[1]}`);
+    }
+    if (schema?.['pattern'] !== undefined && !new RegExp(schema['pattern'] as string, 'u').test(value)) {
+      return problem(400, code, `${name} has to be ${schema['description'] as string}`);
+    }
+  }
+  return null;
+}
+
+export function parameterSchema({ schema = text, between }: Parameter): Schema {
+  return between === undefined ? schema : { type: 'integer', minimum: between[0], maximum: between[1] };
+}
+
+function isWholeNumber(value: string, [least, most]: readonly [number, number]): boolean {
+  return /^\d{1,16}$/.test(value) && Number(value) >= least && Number(value) <= most;
 }

@@ -1,52 +1,71 @@
 import { GatewayError } from '../model/gateway-error.ts';
+import { anyObject } from '../model/schema.ts';
 import type { Journal } from '../telemetry/journal.ts';
 import { CLUSTER_OPERATIONS } from './cluster-operations.ts';
 import { DRIFT_OPERATIONS } from './drift-operations.ts';
 import type { JournalReading } from './journal-stream.ts';
 import { isJsonObject } from './json-object.ts';
-import { type ControlRequest, type Operation, ok, problem } from './operation.ts';
+import {
+  type ControlRequest,
+  noSuchServer,
+  numberIn,
+  type Operation,
+  ok,
+  operation,
+  problem,
+  written,
+} from './operation.ts';
 import { RUN_TIME_OPERATIONS } from './run-time-operations.ts';
 import {
   EVENT,
   GATEWAY,
-  LIST_OF_SERVERS,
-  LIST_OF_SESSIONS,
-  LIST_OF_TOOLS,
   LOG_ENTRY,
   LOGS,
   OUTCOME,
   SERVER,
+  SERVERS,
+  SESSION_ENDED,
+  SESSIONS,
+  TOOLS,
 } from './schemas.ts';
 import { serverView } from './server-view.ts';
 
-const OF_SERVER = { server: 'Only of this server.' };
-const AFTER = 'A cursor, or the id of the last event that is known, as `Last-Event-ID`: what followed it comes first.';
-const LINES = 'How many entries that are there already; 100 by default.';
+const OF_SERVER = { server: { description: 'Only of this server.' } };
+const AFTER = {
+  description: 'A cursor, or the id of the last event that is known, as `Last-Event-ID`: what followed it comes first.',
+};
+const LINES = {
+  description: 'How many entries that are there already; 100 by default.',
+  between: [0, 999_999] as const,
+  code: 'lines_malformed',
+};
+const DEFAULT_LINES = 100;
+const LINES_ERROR = { 400: 'The number of lines is not a whole number.' };
 const NO_SUCH_SERVER = { 404: 'There is no server of that name.' };
 
 /** The control API, operation by operation. `schema/openapi.json` is generated from this list. */
 export const OPERATIONS: readonly Operation[] = [
-  {
+  operation({
     id: 'getGateway',
     method: 'GET',
     path: '/api/v1/gateway',
     summary: 'What runs here: version, addresses, configuration files, readiness.',
     schema: GATEWAY,
     run: (_request, plane) => ok({ ...plane.facts(), ...plane.readiness() }),
-  },
-  {
+  }),
+  operation({
     id: 'listServers',
     method: 'GET',
     path: '/api/v1/servers',
     summary: 'All servers with their status.',
-    schema: LIST_OF_SERVERS,
+    schema: SERVERS,
     run: (_request, plane) =>
       ok({
         servers: plane.upstreams.statuses().map((status) => serverView(status, plane)),
         cursor: plane.events.cursor(plane.events.end),
       }),
-  },
-  {
+  }),
+  operation({
     id: 'getServer',
     method: 'GET',
     path: '/api/v1/servers/{name}',
@@ -57,8 +76,8 @@ export const OPERATIONS: readonly Operation[] = [
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name) : ok(serverView(status, plane));
     },
-  },
-  {
+  }),
+  operation({
     id: 'restartServer',
     method: 'POST',
     path: '/api/v1/servers/{name}/restart',
@@ -85,14 +104,14 @@ export const OPERATIONS: readonly Operation[] = [
       const status = plane.upstreams.status(name);
       return status === null ? noSuchServer(name) : ok(serverView(status, plane));
     },
-  },
-  {
+  }),
+  operation({
     id: 'callTool',
     method: 'POST',
     path: '/api/v1/servers/{name}/call',
     summary: "Calls a tool of the server as the operator. The body is the tool's arguments, one JSON object.",
-    query: { tool: "The tool's own name." },
-    takesBody: true,
+    query: { tool: { description: "The tool's own name." } },
+    body: anyObject,
     schema: OUTCOME,
     errors: { ...NO_SUCH_SERVER, 400: 'The tool is not named, or the body is not a JSON object.' },
     async run({ name, query, body }, plane) {
@@ -100,16 +119,16 @@ export const OPERATIONS: readonly Operation[] = [
       const tool = query.get('tool');
       if (tool === null || tool === '') return problem(400, 'tool_missing', 'name the tool: ?tool=…');
       if (!isJsonObject(body)) return problem(400, 'arguments_malformed', 'the body has to be one JSON object');
-      return { status: 200, body: await plane.callTool(name, tool, body) };
+      return written(await plane.callTool(name, tool, body));
     },
-  },
-  {
+  }),
+  operation({
     id: 'listTools',
     method: 'GET',
     path: '/api/v1/tools',
     summary: 'The tools of all servers, or of one, under their exposed and their own names.',
-    query: { server: 'Only the tools of this server.' },
-    schema: LIST_OF_TOOLS,
+    query: { server: { description: 'Only the tools of this server.' } },
+    schema: TOOLS,
     errors: NO_SUCH_SERVER,
     async run({ query }, plane) {
       const server = query.get('server');
@@ -117,10 +136,10 @@ export const OPERATIONS: readonly Operation[] = [
       const tools = (await plane.tools(server)).map(
         ({ definition, ...names }) => `${JSON.stringify(names).slice(0, -1)},"definition":${definition}}`,
       );
-      return { status: 200, body: `{"tools":[${tools.join(',')}]}` };
+      return written(`{"tools":[${tools.join(',')}]}`);
     },
-  },
-  {
+  }),
+  operation({
     id: 'streamEvents',
     method: 'GET',
     path: '/api/v1/events',
@@ -129,23 +148,22 @@ export const OPERATIONS: readonly Operation[] = [
     streams: true,
     schema: EVENT,
     run: (request, { events }) => ({ stream: reading(request, events, events.end) }),
-  },
-  {
+  }),
+  operation({
     id: 'getLogs',
     method: 'GET',
     path: '/api/v1/logs',
     summary: 'The last of what servers wrote to their standard error and of what the gateway logged of them.',
     query: { ...OF_SERVER, lines: LINES },
     schema: LOGS,
-    errors: { 400: 'The number of lines is none.' },
+    errors: LINES_ERROR,
     run({ query }, { logs }) {
-      const lines = linesOf(query);
-      if (lines === null) return problem(400, 'lines_malformed', 'lines has to be a whole number');
+      const lines = numberIn(query, 'lines') ?? DEFAULT_LINES;
       const entries = logs.last(query.get('server'), lines).map(({ json }) => json);
-      return { status: 200, body: `{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}` };
+      return written(`{"entries":[${entries.join(',')}],"cursor":"${logs.cursor(logs.end)}"}`);
     },
-  },
-  {
+  }),
+  operation({
     id: 'streamLogs',
     method: 'GET',
     path: '/api/v1/logs/stream',
@@ -153,34 +171,33 @@ export const OPERATIONS: readonly Operation[] = [
     query: { ...OF_SERVER, lines: LINES, after: AFTER },
     streams: true,
     schema: LOG_ENTRY,
-    errors: { 400: 'The number of lines is none.' },
+    errors: LINES_ERROR,
     run(request, { logs }) {
-      const lines = linesOf(request.query);
-      if (lines === null) return problem(400, 'lines_malformed', 'lines has to be a whole number');
+      const lines = numberIn(request.query, 'lines') ?? DEFAULT_LINES;
       const first = lines === 0 ? undefined : logs.last(request.query.get('server'), lines)[0];
       return { stream: reading(request, logs, first === undefined ? logs.end : first.seq - 1) };
     },
-  },
-  {
+  }),
+  operation({
     id: 'listSessions',
     method: 'GET',
     path: '/api/v1/sessions',
     summary: 'The open sessions of clients.',
-    schema: LIST_OF_SESSIONS,
+    schema: SESSIONS,
     run: async (_request, plane) => ok({ sessions: await plane.sessions() }),
-  },
-  {
+  }),
+  operation({
     id: 'endSession',
     method: 'DELETE',
     path: '/api/v1/sessions/{name}',
     summary: 'Ends the session with this label, with everything that was only its own.',
-    schema: { type: 'object', properties: { ended: { type: 'boolean' } }, required: ['ended'] },
+    schema: SESSION_ENDED,
     errors: { 404: 'There is no session with that label.' },
     async run({ name }, plane) {
       const ended = await plane.endSession(name);
       return ended ? ok({ ended }) : problem(404, 'session_unknown', 'there is no open session with this label');
     },
-  },
+  }),
   ...CLUSTER_OPERATIONS,
   ...DRIFT_OPERATIONS,
   ...RUN_TIME_OPERATIONS,
@@ -190,13 +207,4 @@ export const OPERATIONS: readonly Operation[] = [
 function reading({ query, lastEventId }: ControlRequest, journal: Journal, from: number): JournalReading {
   const after = lastEventId ?? query.get('after');
   return { journal, topic: query.get('server'), from: after === null ? from : journal.position(after) };
-}
-
-function linesOf(query: URLSearchParams): number | null {
-  const text = query.get('lines') ?? '100';
-  return /^\d{1,6}$/.test(text) ? Number(text) : null;
-}
-
-function noSuchServer(name: string) {
-  return problem(404, 'server_unknown', `there is no server named ${JSON.stringify(name.slice(0, 64))}`);
 }

@@ -1,11 +1,20 @@
 import type { ConfigProblem } from '../config/problem/problem.ts';
+import { type Schema, text } from '../model/schema.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { type RunTimeCode, RunTimeProblem } from '../registry/run-time-problem.ts';
 import type { Lifetime } from '../registry/temporary-servers.ts';
 import type { ControlPlane } from './control-plane.ts';
 import { isJsonObject } from './json-object.ts';
-import { type ControlAnswer, type ControlRequest, type Operation, ok, problem } from './operation.ts';
-import { SERVER } from './schemas.ts';
+import {
+  type ControlAnswer,
+  type ControlRequest,
+  numberIn,
+  type Operation,
+  ok,
+  operation,
+  problem,
+} from './operation.ts';
+import { REMOVED, SERVER, type ServerView } from './schemas.ts';
 import { serverView } from './server-view.ts';
 
 /** A definition is far smaller. */
@@ -45,22 +54,38 @@ const WRITE_ERRORS = {
   507: 'The disk takes nothing; nothing was changed.',
 };
 
-const REVISION = { revision: 'Refused with 409 unless this is the revision of the server (`desired.revision`).' };
+const REVISION = {
+  revision: {
+    description: 'Refused with 409 unless this is the revision of the server (`desired.revision`).',
+    between: [1, Number.MAX_SAFE_INTEGER] as const,
+  },
+};
+const FOLDER = {
+  description: 'Folder that relative paths of the definition start from; that of the gateway by default.',
+  schema: { ...text, description: 'an absolute path', pattern: '^/[^\\0]{0,4095}$' },
+};
+/** Of a server, as in a configuration file. */
+const DEFINITION: Schema = { $ref: 'config.schema.json#/$defs/server' };
 
 /** Servers added, changed, suspended and removed at run time. Answered when durable and in force; starting goes on. */
 export const RUN_TIME_OPERATIONS: readonly Operation[] = [
-  {
+  operation({
     id: 'addServer',
     method: 'POST',
     path: '/api/v1/servers',
     summary:
       'Adds a server. The body is its definition as in a file, with its `name`. It outlives restarts, unless it is for a session or a while.',
     query: {
-      ttlMs: 'The server is gone after so many milliseconds, 1000 to 604800000, and with the process.',
-      session: 'The server is gone with the client session of this label, and with the process.',
-      folder: 'Folder that relative paths of the definition start from; that of the gateway by default.',
+      ttlMs: {
+        description: 'The gateway removes the server after so many milliseconds, and when it ends.',
+        between: [SHORTEST_TTL_MS, LONGEST_TTL_MS],
+      },
+      session: {
+        description: 'The gateway removes the server with the client session of this label, and when it ends.',
+      },
+      folder: FOLDER,
     },
-    takesBody: true,
+    body: DEFINITION,
     maxBodyBytes: MAX_BODY_BYTES,
     status: 201,
     schema: SERVER,
@@ -70,21 +95,21 @@ export const RUN_TIME_OPERATIONS: readonly Operation[] = [
       ...WRITE_ERRORS,
     },
     run: (request, plane) =>
-      refusable(async () => {
+      withDefinition(request, async () => {
         const definition = definitionOf(request, null);
         const lifetime = await lifetimeOf(request.query, plane);
         const { server } = await plane.runTime.add(definition, request.caller, lifetime);
         return created(plane, server.name);
       }),
-  },
-  {
+  }),
+  operation({
     id: 'changeServer',
     method: 'PUT',
     path: '/api/v1/servers/{name}',
     summary:
       'Replaces the definition of a server that was added at run time. What the change does not concern goes on.',
-    query: { ...REVISION, folder: 'As with addServer.' },
-    takesBody: true,
+    query: { ...REVISION, folder: FOLDER },
+    body: DEFINITION,
     maxBodyBytes: MAX_BODY_BYTES,
     schema: SERVER,
     errors: {
@@ -93,27 +118,27 @@ export const RUN_TIME_OPERATIONS: readonly Operation[] = [
       ...WRITE_ERRORS,
     },
     run: (request, plane) =>
-      refusable(async () => {
+      withDefinition(request, async () => {
         const definition = definitionOf(request, request.name);
-        await plane.runTime.change(request.name, definition, request.caller, revisionOf(request.query));
+        await plane.runTime.change(request.name, definition, request.caller, numberIn(request.query, 'revision'));
         return shown(plane, request.name);
       }),
-  },
-  {
+  }),
+  operation({
     id: 'removeServer',
     method: 'DELETE',
     path: '/api/v1/servers/{name}',
     summary: 'Removes a server that was added at run time. What is in flight may finish; then its processes end.',
     query: REVISION,
-    schema: { type: 'object', properties: { removed: { type: 'boolean' } }, required: ['removed'] },
+    schema: REMOVED,
     errors: pick(400, 404, 409, 503, 507),
     run: ({ name, query }, plane) =>
       refusable(async () => {
-        await plane.runTime.remove(name, revisionOf(query));
+        await plane.runTime.remove(name, numberIn(query, 'revision'));
         return ok({ removed: true });
       }),
-  },
-  {
+  }),
+  operation({
     id: 'suspendServer',
     method: 'POST',
     path: '/api/v1/servers/{name}/suspend',
@@ -126,8 +151,8 @@ export const RUN_TIME_OPERATIONS: readonly Operation[] = [
         await plane.runTime.suspend(name);
         return plane.desired(name) === null && before !== null ? suspendedElsewhere(plane, before) : shown(plane, name);
       }),
-  },
-  {
+  }),
+  operation({
     id: 'resumeServer',
     method: 'POST',
     path: '/api/v1/servers/{name}/resume',
@@ -139,7 +164,7 @@ export const RUN_TIME_OPERATIONS: readonly Operation[] = [
         await plane.runTime.resume(name);
         return shown(plane, name);
       }),
-  },
+  }),
 ];
 
 function pick(...statuses: readonly number[]): Readonly<Record<number, string>> {
@@ -151,21 +176,15 @@ function pick(...statuses: readonly number[]): Readonly<Record<number, string>> 
   return Object.fromEntries(statuses.map((status) => [status, all[status]!]));
 }
 
-/** What is wrong with the request itself. */
-class BadRequest extends Error {
-  readonly code: string;
-
-  constructor(code: string, message: string) {
-    super(message);
-    this.code = code;
-  }
+function withDefinition<T>({ body }: ControlRequest, run: () => Promise<ControlAnswer<T>>) {
+  if (isJsonObject(body)) return refusable(run);
+  return problem(400, 'body_malformed', 'the body has to be one JSON object: the definition');
 }
 
-async function refusable(run: () => Promise<ControlAnswer>): Promise<ControlAnswer> {
+async function refusable<T>(run: () => Promise<ControlAnswer<T>>): Promise<ControlAnswer<T>> {
   try {
     return await run();
   } catch (error) {
-    if (error instanceof BadRequest) return problem(400, error.code, error.message);
     if (!(error instanceof RunTimeProblem)) throw error;
     const { code, message, problems } = error;
     if (problems.length === 0) return problem(STATUS[code], code, message);
@@ -179,20 +198,12 @@ function told({ code, line, column, message, frame, fix }: ConfigProblem) {
 }
 
 function definitionOf({ body, query }: ControlRequest, name: string | null) {
-  if (!isJsonObject(body)) throw new BadRequest('body_malformed', 'the body has to be one JSON object: the definition');
   const folder = query.get('folder');
-  if (folder !== null && (!folder.startsWith('/') || folder.includes('\0') || folder.length > 4096)) {
-    throw new BadRequest('parameter_malformed', 'folder has to be an absolute path');
-  }
   return { text: body.toString(), name, folder };
 }
 
-function revisionOf(query: URLSearchParams): number | null {
-  return wholeNumber(query, 'revision', 1, Number.MAX_SAFE_INTEGER);
-}
-
 async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<Lifetime | null> {
-  const ttlMs = wholeNumber(query, 'ttlMs', SHORTEST_TTL_MS, LONGEST_TTL_MS);
+  const ttlMs = numberIn(query, 'ttlMs');
   const label = query.get('session');
   if (ttlMs === null && label === null) return null;
   const sessionId = label === null ? null : await plane.sessionId(label);
@@ -202,28 +213,20 @@ async function lifetimeOf(query: URLSearchParams, plane: ControlPlane): Promise<
   return { expiresAt: ttlMs === null ? null : plane.wall() + ttlMs, sessionId };
 }
 
-function wholeNumber(query: URLSearchParams, key: string, least: number, most: number): number | null {
-  const text = query.get(key);
-  if (text === null) return null;
-  const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most) return value;
-  throw new BadRequest('parameter_malformed', `${key} has to be a whole number from ${least} to ${most}`);
-}
-
-async function created(plane: ControlPlane, name: string): Promise<ControlAnswer> {
+async function created(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
   const answer = await shown(plane, name);
   return answer.status === 200 ? { ...answer, status: 201 } : answer;
 }
 
 /** It may be gone again by now, if it was for a while; what other nodes run they say in a moment. */
-async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer> {
+async function shown(plane: ControlPlane, name: string): Promise<ControlAnswer<ServerView>> {
   const status = () => plane.upstreams.status(name);
   if (await followed(plane, () => status() !== null)) return ok(serverView(status()!, plane));
   return problem(404, 'no_such_server', 'the server was removed meanwhile, or a file hides it, or no node runs it yet');
 }
 
 /** What only other nodes have, and is suspended, is not among what they offer. */
-async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Promise<ControlAnswer> {
+async function suspendedElsewhere(plane: ControlPlane, before: ServerStatus): Promise<ControlAnswer<ServerView>> {
   const { definition, name } = before;
   const suspended = { ...before, state: 'suspended' as const, definition: { ...definition, enabled: false } };
   if (await followed(plane, () => plane.upstreams.status(name) === null)) return ok(serverView(suspended, plane));

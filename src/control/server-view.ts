@@ -1,12 +1,45 @@
-import type { DriftSummary } from '../model/drift.ts';
-import type { ServerStatus } from '../model/server-state.ts';
-import type { ControlPlane, DesiredView } from './control-plane.ts';
-import { type StatusView, statusView } from './status-view.ts';
+import { TOOL_NAME_DELIMITER } from '../model/names.ts';
+import { namesSecret } from '../model/secret-words.ts';
+import { DOWN, type ServerStatus } from '../model/server-state.ts';
+import type { ControlPlane } from './control-plane.ts';
+import type { CompatKeys, ServerView } from './schemas.ts';
 
-/** A server as the control API shows it: what is observed, and what is desired. */
-export function serverView(
-  status: ServerStatus,
-  plane: Pick<ControlPlane, 'desired' | 'drift'>,
-): StatusView & { readonly desired: DesiredView | null; readonly drift: DriftSummary } {
+/** A server as the control API shows it: what is observed, how it is defined, and what is desired. */
+export function serverView(status: ServerStatus, plane: Pick<ControlPlane, 'desired' | 'drift'>): ServerView {
   return { ...statusView(status), desired: plane.desired(status.name), drift: plane.drift.summary(status.name) };
+}
+
+/** The part of it that needs nothing but the status. */
+export type StatusView = Omit<ServerView, 'desired' | 'drift'>;
+
+export function statusView(status: ServerStatus): StatusView {
+  const { definition, ...observed } = status;
+  return { ...observed, ...definition, compat: compatKeys(status) };
+}
+
+function compatKeys(status: ServerStatus): CompatKeys {
+  const { name, transport, sshHost, endpoint, initialized, revision, definition } = status;
+  const { env, headers } = definition;
+  return {
+    type: transport,
+    serviceType: 'mcpserver',
+    external: transport === 'http' || transport === 'sse' || transport === 'json',
+    localProcess: transport === 'stdio' && sshHost === null,
+    ssh: sshHost !== null,
+    autoStart: definition.enabled && definition.start === 'eager',
+    url: endpoint,
+    timeout: definition.timeoutMs / 1000,
+    error: status.health === 'unhealthy' || DOWN.has(status.state) ? status.reason : null,
+    clientReady: initialized,
+    client: initialized ? { transport, revision } : null,
+    toolPrefix: name + TOOL_NAME_DELIMITER,
+    family: null,
+    auth: [...Object.keys(headers), ...Object.keys(env)].some(namesSecret) ? { type: 'static' } : null,
+    lastAttempt: time(status.lastAttemptAt),
+    nextRetryAfter: time(status.nextRetryAt),
+  };
+}
+
+function time(wallMs: number | null): string | null {
+  return wallMs === null ? null : new Date(wallMs).toISOString();
 }

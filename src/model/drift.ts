@@ -1,21 +1,12 @@
+import type { DefinitionName, DriftEvent } from './drift-report.ts';
+
 /** What is pinned of a server, and what is done about what differs from it. Types of several rooms; see docs/drift.md. */
 
-/** What becomes of a definition that nobody approved: nothing, told, kept back, or refused. */
-export type DriftPolicy = 'off' | 'warn' | 'hold' | 'block';
+export type * from './drift-report.ts';
+export { PINNED_LISTS } from './drift-report.ts';
 
 /** Lists whose items are pinned, and kept back, one by one. Resources are data that come and go, and are not. */
 export type PinnedKind = 'tools' | 'prompts' | 'resourceTemplates';
-
-/** What is pinned. `instructions` has at most one, under the empty key. */
-export type PinnedList = PinnedKind | 'instructions';
-export const PINNED_LISTS: readonly PinnedList[] = ['tools', 'prompts', 'resourceTemplates', 'instructions'];
-
-/** One definition by its place. */
-export interface DefinitionName {
-  readonly list: PinnedList;
-  /** Name or URI template; empty for instructions. */
-  readonly key: string;
-}
 
 /** A definition as a server wrote it. */
 export interface Definition extends DefinitionName {
@@ -50,117 +41,10 @@ export interface ServerPins {
   readonly pins: ReadonlyMap<string, Pin>;
 }
 
-export type DriftEventKind = 'trusted' | 'added' | 'changed' | 'removed' | 'approved' | 'blocked';
-
-/** One line of a server's history. */
-export interface DriftEvent {
-  /** Wall clock. */
-  readonly at: number;
-  readonly kind: DriftEventKind;
-  /** null for `trusted`, which is of the whole server. */
-  readonly name: DefinitionName | null;
-  readonly digest: string | null;
-  /** The digest that was approved before; null where there was none. */
-  readonly before: string | null;
-  readonly severity: Severity | null;
-  /** Who decided; null for what the server did. */
-  readonly by: string | null;
-  /** For people: what of it. */
-  readonly text: string;
-}
-
 /** An event as it is kept. */
 export interface DriftRecord extends DriftEvent {
   /** Names the event among those of its server; a page goes on after one. */
   readonly id: string;
-}
-
-/** How grave a change is for those who use the definition. */
-export type Severity = 'breaking' | 'behaviour' | 'wording';
-
-/**
- * What the scan found in a text that models read. `hidden`: characters that nobody sees. `instruction`: words to a model
- * rather than about the tool. `secret_place`: where keys lie. `markup`: the frames of prompts. `lookalike`: letters of two
- * scripts in one word. `encoded`: what nobody can read. `other_server`: names of another server. `same_name`: another
- * server has one of that name. `oversized`: too much text to be looked at.
- */
-export type FindingKind =
-  | 'hidden'
-  | 'instruction'
-  | 'secret_place'
-  | 'markup'
-  | 'lookalike'
-  | 'encoded'
-  | 'other_server'
-  | 'same_name'
-  | 'oversized';
-
-export interface Finding {
-  readonly list: PinnedList | 'resources';
-  readonly key: string;
-  readonly kind: FindingKind;
-  /** Hardly ever innocent: under `hold` and `block` not even first use is trusted. */
-  readonly grave: boolean;
-  /** Where: JSON Pointer into the definition. */
-  readonly pointer: string;
-  /** Printable, and short. */
-  readonly excerpt: string;
-}
-
-/** One field of a changed definition, for people. */
-export interface FieldDifference {
-  /** JSON Pointer; empty for the whole definition. */
-  readonly pointer: string;
-  /** JSON texts, cut where they are long; null where the field is absent. */
-  readonly before: string | null;
-  readonly after: string | null;
-  /** Of texts: word by word. */
-  readonly words: readonly WordRun[] | null;
-}
-
-/** A run of words that stayed, went or came. */
-export interface WordRun {
-  readonly kind: 'same' | 'removed' | 'added';
-  readonly text: string;
-}
-
-/** Something that differs from what was approved, and waits for somebody to decide. */
-export interface WaitingDefinition extends DefinitionName {
-  readonly change: 'added' | 'changed' | 'removed' | 'blocked';
-  /** Of what the server offers now; null where it is gone. Whoever approves says this. */
-  readonly digest: string | null;
-  /** Of what was approved last; null for nothing. */
-  readonly before: string | null;
-  readonly severity: Severity;
-  readonly reasons: readonly string[];
-  /** What clients are offered meanwhile: what the server says now, what was approved, or nothing. */
-  readonly offered: 'present' | 'approved' | 'nothing';
-  readonly fields: readonly FieldDifference[];
-}
-
-/** How a server stands to what was approved of it. */
-export interface DriftReport {
-  readonly server: string;
-  readonly policy: DriftPolicy;
-  /** Wall clock of first use; null while nothing was seen of it. */
-  readonly trustedAt: number | null;
-  readonly pinned: number;
-  /** Whether its lists are known now; what waits is not known without. */
-  readonly listed: boolean;
-  readonly waiting: readonly WaitingDefinition[];
-  readonly findings: readonly Finding[];
-  /** What is wrong with keeping the pins; null while nothing is. */
-  readonly problem: string | null;
-}
-
-/** The same in numbers. */
-export interface DriftSummary {
-  readonly policy: DriftPolicy;
-  readonly waiting: number;
-  /** Of those: not offered as the server says it. */
-  readonly withheld: number;
-  readonly findings: number;
-  readonly problem: string | null;
 }
 
 export function pinKey({ list, key }: DefinitionName): string {

@@ -1,5 +1,6 @@
 import type { PinnedKind } from './drift.ts';
 import type { Era } from './message.ts';
+import { count, described, type Infer, nullable, object, text } from './schema.ts';
 
 export type ListKind = 'tools' | 'prompts' | 'resources' | 'resourceTemplates';
 export const LIST_KINDS: readonly ListKind[] = ['tools', 'prompts', 'resources', 'resourceTemplates'];
@@ -12,16 +13,16 @@ export interface Capability {
   readonly bytes: Buffer;
 }
 
-/** An item that is left out of a server's list, where it is there, and why. `item`: its own name where it has one. */
-export interface InvalidItem {
-  /** The method that lists it. */
-  readonly list: string;
-  /** Both from 0. */
-  readonly page: number;
-  readonly index: number;
-  readonly item: string | null;
-  readonly reason: string;
-}
+export const INVALID_ITEM = {
+  list: described(text, 'The method that lists it.'),
+  page: described(count, 'From 0, as `index`.'),
+  index: count,
+  item: described(nullable(text), 'Its own name, where it has one.'),
+  reason: text,
+};
+const INVALID = object(INVALID_ITEM);
+/** An item that is left out of a server's list: where it is, and why. */
+export type InvalidItem = Infer<typeof INVALID>;
 
 /** What the server said of itself at the handshake (`initialize` result or `server/discover` result), byte for byte. */
 export interface Hello {

@@ -1,20 +1,49 @@
-/** States of an upstream (S3.20, S4.5). `suspended` is a desired state. */
-export type ServerState =
-  | 'unknown'
-  | 'starting'
-  | 'running'
-  | 'connected'
-  | 'stopping'
-  | 'stopped'
-  | 'disconnected'
-  | 'degraded'
-  | 'failed'
-  | 'unreachable'
-  | 'auth_required'
-  | 'misconfigured'
-  /** An exception in the gateway that only this server caused; nothing of it runs until it is restarted. */
-  | 'defect'
-  | 'suspended';
+import {
+  count,
+  described,
+  flag,
+  type Infer,
+  integer,
+  list,
+  milliseconds,
+  named,
+  nullable,
+  object,
+  oneOf,
+  record,
+  text,
+  wallTime,
+} from './schema.ts';
+
+/**
+ * States of an upstream (S3.20, S4.5). `defect`: an exception in the gateway that only this server caused; nothing of it
+ * runs until it is restarted. `suspended` is a desired state.
+ */
+export const STATE = named(
+  'ServerState',
+  oneOf([
+    'unknown',
+    'starting',
+    'running',
+    'connected',
+    'stopping',
+    'stopped',
+    'disconnected',
+    'degraded',
+    'failed',
+    'unreachable',
+    'auth_required',
+    'misconfigured',
+    'defect',
+    'suspended',
+  ]),
+);
+export type ServerState = Infer<typeof STATE>;
+
+export const HEALTH = named('Health', oneOf(['unknown', 'healthy', 'unhealthy']));
+export type Health = Infer<typeof HEALTH>;
+
+export const TRANSPORT = named('Transport', oneOf(['stdio', 'docker', 'http', 'sse', 'json', 'memory']));
 
 /** Calls go to it. */
 export const UP: ReadonlySet<ServerState> = new Set(['running', 'connected']);
@@ -34,175 +63,187 @@ export const STARTED: ReadonlySet<ServerState> = new Set(['running', 'connected'
 /** What the operator of a server in `auth_required` does. */
 export const LOGIN_ADVICE = 'OAuth is not supported yet; use a static token: headers.Authorization';
 
-export type Health = 'unknown' | 'healthy' | 'unhealthy';
-
-/** One step of a server from a state to another. */
-export interface StateChange {
-  readonly from: ServerState;
-  readonly to: ServerState;
-  /** In words; null where it is the usual course of things. */
-  readonly reason: string | null;
-  /** The class of the failure behind it; null where there is none. */
-  readonly failure: string | null;
-  /** What the server says of how to get credentials, on the way to `auth_required`; else null. */
-  readonly challenge: AuthChallenge | null;
-  /** Wall-clock milliseconds. */
-  readonly at: number;
-}
-
 /** What a server that asks for credentials says of how to get them (RFC 9110 §11.6.1, RFC 9728 §5.1). */
-export interface AuthChallenge {
-  readonly resourceMetadata: string | null;
-  readonly scope: string | null;
-  /** `authorization_uri` or `issuer`, where it names one. */
-  readonly issuer: string | null;
-}
+export const AUTH_CHALLENGE = named(
+  'AuthChallenge',
+  object({
+    resourceMetadata: nullable(text),
+    scope: nullable(text),
+    issuer: described(nullable(text), '`authorization_uri` or `issuer` of the challenge.'),
+  }),
+);
+export type AuthChallenge = Infer<typeof AUTH_CHALLENGE>;
 
+/** What changes with a step from a state to another, without its time. */
+export const STATE_STEP = {
+  from: STATE,
+  to: STATE,
+  reason: described(nullable(text), 'In words; null for the usual course.'),
+  failure: described(
+    nullable(named('FailureClass', oneOf(['configuration', 'tls', 'auth', 'transient', 'abort', 'defect']))),
+    'The class of the failure that caused the step.',
+  ),
+  challenge: described(nullable(AUTH_CHALLENGE), 'Set on the way to `auth_required`.'),
+};
+
+export const STATE_CHANGE = named('StateChange', object({ ...STATE_STEP, at: wallTime }));
+/** One step of a server from a state to another. */
+export type StateChange = Infer<typeof STATE_CHANGE>;
+
+export const RECOVERY_STEP = oneOf(['started', 'succeeded', 'failed']);
 /** The steps of a restart that was asked for (S3.10). */
-export type RecoveryStep = 'started' | 'succeeded' | 'failed';
+export type RecoveryStep = Infer<typeof RECOVERY_STEP>;
 
 /** The parts of the way to a remote server's answer, in their order. */
 export const PHASES = ['dns', 'tcp', 'tls', 'firstByte'] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** How long one phase took, over the last times it was gone through. */
-export interface PhaseFigures {
-  readonly lastMs: number;
-  readonly p50Ms: number;
-  readonly p95Ms: number;
-  readonly count: number;
-}
+const PHASE_FIGURES = named(
+  'PhaseFigures',
+  object({ lastMs: milliseconds, p50Ms: milliseconds, p95Ms: milliseconds, count }),
+);
+/** How long one phase took, over its last 128 times. */
+export type PhaseFigures = Infer<typeof PHASE_FIGURES>;
 
-/** Where the time of requests to a remote server goes; null for phases that were not gone through. */
-export interface RequestPhases extends Readonly<Record<Phase, PhaseFigures | null>> {
-  /** The phase that takes longest. */
-  readonly slowest: Phase;
-  /** In a sentence. */
-  readonly summary: string;
-}
+const REQUEST_PHASES = named(
+  'RequestPhases',
+  object({
+    dns: nullable(PHASE_FIGURES),
+    tcp: nullable(PHASE_FIGURES),
+    tls: nullable(PHASE_FIGURES),
+    firstByte: nullable(PHASE_FIGURES),
+    slowest: oneOf(PHASES),
+    summary: described(text, 'What is slow, in a sentence.'),
+  }),
+);
+/** Where the time of requests to a remote server goes; null for phases that did not happen. */
+export type RequestPhases = Infer<typeof REQUEST_PHASES>;
 
-/** What is observed of a server on this node, for people: status API, start screen, `trunkline status`. No secrets. */
-export interface ServerStatus {
-  readonly name: string;
-  readonly state: ServerState;
-  readonly health: Health;
-  /** Why it is not healthy, in words, with the remedy where we know one; null when there is nothing to say. */
-  readonly reason: string | null;
-  /** Set while the state is `auth_required`. */
-  readonly authChallenge: AuthChallenge | null;
-  readonly transport: 'stdio' | 'docker' | 'http' | 'sse' | 'json' | 'memory';
-  readonly endpoint: string | null;
-  /** Name or id of the container it is attached to; null elsewhere. */
-  readonly containerId: string | null;
-  /** The host it runs on, where that is reached through ssh; null elsewhere. */
-  readonly sshHost: string | null;
-  readonly era: 'stateful' | 'stateless' | null;
-  readonly revision: string | null;
-  readonly initialized: boolean;
-  readonly toolCount: number;
-  /** Unprefixed names, sorted. */
-  readonly tools: readonly string[];
-  readonly promptCount: number;
-  readonly resourceCount: number;
-  /** How long a start may take. */
-  readonly startupTimeoutMs: number;
-  /** From start to the first catalogue; null until then. */
-  readonly startedInMs: number | null;
-  readonly consecutiveFailures: number;
-  readonly restarts: number;
-  /** Wall-clock milliseconds; null for never. */
-  readonly lastAttemptAt: number | null;
-  readonly nextRetryAt: number | null;
-  readonly lastExit: { readonly code: number | null; readonly signal: string | null } | null;
-  /** Redacted tail of the process's standard error; empty where there is none. */
-  readonly stderrTail: string;
-  /** null when the last start was a good one, or there was none. */
-  readonly lastLaunchFailure: LaunchFailure | null;
-  readonly connections: readonly ConnectionStatus[];
-  /** Where several processes share its calls; else empty. */
-  readonly replicas: readonly ReplicaStatus[];
-  /** Connections by what they are doing. */
-  readonly pool: Readonly<Record<ConnectionStatus['state'], number>>;
-  /** How many processes of it run on this node, and how many may; null where none is started here. */
-  readonly processes: { readonly running: number; readonly limit: number } | null;
-  /** Its last steps, oldest first; each begins where the one before ended. */
-  readonly history: readonly StateChange[];
-  /** null for servers without a URL, and before the first request. */
-  readonly phases: RequestPhases | null;
-  readonly definition: DefinitionView;
-  /** True when the catalogue shown is a remembered one and the server has not been listed since start. */
-  readonly catalogFromStore: boolean;
-}
+const EXIT = named('ProcessExit', object({ code: nullable(integer), signal: nullable(text) }));
+
+const LAUNCH_FAILURE = named(
+  'LaunchFailure',
+  object({
+    at: wallTime,
+    error: text,
+    likelyCause: described(nullable(text), 'The most probable reason, with the remedy.'),
+    command: described(nullable(text), 'null where the gateway starts nothing.'),
+    arguments: described(list(text), 'Secrets are masked.'),
+    environment: described(list(text), 'Names of the declared variables, sorted.'),
+    missingVariables: described(
+      list(text),
+      'Names of variables that the server should get and that are not set, sorted.',
+    ),
+    inContainer: described(flag, 'Whether the gateway itself runs in a container.'),
+    exit: nullable(EXIT),
+    stderrTail: described(
+      text,
+      'The end of what the process wrote to standard error in that start; secrets are masked.',
+    ),
+  }),
+);
+/** A start that failed (S1.19). No secrets. */
+export type LaunchFailure = Infer<typeof LAUNCH_FAILURE>;
+
+const REPLICA = named(
+  'Replica',
+  object({
+    replica: described(integer, 'From 1.'),
+    era: oneOf(['stateful', 'stateless']),
+    state: STATE,
+    health: HEALTH,
+    reason: described(nullable(text), 'Why it does not serve, or not well.'),
+    pid: nullable(integer),
+    inFlight: count,
+    bound: described(count, 'Sessions and handles that keep to it.'),
+    restarts: count,
+    consecutiveFailures: count,
+    nextRetryAt: nullable(wallTime),
+  }),
+);
+/** One of several processes that share the calls of a server. */
+export type ReplicaStatus = Infer<typeof REPLICA>;
+
+const CONNECTION = named(
+  'Connection',
+  object({
+    id: described(text, '`server/key`, a slash within a part encoded (S1.2).'),
+    key: described(text, '`shared`, `spare`, `principal …` or `session …`; never the session id on the wire.'),
+    state: described(
+      oneOf(['active', 'idle', 'closed']),
+      '`active`: requests in flight; `idle`: none; `closed`: about to end.',
+    ),
+    pid: nullable(integer),
+    inFlight: count,
+    createdAt: wallTime,
+    lastUsedAt: wallTime,
+    requests: count,
+    errors: described(count, 'Requests that were lost or timed out. An error of the server is an answer.'),
+    consecutiveErrors: described(count, 'Those since the last answered request.'),
+    lastError: nullable(text),
+  }),
+);
+export type ConnectionStatus = Infer<typeof CONNECTION>;
+
+export const PROCESSES = named(
+  'Processes',
+  described(object({ running: count, limit: count }), 'Processes on this node, and the limit.'),
+);
+
+const NAMES = described(record(text), 'Names; the values are redacted.');
 
 /** A definition as it may be shown: of variables and headers the names alone. */
-export interface DefinitionView {
-  readonly enabled: boolean;
-  readonly start: 'eager' | 'lazy';
-  /** null where no process is started. */
-  readonly command: string | null;
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly timeoutMs: number;
-  readonly description: string | null;
-}
+export const DEFINITION = {
+  enabled: flag,
+  start: oneOf(['eager', 'lazy']),
+  command: described(nullable(text), 'null where the gateway starts no process.'),
+  args: list(text),
+  env: NAMES,
+  headers: NAMES,
+  timeoutMs: milliseconds,
+  description: nullable(text),
+};
+const DEFINITION_VIEW = object(DEFINITION);
+export type DefinitionView = Infer<typeof DEFINITION_VIEW>;
 
-/** What can be said of a start that failed (S1.19). No secrets. */
-export interface LaunchFailure {
-  /** Wall-clock milliseconds. */
-  readonly at: number;
-  readonly error: string;
-  /** The most probable reason, with the remedy; null where the error says all there is. */
-  readonly likelyCause: string | null;
-  /** null where nothing is started here. */
-  readonly command: string | null;
-  /** With everything masked that may be a secret. */
-  readonly arguments: readonly string[];
-  /** Names of the declared variables, sorted; never their values. */
-  readonly environment: readonly string[];
-  /** Names that are to be handed on to the server and are not set, sorted. */
-  readonly missingVariables: readonly string[];
-  /** Whether the gateway itself runs in a container. */
-  readonly inContainer: boolean;
-  readonly exit: { readonly code: number | null; readonly signal: string | null } | null;
-  /** Redacted tail of what it wrote to standard error in that start. */
-  readonly stderrTail: string;
-}
-
-/** One of several processes that share the calls of a server. */
-export interface ReplicaStatus {
-  /** From 1. */
-  readonly replica: number;
-  readonly era: 'stateful' | 'stateless';
-  readonly state: ServerState;
-  readonly health: Health;
-  /** Why it does not serve, or not well; null when there is nothing to say. */
-  readonly reason: string | null;
-  readonly pid: number | null;
-  readonly inFlight: number;
-  /** Sessions and handles that keep to it. */
-  readonly bound: number;
-  readonly restarts: number;
-  readonly consecutiveFailures: number;
-  /** Wall-clock milliseconds; null when no attempt is planned. */
-  readonly nextRetryAt: number | null;
-}
-
-export interface ConnectionStatus {
-  /** `server/key`, a slash within a part encoded (S1.2). */
-  readonly id: string;
-  /** Label of the session key: `shared`, `spare`, `principal …`, `session …` (never the wire session id itself). */
-  readonly key: string;
-  /** `active`: requests in flight; `idle`: none; `closed`: given up, its process or session about to end. */
-  readonly state: 'active' | 'idle' | 'closed';
-  readonly pid: number | null;
-  readonly inFlight: number;
-  readonly createdAt: number;
-  readonly lastUsedAt: number;
-  readonly requests: number;
-  /** Requests that failed: lost, or not answered in time. A server's own error is an answer. */
-  readonly errors: number;
-  /** Those since the last answered one. */
-  readonly consecutiveErrors: number;
-  readonly lastError: string | null;
-}
+/** What this node observes of a server. No secrets. */
+export const OBSERVED = {
+  name: text,
+  state: STATE,
+  health: HEALTH,
+  reason: described(nullable(text), 'Why it is not healthy, with the remedy where it is known.'),
+  authChallenge: described(nullable(AUTH_CHALLENGE), 'Set while the state is `auth_required`.'),
+  transport: TRANSPORT,
+  endpoint: described(nullable(text), 'The URL of a remote server.'),
+  containerId: described(nullable(text), 'Name or id of the container that it is attached to.'),
+  sshHost: described(nullable(text), 'The host that it runs on, where ssh reaches it.'),
+  era: nullable(oneOf(['stateful', 'stateless'])),
+  revision: nullable(text),
+  initialized: flag,
+  toolCount: count,
+  tools: described(list(text), 'Names of the server, sorted.'),
+  promptCount: count,
+  resourceCount: count,
+  startupTimeoutMs: described(milliseconds, 'How long a start may take.'),
+  startedInMs: described(nullable(milliseconds), 'From the start to the first catalogue; null until then.'),
+  consecutiveFailures: count,
+  restarts: count,
+  lastAttemptAt: nullable(wallTime),
+  nextRetryAt: nullable(wallTime),
+  lastExit: nullable(EXIT),
+  stderrTail: described(text, 'The end of the standard error of its process; secrets are masked.'),
+  lastLaunchFailure: described(nullable(LAUNCH_FAILURE), 'null when the last start succeeded, or there was none.'),
+  connections: list(CONNECTION),
+  replicas: described(list(REPLICA), 'Where several processes share its calls; else empty.'),
+  pool: described(object({ active: count, idle: count, closed: count }), 'Connections by state.'),
+  processes: described(nullable(PROCESSES), 'null where no process of it starts here.'),
+  history: described(list(STATE_CHANGE), 'The last 50 steps from state to state, oldest first.'),
+  phases: described(nullable(REQUEST_PHASES), 'null for servers without a URL, and before the first request.'),
+  catalogFromStore: described(
+    flag,
+    'The catalogue is a remembered one: the server has not been listed since the start.',
+  ),
+};
+const STATUS = object({ ...OBSERVED, definition: DEFINITION_VIEW });
+/** What this node observes of a server, for people: status API, start screen, `trunkline status`. No secrets. */
+export type ServerStatus = Infer<typeof STATUS>;

@@ -33,7 +33,7 @@ describe('the control listener of a running gateway', () => {
     const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
     const good = servers.find(({ name }) => name === 'good');
     assert.deepEqual(
-      [good.name, good.transport, good.initialized, good.external, good.localProcess, good.ssh],
+      [good.name, good.transport, good.initialized, good.compat.external, good.compat.localProcess, good.compat.ssh],
       ['good', 'stdio', true, false, true, false],
     );
     assert.equal(good.toolCount, good.tools.length);
@@ -42,7 +42,10 @@ describe('the control listener of a running gateway', () => {
     assert.deepEqual([good.state, good.health, good.consecutiveFailures], ['running', 'healthy', 0]);
     assert.ok(good.connections.some((one: Json) => Number.isInteger(one.pid)));
     const web = servers.find(({ name }) => name === 'web');
-    assert.deepEqual([web.external, web.localProcess, web.endpoint], [true, false, 'http://127.0.0.1:9/mcp']);
+    assert.deepEqual(
+      [web.compat.external, web.compat.localProcess, web.endpoint],
+      [true, false, 'http://127.0.0.1:9/mcp'],
+    );
     assert.ok(
       web.consecutiveFailures >= 1 && web.nextRetryAt > Date.now() - 1_000 && web.reason.includes('127.0.0.1:9'),
     );
@@ -68,31 +71,38 @@ describe('the control listener of a running gateway', () => {
     assert.deepEqual(good.tools, [...good.tools].sort());
     assert.ok(good.tools.every((tool: string) => !tool.startsWith('good__')));
     assert.deepEqual(
-      [good.type, good.autoStart, good.clientReady, good.error, good.url, good.timeout],
+      [
+        good.compat.type,
+        good.compat.autoStart,
+        good.compat.clientReady,
+        good.compat.error,
+        good.compat.url,
+        good.compat.timeout,
+      ],
       ['stdio', true, true, null, null, 60],
     );
     assert.equal(typeof good.command, 'string');
     assert.ok(Array.isArray(good.args) && good.args.length > 0);
     // Values that nothing tells from a secret are no more shown than secrets.
     assert.deepEqual([good.env.SECRET_TOKEN, good.env.MODE], ['[redacted]', '[redacted]']);
-    assert.deepEqual([good.headers, good.description, good.nextRetryAfter], [{}, null, null]);
-    assert.equal(Date.parse(good.lastAttempt), good.lastAttemptAt);
-    assert.equal(one('slow').timeout, 0.2);
+    assert.deepEqual([good.headers, good.description, good.compat.nextRetryAfter], [{}, null, null]);
+    assert.equal(Date.parse(good.compat.lastAttempt), good.lastAttemptAt);
+    assert.equal(one('slow').compat.timeout, 0.2);
     assert.deepEqual(
-      [good.client, good.toolPrefix, good.family, good.auth],
+      [good.compat.client, good.compat.toolPrefix, good.compat.family, good.compat.auth],
       [{ transport: 'stdio', revision: good.revision }, 'good__', null, { type: 'static' }],
     );
-    assert.deepEqual([one('slow').auth, good.authChallenge], [null, null]);
+    assert.deepEqual([one('slow').compat.auth, good.authChallenge], [null, null]);
     const web = one('web');
-    assert.equal(web.client, null);
-    assert.deepEqual(web.auth, { type: 'static' });
+    assert.equal(web.compat.client, null);
+    assert.deepEqual(web.compat.auth, { type: 'static' });
     assert.deepEqual(
-      [web.type, web.url, web.command, web.args, web.clientReady],
+      [web.compat.type, web.compat.url, web.command, web.args, web.compat.clientReady],
       ['http', 'http://127.0.0.1:9/mcp', null, [], false],
     );
     assert.deepEqual(web.headers, { authorization: '[redacted]' });
-    assert.match(web.error, /127\.0\.0\.1:9/);
-    assert.ok(Date.parse(web.nextRetryAfter) > Date.parse(web.lastAttempt));
+    assert.match(web.compat.error, /127\.0\.0\.1:9/);
+    assert.ok(Date.parse(web.compat.nextRetryAfter) > Date.parse(web.compat.lastAttempt));
     assert.ok(!JSON.stringify(servers).includes(SECRET));
   });
 

@@ -64,7 +64,7 @@ describe('a server that asks for a login by OAuth, which is not supported yet', 
 
   test('the status, its page and the API say what to do', async () => {
     const { servers } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
-    const { state, error, lastLaunchFailure } = servers.find(({ name }) => name === 'web');
+    const { state, reason: error, lastLaunchFailure } = servers.find(({ name }) => name === 'web');
     assert.equal(state, 'auth_required');
     assert.match(error, ADVICE);
     assert.match(lastLaunchFailure.likelyCause, ADVICE);
@@ -82,7 +82,7 @@ describe('a server that asks for a login by OAuth, which is not supported yet', 
       code: 'AUTH_REQUIRED',
       outcome: 'REFUSED',
     });
-    assert.match(embedded.server('web')?.error ?? '', ADVICE);
+    assert.match(embedded.server('web')?.reason ?? '', ADVICE);
   });
 
   test('check warns of a client’s login keys, refuses them in our own files, and tells nobody to remove a client’s', async (t) => {

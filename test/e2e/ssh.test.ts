@@ -28,9 +28,9 @@ for (const { name, skip, start } of HOSTS)
       },
     });
     await gateway.ready();
-    const { state, transport, sshHost, localProcess, external, toolCount } = gateway.server('far')!;
+    const { state, transport, sshHost, compat, toolCount } = gateway.server('far')!;
     assert.deepEqual([state, transport, sshHost], ['running', 'stdio', '127.0.0.1']);
-    assert.deepEqual([gateway.server('far')!.ssh, localProcess, external], [true, false, false]);
+    assert.deepEqual([compat.ssh, compat.localProcess, compat.external], [true, false, false]);
     assert.ok(toolCount > 0);
     const { structuredContent } = await gateway.callTool('far__read_graph', {});
     assert.ok(Array.isArray((structuredContent as { entities: unknown }).entities));

@@ -187,7 +187,7 @@ export const S2: readonly Mutation[] = [
   {
     row: 'S2.24',
     what: 'the status says of no server that it is a local process',
-    file: 'src/control/status-view.ts',
+    file: 'src/control/server-view.ts',
     find: "localProcess: transport === 'stdio' && sshHost === null,",
     replace: 'localProcess: false,',
   },

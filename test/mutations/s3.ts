@@ -131,9 +131,9 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.15',
     what: 'the status does not say what kind of service it is',
-    file: 'src/control/status-view.ts',
-    find: "serviceType: 'mcpserver',\n    type: transport,",
-    replace: "serviceType: 'service' as never,\n    type: transport,",
+    file: 'src/control/server-view.ts',
+    find: "serviceType: 'mcpserver',",
+    replace: "serviceType: 'service' as never,",
   },
   {
     row: 'S3.16',
@@ -145,7 +145,7 @@ export const S3: readonly Mutation[] = [
   {
     row: 'S3.16',
     what: 'the status says of no server that it has credentials',
-    file: 'src/control/status-view.ts',
+    file: 'src/control/server-view.ts',
     find: "? { type: 'static' } : null,",
     replace: '? null : null,',
   },

@@ -1,5 +1,5 @@
 import type { Cluster } from '../../cluster/cluster.ts';
-import type { ClusterPlane } from '../../control/cluster-plane.ts';
+import type { ClusterPlane } from '../../control/control-plane.ts';
 
 /** The cluster as the control API works on it; null for a lone gateway. */
 export function clusterPlane(cluster: Cluster | null): ClusterPlane | null {

@@ -12,15 +12,15 @@ test('S3.15 what is configured, what kind of thing it is, its client, and whethe
   await gateway.ready();
   const up = gateway.server('up')!;
   const down = gateway.server('down')!;
-  assert.deepEqual([up.serviceType, down.serviceType], ['mcpserver', 'mcpserver']);
-  assert.deepEqual([up.clientReady, down.clientReady], [true, false]);
-  const { command, args, env, description, timeout } = down;
+  assert.deepEqual([up.compat.serviceType, down.compat.serviceType], ['mcpserver', 'mcpserver']);
+  assert.deepEqual([up.compat.clientReady, down.compat.clientReady], [true, false]);
+  const { command, args, env, description, timeoutMs } = down;
   assert.deepEqual(
-    { command, args, env, description, timeout },
-    { ...config, env: { TOKEN: '[redacted]' }, timeout: 60 },
+    { command, args, env, description, timeoutMs },
+    { ...config, env: { TOKEN: '[redacted]' }, timeoutMs: 60_000 },
   );
   await gateway.setTimeout('down', 5);
-  assert.equal(gateway.server('down')!.timeout, 5, 'always the present one');
+  assert.equal(gateway.server('down')!.compat.timeout, 5, 'always the present one');
   assert.equal((await gateway.client('up')!.callTool('x')).content[0]?.text, 'y');
   assert.deepEqual([gateway.client('up')!.isInitialized, gateway.client('down')!.isInitialized], [true, false]);
   assert.deepEqual([gateway.server('none'), gateway.client('none')], [null, null]);

@@ -27,7 +27,7 @@ test(
       const told: unknown[] = [];
       let inHook: boolean | null = null;
       await using gateway = await createGateway({
-        beforeAuthRequired: ({ name, state, url, description }, challenge) => {
+        beforeAuthRequired: ({ name, state, endpoint: url, description }, challenge) => {
           told.push(['hook', name, state, url, description, challenge]);
           setTimeout(() => {
             inHook = worksForServer();

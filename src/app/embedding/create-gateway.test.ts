@@ -21,7 +21,7 @@ test('S2.22 check:A1 servers of files, of a configuration object and of options 
   await using other = await createGateway({ config: ['a.json'], cwd: folder });
   const shape = gateway
     .servers()
-    .map(({ name, transport, external, localProcess }) => [name, transport, external, localProcess]);
+    .map(({ name, transport, compat }) => [name, transport, compat.external, compat.localProcess]);
   assert.deepEqual(shape, [
     ['local', 'stdio', false, true],
     ['memory', 'memory', false, false],
@@ -129,7 +129,7 @@ test('check:A10 one server with mistakes is misconfigured and the others are the
   assert.equal(good?.name, 'c__t');
   const gh = gateway.server('gh');
   assert.equal(gh?.state, 'misconfigured');
-  assert.match(gh?.error ?? '', /NOT_SET is not set/);
+  assert.match(gh?.reason ?? '', /NOT_SET is not set/);
   await assert.rejects(gateway.callTool({ server: 'gh', tool: 'x' }), {
     code: 'NOT_SENT',
     message: /gh is misconfigured: /,

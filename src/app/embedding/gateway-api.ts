@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { StatusView } from '../../control/status-view.ts';
+import type { StatusView } from '../../control/server-view.ts';
 import type { SessionManager } from '../../downstream/session/session-manager.ts';
 import type { InvalidItem } from '../../model/server-catalog.ts';
 import type { RecoveryStep } from '../../model/server-state.ts';

@@ -1,5 +1,5 @@
 import type { ConfigInput, ServerInput } from '../../config/schema/config-input.ts';
-import type { StatusView } from '../../control/status-view.ts';
+import type { StatusView } from '../../control/server-view.ts';
 import type { Tracker } from '../../model/operation.ts';
 import type { AuthChallenge } from '../../model/server-state.ts';
 import type { Messenger } from '../cluster/cluster-connection.ts';

@@ -1,4 +1,4 @@
-import { statusView } from '../../control/status-view.ts';
+import { statusView } from '../../control/server-view.ts';
 import type { InvalidItem, ListKind } from '../../model/server-catalog.ts';
 import type { AuthChallenge, RecoveryStep, ServerStatus } from '../../model/server-state.ts';
 import { outsideServers } from '../../upstream/edge.ts';

@@ -1,6 +1,6 @@
 import { DEFAULTS, LONGEST_MS } from '../../config/defaults.ts';
 import { renderProblem } from '../../config/problem/problem.ts';
-import { statusView } from '../../control/status-view.ts';
+import { statusView } from '../../control/server-view.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { foldedName } from '../../model/names.ts';
 import type { Server } from '../../model/server.ts';

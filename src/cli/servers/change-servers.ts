@@ -72,7 +72,7 @@ async function changing(input: CommandInput, run: (changes: ServerChanges) => Pr
 async function settled(changes: ServerChanges, added: ChangedServer): Promise<ChangedServer> {
   const end = performance.now() + SETTLE_MS;
   for (let server = added; ; ) {
-    const lazy = server['autoStart'] === false;
+    const lazy = server['start'] === 'lazy' || server['enabled'] === false;
     if (lazy || isSettled(server as unknown as ServerStatus) || performance.now() > end) return server;
     await new Promise((done) => setTimeout(done, POLL_MS));
     const next = await changes.server(server.name);

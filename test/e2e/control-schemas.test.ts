@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import formats from 'ajv-formats';
+import { manySided } from '../support/many-sided.ts';
+import type { Json } from '../support/raw-http.ts';
+import { RunningGateway } from '../support/running-gateway.ts';
+import { WireClient } from '../support/wire-client.ts';
+
+const SCHEMAS = join(import.meta.dirname, '../../schema');
+const openApi: Json = JSON.parse(readFileSync(join(SCHEMAS, 'openapi.json'), 'utf8'));
+/** Members that these schemas leave open on purpose. */
+const OPEN: ReadonlySet<string> = new Set(['LogLine']);
+
+/** The document in which a member that no schema names is an error. */
+const strict: Json = structuredClone(openApi);
+for (const [name, schema] of Object.entries<Json>(strict.components.schemas)) if (!OPEN.has(name)) close(schema);
+close(strict.paths);
+
+function close(schema: Json): void {
+  if (typeof schema !== 'object' || schema === null) return;
+  if (schema.type === 'object' && schema.properties !== undefined) schema.additionalProperties ??= false;
+  for (const part of Object.values(schema)) close(part as Json);
+}
+
+const ajv = new Ajv2020({ strict: false, allErrors: true });
+formats.default(ajv);
+ajv.addSchema(JSON.parse(readFileSync(join(SCHEMAS, 'config.schema.json'), 'utf8')), 'config.schema.json');
+ajv.addSchema(strict, 'openapi.json');
+
+function validator(path: string, method: string, status: number): ValidateFunction {
+  const pointer = (part: string): string => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'));
+  const response = strict.paths[path][method].responses[status];
+  assert.ok(response !== undefined, `${method} ${path} does not document ${status}`);
+  if (response.$ref !== undefined) return ajv.getSchema('openapi.json#/components/schemas/Error')!;
+  const media = Object.keys(response.content)[0]!;
+  return ajv.getSchema(
+    `openapi.json#/paths/${pointer(path)}/${method}/responses/${status}/content/${pointer(media)}/schema`,
+  )!;
+}
+
+describe('answers of the control API and the OpenAPI document', () => {
+  let gateway: RunningGateway;
+  const tried = new Set<string>();
+
+  before(async () => {
+    gateway = await RunningGateway.start({
+      config: {
+        mcpServers: {
+          good: manySided('good', { API_KEY: 'secret-value-1' }),
+          dead: { command: 'no-such-program' },
+          web: { type: 'http', url: 'http://127.0.0.1:9/mcp', headers: { 'x-a': 'b' } },
+          many: { ...manySided('many'), replicas: 2, isolation: 'shared' },
+        },
+      },
+    });
+    await gateway.ready('good', 'many');
+    const client = await WireClient.open(gateway.mcpUrl);
+    await client.callText('good__echo', { text: 'x' });
+    await client.callText('many__echo', { text: 'x' });
+  });
+  after(() => gateway.dispose());
+
+  async function answered(path: string, route: string, method: string, body?: object): Promise<Json> {
+    tried.add(`${method} ${route}`);
+    const token = readFileSync(join(gateway.folder, 'data', 'control.token'), 'utf8').trim();
+    const exec = readFileSync(join(gateway.folder, 'data', 'exec.token'), 'utf8').trim();
+    const response = await fetch(new URL(path, gateway.controlUrl), {
+      method: method.toUpperCase(),
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'trunkline-exec': exec },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(20_000),
+    });
+    const validate = validator(route, method, response.status);
+    if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true) {
+      const json = (await response.json()) as Json;
+      assert.ok(validate(json), `${method} ${path}: ${ajv.errorsText(validate.errors)}`);
+      return json;
+    }
+    const decoder = new TextDecoder();
+    let text = '';
+    for await (const chunk of response.body!) {
+      text += decoder.decode(chunk as Uint8Array, { stream: true });
+      const [, data] = /^data: ?(.+)\n\n/m.exec(text) ?? [];
+      if (data === undefined) continue;
+      assert.ok(validate(JSON.parse(data)), `${path} ${data}: ${ajv.errorsText(validate.errors)}`);
+      return JSON.parse(data);
+    }
+    throw new Error(`${path} ended without an event`);
+  }
+
+  test('check:J1 every operation answers what the document says, member for member', async () => {
+    const v1 = '/api/v1';
+    const get = (path: string, route = path): Promise<Json> => answered(v1 + path, v1 + route, 'get');
+    const post = (path: string, route = path, body?: object): Promise<Json> =>
+      answered(v1 + path, v1 + route, 'post', body);
+    await get('/gateway');
+    const { servers } = await get('/servers');
+    assert.deepEqual(servers.map(({ name }: Json) => name).sort(), ['dead', 'good', 'many', 'web']);
+    for (const name of ['good', 'dead', 'web', 'many', 'none']) await get(`/servers/${name}`, '/servers/{name}');
+    assert.equal((await get('/servers/many', '/servers/{name}')).replicas.length, 2);
+    await get('/tools');
+    await get('/tools?server=none', '/tools');
+    const called = await post('/servers/good/call?tool=echo', '/servers/{name}/call', { text: 'x' });
+    assert.equal(called.outcome, 'RESULT');
+    await post('/servers/good/call', '/servers/{name}/call', {});
+    await get('/logs');
+    await get('/logs?lines=many', '/logs');
+    await get('/nodes');
+    await post('/nodes/none/drain', '/nodes/{name}/drain');
+    await get('/drift');
+    await get('/servers/good/drift', '/servers/{name}/drift');
+    await get('/servers/good/drift/history?limit=5', '/servers/{name}/drift/history');
+    await get('/servers/good/drift/history?limit=-1', '/servers/{name}/drift/history');
+    const names = { definitions: [{ list: 'tools', key: 'echo' }] };
+    await post('/servers/many/drift/block', '/servers/{name}/drift/block', names);
+    const [blocked] = (await get('/servers/many/drift', '/servers/{name}/drift')).waiting;
+    assert.equal(blocked.change, 'blocked');
+    const { list, key, digest } = blocked;
+    await post('/servers/many/drift/approve', '/servers/{name}/drift/approve', {
+      definitions: [{ list, key, digest }],
+    });
+    await post('/servers/many/drift/approve', '/servers/{name}/drift/approve', names);
+    await post('/servers', '/servers', { name: 'new', ...manySided('new') });
+    await post('/servers', '/servers', { name: 'bad', command: 7 });
+    await post('/servers?ttlMs=soon', '/servers', { name: 'short', ...manySided('short') });
+    await answered(`${v1}/servers/new`, `${v1}/servers/{name}`, 'put', manySided('new', { A: 'b' }));
+    await post('/servers/new/suspend', '/servers/{name}/suspend');
+    await post('/servers/new/restart', '/servers/{name}/restart');
+    await post('/servers/new/resume', '/servers/{name}/resume');
+    await post('/servers/good/restart', '/servers/{name}/restart');
+    await answered(`${v1}/servers/new`, `${v1}/servers/{name}`, 'delete');
+    await get('/events?after=none', '/events');
+    await get('/logs/stream?lines=1', '/logs/stream');
+    const { sessions } = await get('/sessions');
+    assert.equal(sessions.length, 1);
+    await answered(`${v1}/sessions/${sessions[0].label}`, `${v1}/sessions/{name}`, 'delete');
+    const documented = Object.entries<Json>(openApi.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    );
+    assert.deepEqual([...tried].sort(), documented.sort());
+  });
+
+  test('the document refers to shared components and stays short', () => {
+    const text = readFileSync(join(SCHEMAS, 'openapi.json'), 'utf8');
+    assert.ok(text.split('\n').length < 3_000);
+    for (const [, name] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      assert.ok(openApi.components.schemas[name!] !== undefined, name);
+    }
+  });
+});
