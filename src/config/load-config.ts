@@ -6,7 +6,7 @@ import { secretsOf } from '../model/swept-definition.ts';
 import { folderOf } from './client.ts';
 import type { Expander } from './document/expand.ts';
 import { answerInputs, type InputPrompt } from './document/inputs.ts';
-import { maskByPattern, maskSecrets } from './document/mask-secrets.ts';
+import { maskSecrets, maskText, secretsIn } from './document/mask-secrets.ts';
 import type { ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { readSource } from './document/read-source.ts';
@@ -170,7 +170,7 @@ class Load {
   }
 
   async #source(source: Source, fileFolder: string, folder: string, ours: boolean): Promise<void> {
-    maskByPattern(source);
+    maskText(source);
     const root = await parseSource(source, this.#problems);
     if (root === null) return;
     maskSecrets(source, root);
@@ -207,6 +207,9 @@ class Load {
         server = readServer(definition, name, own === folder ? context : { ...context, folder: own });
       });
       this.#misconfigured.push(...wrong);
+      if (wrong.length > 0 || server === null) {
+        for (const secret of secretsIn(definition.node)) this.#secrets.add(secret);
+      }
       if (wrong.length > 0) {
         const origin = { file: source.file, ...source.position(definition.nameSpan.start) };
         server = misconfiguredServer(name, origin, wrong, hasUrl(definition));

@@ -2,7 +2,7 @@ import { secretForms } from '../model/secret-words.ts';
 import type { Server } from '../model/server.ts';
 import { clientOf } from './client.ts';
 import { answerInputs } from './document/inputs.ts';
-import { maskByPattern, maskSecrets } from './document/mask-secrets.ts';
+import { maskSecrets, maskText, secretsIn } from './document/mask-secrets.ts';
 import { isString, member, type ObjectNode } from './document/node.ts';
 import { parseSource } from './document/parse.ts';
 import { type ConfigProblem, Problems } from './problem/problem.ts';
@@ -51,7 +51,7 @@ export async function loadDefinition({
   const problems = new Problems();
   const source = new Source(RUN_TIME, text);
   const secrets = new Set<string>();
-  maskByPattern(source);
+  maskText(source);
   const root = await parseSource(source, problems);
   if (root === null) return failed(problems, secrets);
   maskSecrets(source, root);
@@ -75,7 +75,10 @@ export async function loadDefinition({
   const [name = ''] = nameServers([definition], true, source, problems, new Map()).values();
   const server = readServer(definition, name, context);
   for (const secret of context.expander.secrets) secrets.add(secret);
-  if (server === null || problems.failed) return failed(problems, secrets);
+  if (server === null || problems.failed) {
+    for (const secret of secretsIn(node)) secrets.add(secret);
+    return failed(problems, secrets);
+  }
   return { ok: true, server, needs: needsOf(node, server), ...findings(problems, secrets) };
 }
 

@@ -10,7 +10,19 @@ export function namesSecret(name: string): boolean {
   return SECRET_WORD.test(name);
 }
 
-const USER_INFO = /:\/\/([^/\s:@]*):([^/\s@]+)@/;
+/** Whether a secret may be what stands behind this name: not the name of a variable that holds it. */
+export function isSecretAssignment(name: string, value: string): boolean {
+  return namesSecret(name) && !(/env_var$/.test(name) && /^[A-Z][A-Z0-9_]*$/.test(value));
+}
+
+/** Whether a variable holds a secret, by its name or by what its value looks like. */
+export function isSecretVariable(name: string, value: string): boolean {
+  return isSecretAssignment(name, value) || looksSecret(value) || isKey(value);
+}
+
+const ADDRESS = /[a-z][a-z\d+.-]{0,30}:\/\/[^\s"'<>]+/i;
+/** Of these, paths and queries may hold an `@`. */
+const WEB = /^(?:https?|wss?):/i;
 /** How keys of well-known services begin. */
 const KEY =
   /^(?:[spr]k|gh[a-z]|github|glpat|xox[a-z]|hf|npm|shp[a-z]+|dop|lin|ntn|pat)[-_]\w{6}|^(?:AKIA|ASIA|AIza|eyJ)\w{6}/;
@@ -20,7 +32,7 @@ const KEY =
  * an address with a password. File names and versions can look so too.
  */
 export function looksSecret(value: string): boolean {
-  if (USER_INFO.test(value)) return true;
+  if (userInfo(ADDRESS.exec(value)?.[0] ?? '').passwords.length > 0) return true;
   return /^[\w.+=~-]{12,4096}$/.test(value) && /[a-z]/i.test(value) && (value.match(/\d/g)?.length ?? 0) >= 3;
 }
 
@@ -50,7 +62,33 @@ export function isSecretHeader(name: string): boolean {
 export function secretForms(value: string): string[] {
   const [, scheme = '', bare = ''] = /^(Bearer|Basic|Token)\s+(.+)$/is.exec(value) ?? [];
   const pair = scheme.toLowerCase() === 'basic' ? Buffer.from(bare, 'base64').toString('utf8') : '';
-  const [, , password = ''] = USER_INFO.exec(value) ?? [];
-  const forms = [value, bare, pair, pair.slice(pair.indexOf(':') + 1), password];
-  return forms.filter((form) => form.length >= SHORTEST_SECRET);
+  const { passwords } = userInfo(ADDRESS.exec(value)?.[0] ?? '');
+  const forms = [value, bare, pair, pair.slice(pair.indexOf(':') + 1), ...passwords, ...passwords.map(decoded)];
+  return [...new Set(forms)].filter((form) => form.length >= SHORTEST_SECRET);
+}
+
+/**
+ * What stands before the host of an address, without the `@`, and what of it may be the password. A password that is not
+ * percent-encoded may hold `/`, `#` and `?`: it ends at the last `@`, where the address would have no port before these.
+ */
+export function userInfo(address: string): { readonly user: string; readonly passwords: readonly string[] } {
+  const behind = address.slice(address.indexOf('://') + 3);
+  const authority = /^[^/?#]*/.exec(behind)![0];
+  const near = authority.lastIndexOf('@');
+  const notWeb = !WEB.test(address) || (near < 0 && /^[^:[]*:(?=.*[^\d\uE000]).+$/s.test(authority));
+  const end = notWeb && address.includes('://') ? behind.lastIndexOf('@') : near;
+  if (end < 0 || !address.includes('://')) return { user: '', passwords: [] };
+  const user = behind.slice(0, end);
+  const colon = user.indexOf(':');
+  if (colon < 0) return { user, passwords: [] };
+  const passwords = new Set([near, end].filter((at) => at > colon + 1).map((at) => behind.slice(colon + 1, at)));
+  return { user, passwords: [...passwords] };
+}
+
+export function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

@@ -109,6 +109,24 @@ test('user and password of a Basic header are secrets too', () => {
   assert.deepEqual([...secrets].sort(), [`Basic ${pair}`, pair, 'pass-word', 'somebody:pass-word'].sort());
 });
 
+test('security:5 passwords in addresses are known in every spelling, and hidden up to the host', () => {
+  for (const [address, secrets, seen] of [
+    ['postgresql://app:p%40ssword@db/x', ['p%40ssword', 'p@ssword'], 'postgresql://[redacted]@db/x'],
+    ['postgres://app:pa/ssword@db', ['pa/ssword'], 'postgres://[redacted]@db'],
+    ['redis://:pa#ssword@h', ['pa#ssword'], 'redis://[redacted]@h'],
+    ['https://u:pa/ssword@h/mcp', ['pa/ssword'], 'https://[redacted]@h/mcp'],
+    ['mongodb://u:password@h/db?to=a@b', ['password'], 'mongodb://[redacted]@b'],
+    ['https://h:8080/@scope/package', [], 'https://h:8080/@scope/package'],
+    ['mongodb://h1:27017,h2:27017/db', [], 'mongodb://h1:27017,h2:27017/db'],
+  ] as const) {
+    const swept = sweptDefinition(command([address]));
+    for (const secret of secrets) assert.ok(swept.secrets.includes(secret), `${address}: ${swept.secrets}`);
+    assert.deepEqual(swept.args, [seen]);
+    const ofVariable = sweptDefinition(command([], { env: asSecrets({ DB: address }) }));
+    for (const secret of secrets) assert.ok(ofVariable.secrets.includes(secret), `${address}: ${ofVariable.secrets}`);
+  }
+});
+
 test('a long text costs time in proportion to its length', () => {
   for (const unit of ['a', ' ', '://', 'a:', 'a =', '${', '-e ', 'Bearer ', '{"', '%4', 'A1a', '=@', 'a://a@']) {
     const tookMs = (length: number): number => {

@@ -1,52 +1,86 @@
-import { isSecretHeader, namesSecret } from '../../model/secret-words.ts';
+import { isSecretAssignment, isSecretHeader, isSecretVariable } from '../../model/secret-words.ts';
+import { SweptText } from '../../model/swept-text.ts';
 import type { Source, Span } from '../problem/source.ts';
-import { isString, type Node } from './node.ts';
+import { isString, type Node, type ScalarNode } from './node.ts';
 
-const ASSIGNED = /(?<![\w.-])([\w.-]{1,64})["']?[ \t]*[:=][ \t]*(["']?)([^"'\n]{1,4096})/g;
-/** A flag is looked for where a word begins, and every part is bounded: linear on any text. */
-const CREDENTIAL =
-  /\b(?:Bearer|Basic)\s{1,256}([^\s"',}$]{6,4096})|(?<![\w-])--?[\w-]{0,64}?(?:token|secret|password|api-?key)["',=\s]{1,256}([^\s"',$]{6,4096})/gi;
-const USER_INFO = /:\/\/([^/\s"'@]{1,1024})@/g;
-/** Of a cluster, whose passwords are generated ones: a `/` that should be percent-encoded, and is not, ends no host there. */
-const CLUSTER_USER_INFO = /\b(?:nats|tls|postgres(?:ql)?):\/\/([^\s"']{1,1024})@/g;
+/**
+ * The strings of a text that may be no document: behind a quote, as an item of a list in YAML, and behind a key without
+ * quotes. Every part is bounded: linear on any text.
+ */
+const LITERAL =
+  /"((?:[^"\\\n]|\\.){0,4096})"?|'([^'\n]{0,4096})'?|(?<=^[ \t]{0,256}-[ \t]{1,16})([^\s"'-][^\n:]{0,4096}|-[^\n]{1,4096})|(?<![\w.-])([\w.-]{1,64}[ \t]{0,16}[:=][ \t]{1,16})([^\s"'{[|>&*][^\n]{0,4096})/gm;
+const BEHIND_KEY = /\s{0,16}[:=]/y;
 
-/** Stars out what looks like a secret in a text that could not be parsed yet, so that no code frame shows it. */
-export function maskByPattern(source: Source): void {
-  for (const match of source.text.matchAll(ASSIGNED)) {
-    const [whole, name, , value] = match;
-    if (namesSecret(name!) && !value!.includes('${') && !isVariableName(name!, value!))
-      maskPart(source, match.index + whole.length, value!);
+type Keep = (value: string) => void;
+
+/** Stars out the secrets of a text that is not parsed yet, and of its comments, so that no code frame shows them. */
+export function maskText(source: Source): void {
+  const { text } = source;
+  mask(source, { start: 0, end: text.length }, new SweptText(text, [], null, true).words(false), text);
+  let key = '';
+  let before = '';
+  for (const { 0: whole, 1: double, 2: single, 3: item, 4: bareKey, 5: value, index } of text.matchAll(LITERAL)) {
+    const literal = double ?? single ?? item ?? value ?? '';
+    const at = item === undefined && value === undefined ? index + 1 : index + whole.length - literal.length;
+    const name = bareKey?.replace(/[ \t]*[:=][ \t]*$/, '') ?? key;
+    const plain = literal.replace(/\\(.)/g, '$1');
+    const swept = new SweptText(plain, [], null, true);
+    const hidden = isSecretAssignment(name, literal) ? swept.whole() : swept.argument(before);
+    mask(source, { start: at, end: at + literal.length }, hidden, plain);
+    before = literal;
+    BEHIND_KEY.lastIndex = index + whole.length;
+    key = BEHIND_KEY.test(text) ? literal : '';
   }
-  for (const match of source.text.matchAll(CREDENTIAL)) {
-    maskPart(source, match.index + match[0].length, match[1] ?? match[2]!);
+}
+
+/** Stars out the secrets of a parsed document. */
+export function maskSecrets(source: Source, root: Node): void {
+  for (const [{ text, span }, swept] of sweptStrings(root, null)) {
+    mask(source, inner(source, span), swept, text);
   }
-  for (const pattern of [USER_INFO, CLUSTER_USER_INFO]) {
-    for (const match of source.text.matchAll(pattern)) {
-      maskPart(source, match.index + match[0].length - 1, match[1]!);
+}
+
+/** What is surely a secret in a definition as it is written, for the scrubber. */
+export function secretsIn(definition: Node): Set<string> {
+  const secrets = new Set<string>();
+  for (const _ of sweptStrings(definition, (value) => secrets.add(value)));
+  return secrets;
+}
+
+function* sweptStrings(node: Node, keep: Keep | null, under = ''): Generator<readonly [ScalarNode, SweptText]> {
+  const swept = (text: string): SweptText => new SweptText(text, [], keep, true);
+  if (node.kind === 'array') {
+    let before = '';
+    for (const item of node.items) {
+      if (isString(item)) {
+        const text = swept(item.text);
+        yield [item, isSecretAssignment(under, item.text) ? text.whole() : text.argument(before)];
+      } else yield* sweptStrings(item, keep);
+      before = isString(item) ? item.text : '';
     }
   }
-}
-
-function maskPart(source: Source, end: number, value: string): void {
-  source.mask({ start: end - value.length, end });
-}
-
-/** Stars out the literal secrets of a parsed document: headers, and whatever has a key that names a secret. */
-export function maskSecrets(source: Source, node: Node, inHeaders = false): void {
-  if (node.kind === 'array') for (const item of node.items) maskSecrets(source, item);
   if (node.kind !== 'object') return;
   for (const { key, value } of node.members) {
     if (isString(value)) {
-      const secret = inHeaders ? isSecretHeader(key) : namesSecret(key);
-      if (secret && !value.text.includes('${') && !isVariableName(key, value.text))
-        source.mask(inner(source, value.span));
-    } else maskSecrets(source, value, /^(?:http_|env_http_)?headers$/i.test(key));
+      const secret = isSecret(under, key, value.text);
+      yield [value, secret ? swept(value.text).whole() : swept(value.text).words(false)];
+    } else yield* sweptStrings(value, keep, key);
   }
 }
 
-/** A key that holds the name of a variable is harmless, unless somebody put the secret itself there. */
-function isVariableName(key: string, value: string): boolean {
-  return /env_var$/.test(key) && /^[A-Z][A-Z0-9_]*$/.test(value);
+/** `under`: the key of the map that has it. */
+function isSecret(under: string, key: string, value: string): boolean {
+  if (/^(?:http_|env_http_)?headers$/i.test(under)) return isSecretHeader(key);
+  if (/^env(?:ironment)?$/i.test(under)) return isSecretVariable(key, value);
+  return isSecretAssignment(key, value);
+}
+
+function mask(source: Source, within: Span, swept: SweptText, text: string): void {
+  const parts = swept.parts();
+  if (source.text.slice(within.start, within.end) === text) {
+    for (const { start, end } of parts) source.mask({ start: within.start + start, end: within.start + end });
+    // With escapes in it, no part of it can be found.
+  } else if (parts.length > 0) source.mask(within);
 }
 
 /** Without the quotes. */
