@@ -73,6 +73,9 @@ test('check:A1 check:A10 a server with mistakes is misconfigured and says why; t
   const { servers: later } = await gateway.control<{ servers: Json[] }>('/api/v1/servers');
   assert.equal(later.find(({ name }) => name === 'gh').state, 'misconfigured');
 
+  const again = await trunkline(['restart', 'gh', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
+  assert.equal(again.code, 1, again.out);
+  assert.match(again.err, new RegExp(`gh is still misconfigured: environment variable ${UNSET} is not set`));
   const shown = await trunkline(['status', '--data-dir', join(gateway.folder, 'data')], { cwd: gateway.folder });
   assert.match(shown.out, /^1 of 4 servers ready/);
   assert.match(shown.out, /^ +gh +misconfigured +environment variable/m);

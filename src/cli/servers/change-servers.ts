@@ -45,6 +45,12 @@ export async function changeServer(
     const done = DONE[change];
     const server = change === 'remove' ? await changes.remove(name) : await changes[change](name);
     const shown = server ?? { name };
+    if (change === 'restart' && shown.state === 'misconfigured') {
+      throw new CommandError(
+        EXIT.usage,
+        `${name} is still misconfigured: ${(shown as unknown as ServerStatus).reason}`,
+      );
+    }
     tell(input, { done, server: shown, running: changes.running }, `${done} ${name} (${changes.label})`);
     if (input.flags.json !== true && shown.state !== undefined) {
       terminal.out(`${serverLine(shown as unknown as ServerStatus, name.length, Date.now())}\n`);
