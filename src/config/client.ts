@@ -89,13 +89,13 @@ const BY_CONTAINER: Readonly<Record<string, ClientId>> = {
   extensions: 'goose',
 };
 
-/** Whose file this is, as far as its path and its container tell. */
-export function clientOf(file: string, containers: readonly string[]): Client {
+/** Whose file this is, as far as its path and its container tell, and whether it is a block of Continue (`isBlock`). */
+export function clientOf(file: string, containers: readonly string[], isBlock = false): Client {
   const name = basename(file);
   const byPath = BY_PATH[`${basename(dirname(file))}/${name}`] ?? BY_NAME[name];
   if (byPath !== undefined) return CLIENTS[byPath];
-  // Blocks of Continue lie in folders of their own.
-  if (/[/\\]\.continue[/\\]/.test(file)) return CLIENTS.continue;
+  // Blocks of Continue lie in folders of their own, most of them.
+  if (isBlock || /[/\\]\.continue[/\\]/.test(file)) return CLIENTS.continue;
   for (const container of containers) {
     const id = BY_CONTAINER[container];
     if (id !== undefined) return CLIENTS[id];

@@ -328,6 +328,14 @@ test('check:I2 a definition shows no value of its environment or headers, howeve
   }
 });
 
+test('check:A10 a block of Continue is known by its shape, in whatever folder it lies', async () => {
+  const block =
+    'name: x\nversion: 0.0.1\nschema: v1\nmcpServers:\n  - name: one\n    command: x\n    env: { K: "${{ secrets.X }}" }\n';
+  const { servers } = await state(block, { files: ['continue.yaml'], env: { X: 'kept' } }, 'continue.yaml');
+  const { transport } = servers.get('one')!;
+  assert.deepEqual({ ...(transport.type === 'stdio' && revealed(transport.env)) }, { K: 'kept' });
+});
+
 test('the syntax is told by content where the name does not say it', async () => {
   for (const content of [
     '// c\n{ "mcpServers": { "one": { "command": "x" } } }',

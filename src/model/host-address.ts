@@ -55,8 +55,21 @@ for (const [address, bits, family] of SPECIAL) special.addSubnet(address, bits, 
 const global6 = new BlockList();
 global6.addSubnet('2000::', 3, 'ipv6');
 
+/** NAT64 (RFC 6052): in networks without IPv4 a resolver puts the IPv4 address of a host into the last four bytes. */
+const translated = new BlockList();
+translated.addSubnet('64:ff9b::', 96, 'ipv6');
+
 /** Whether an IP address is one that everybody can reach. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !special.check(address, 'ipv4');
+  if (isIP(address) === 6 && translated.check(address, 'ipv6')) return isPublicAddress(lastFourBytes(address));
   return isIP(address) === 6 && global6.check(address, 'ipv6') && !special.check(address, 'ipv6');
+}
+
+/** Of an IPv6 address, as an IPv4 address. */
+function lastFourBytes(address: string): string {
+  const host = bareHost(new URL(`http://[${address}]`).hostname);
+  const [high = '', low = ''] = host.replace(/::$/, ':0:0').replace('::', ':0:').split(':').slice(-2);
+  const bytes = [Number.parseInt(high || '0', 16), Number.parseInt(low || '0', 16)];
+  return bytes.flatMap((pair) => [pair >> 8, pair & 255]).join('.');
 }

@@ -71,7 +71,7 @@ export function findDefinitions(root: ObjectNode, source: Source, problems: Prob
   const shadowed = new Set(local.map(({ name }) => name));
   const shown = definitions.filter((one) => !shadowed.has(one.name) && !isExcluded(one, root, source, problems));
   const all = [...shown, ...local];
-  const client = clientOf(source.file, containers);
+  const client = clientOf(source.file, containers, isBlock(root));
   const isRootMap = containers.length === 0 && local.length === 0 && looksLikeRootMap(root);
   if (isRootMap) all.push(...entries(root, '', source, problems));
   return { client, ours: isOurs(root, source, client, all), containers, definitions: all, isRootMap, inputsOf };
@@ -183,6 +183,12 @@ function isOurs(root: ObjectNode, source: Source, client: Client, definitions: r
   return definitions.some(
     ({ node }) => node.kind === 'object' && node.members.some(({ key }) => OUR_SERVER_KEYS.includes(key)),
   );
+}
+
+/** A file of Continue, wherever it lies: a schema with a version, and a list of servers. */
+function isBlock(root: ObjectNode): boolean {
+  const schema = child(root, 'schema');
+  return isString(schema) && /^v\d+$/.test(schema.text) && child(root, 'mcpServers')?.kind === 'array';
 }
 
 /** A key of our own at the top of a file. */

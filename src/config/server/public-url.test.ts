@@ -27,6 +27,11 @@ test('addresses of this machine and its networks are not public, however they ar
     '[::ffff:7f00:1]',
     '[::127.0.0.1]',
     '[64:ff9b::7f00:1]',
+    '[64:ff9b::10.0.0.1]',
+    '[64:ff9b::a9fe:a9fe]',
+    '[64:ff9b::1]',
+    '[64:ff9b::]',
+    '[64:ff9b:1::808:808]',
     '[2002:7f00:1::]',
     '[fe80::1]',
     '[fd00:ec2::254]',
@@ -44,6 +49,14 @@ test('addresses of this machine and its networks are not public, however they ar
 });
 
 test('the others are', () => {
-  for (const host of ['example.com', '93.184.215.14', '[2606:2800:21f:cb07:6820:80da:af6b:8b2c]', 'api.example.org.'])
+  for (const host of [
+    'example.com',
+    '93.184.215.14',
+    '[2606:2800:21f:cb07:6820:80da:af6b:8b2c]',
+    'api.example.org.',
+    '[64:ff9b::5db8:d80e]',
+    '[64:ff9b::808:0]',
+    '[64:ff9b::8.8.8.8]',
+  ])
     assert.equal(isPublicUrl(new URL(`https://${host}/mcp`).href), true, host);
 });
