@@ -1,5 +1,10 @@
 const SECRET_WORD =
-  /token|secret|passw|pwd|credential|private|authorization|cookie|api[-_]?key|access[-_]?key|[-_]key$|^key$|[-_]pat$|dsn$/i;
+  /token|secret|passw|passphrase|pwd|credential|private|authorization|bearer|cookie|jwt|api[-_]?key|access[-_]?key|[-_]key$|^key$|(?:^|[-_])(?:pat|auth)$|dsn$/i;
+/** `encryptionKey` */
+const KEY_IN_CAMEL_CASE = /[a-z\d]Key$/;
+/** Of texts for models, numbers of their tokens, and places where a secret lies. */
+const ORDINARY_NAME =
+  /tokeni[sz]er|(?:max|min|num|count|total|limit|budget|context|prompt|input|output|completion|thinking)[-_]?\w{0,16}tokens$|(?:[-_]|[a-z](?=[FPD]))(?:file|path|dir)$/i;
 const ORDINARY_HEADER = /^(?:accept(?:-.*)?|content-type|user-agent|mcp-.*|cache-control|connection|origin|referer)$/i;
 
 /** Shorter values are not looked for in texts: `1`, `true` or `prod` would star out half of every line. */
@@ -7,7 +12,7 @@ export const SHORTEST_SECRET = 6;
 
 /** Whether a variable or option of this name usually holds a secret. */
 export function namesSecret(name: string): boolean {
-  return SECRET_WORD.test(name);
+  return (SECRET_WORD.test(name) || KEY_IN_CAMEL_CASE.test(name)) && !ORDINARY_NAME.test(name);
 }
 
 /** Whether a secret may be what stands behind this name: not the name of a variable that holds it. */

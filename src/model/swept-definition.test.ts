@@ -23,6 +23,26 @@ test('S1.19 arguments are shown without values that may be secret, and otherwise
   assert.deepEqual(shown('postgres://me:pw@db/x', '--db=postgres://me:pw@db/x'), [
     ...['postgres://[redacted]@db/x', '--db=postgres://[redacted]@db/x'],
   ]);
+  const ordinary = [
+    '--tokenizer',
+    'cl100k_base',
+    '--token-file',
+    '/etc/token',
+    '--max-tokens',
+    '4096',
+    '--tokenPath',
+    '/x',
+  ];
+  const others = [
+    '--user',
+    '1000:1000',
+    'image:tag@sha256:abc',
+    'npm:pkg@latest',
+    'org/image:1.2@sha256:abc',
+    'git@h:a/b@v1',
+  ];
+  assert.deepEqual(shown(...ordinary, ...others), [...ordinary, ...others]);
+  assert.deepEqual(sweptDefinition(command([...ordinary, ...others])).secrets, []);
   const paths = ['/opt/node-v24.21.0/bin/x', './test/server-2025-11-25.mjs', '--root=/srv/2025-backup-01'];
   assert.deepEqual(shown(...paths), paths);
 });
@@ -44,6 +64,15 @@ test('security:5 a secret in an argument becomes known to the scrubber, in every
     [`--api-key=${CANARY}`],
     ['--access_key', CANARY],
     ['-u', `me:${CANARY}`],
+    ['--passphrase', CANARY],
+    ['--bearer', CANARY],
+    ['--auth', CANARY],
+    ['--pat', CANARY],
+    ['--jwt', CANARY],
+    [`{"encryptionKey":"${CANARY}"}`],
+    [`user:${CANARY}@h:5432/db`],
+    [`user:${CANARY}@127.0.0.1`],
+    ['-e', `SSH_PASSPHRASE=${CANARY}`],
     [`{"apiKey":"${CANARY}"}`],
     ['-c', `API_TOKEN=${CANARY} exec server`],
     [`https://h.example/mcp?key=${CANARY}`],

@@ -23,6 +23,9 @@ const ASSIGNED =
 /** `--token x` in the text of a program. */
 const OPTION_VALUE = /(?<![\w-])--?([a-z][\w-]{0,63})\s{1,16}([^\s"'-][^\s"']*)/gi;
 const BEARER = /\b(?:Bearer|Basic)\s{1,16}([^\s"',;}]+)/gi;
+/** `user:password@host` without a scheme; not an image (`name:tag@sha256:…`), nor a package (`npm:name@1.2`). */
+const LOGIN =
+  /(?<![\w.:/@+-])(?!(?:npm|jsr|git|github|gitlab|gist|file|workspace|mailto):)[\w.+-]{1,64}:([^\s"'@/\\]{1,256})@(?!sha\d+:)(?:[a-z]|\d+(?:\.\d+){3})/gi;
 const WORD = /[^\s,;:="'@/?&(){}[\]|]+/g;
 /** A key in base64, in which there may be slashes. */
 const BASE64 =
@@ -80,7 +83,7 @@ export class SweptText {
     else if (SCRIPT_OPTION.test(before) && /\s/.test(text)) {
       this.words(true);
       this.#hide(0, text.length, false);
-    } else if (/^(?:-u|--user)$/.test(before) && text.includes(':')) {
+    } else if (/^(?:-u|--user)$/.test(before) && text.includes(':') && !PORTS.test(text)) {
       this.#hideEnd(text.slice(text.indexOf(':') + 1), true);
       this.#hide(0, text.length, false);
     } else if (before === '-p' && !text.startsWith('-') && !PORTS.test(text)) this.#hide(0, text.length, isKey(text));
@@ -98,6 +101,10 @@ export class SweptText {
       }
     }
     for (const match of this.#text.matchAll(BEARER)) this.#hideIn(match.index, match[0], match[1]!, true);
+    for (const { 0: login, 1: password, index } of this.#text.matchAll(LOGIN)) {
+      const from = index + login.indexOf(':') + 1;
+      this.#hide(from, from + password!.length, true);
+    }
     for (const { 0: run, index } of this.#text.matchAll(WORD)) {
       const word = run.endsWith('.') ? run.slice(0, -1) : run;
       const sure = isKey(word);

@@ -53,12 +53,16 @@ test('S2.9 certificates and what uvx, pip and npx need to reach a registry are i
     npm_config_registry: 'https://npm.company.example/',
     NPM_CONFIG_CAFILE: '/ca.pem',
     'npm_config_@company:registry': 'https://npm.company.example/',
+    npm_config_https_proxy: 'http://proxy.company.example:3128',
   };
   const kept = {
     npm_config__authToken: 'x',
     npm_config__auth: 'dTpw',
     'npm_config_//npm.company.example/:_auth': 'dTpw',
     npm_config__password: 'x',
+    npm_config_proxy: 'http://user:password@proxy.company.example',
+    npm_config_otp: '123456',
+    npm_config_key: '-----BEGIN PRIVATE KEY-----',
     UV_INDEX_COMPANY_PASSWORD: 'x',
     UV_PUBLISH_TOKEN: 'x',
     PIP_EXTRA_INDEX_URL: 'https://user:password@pypi.company.example/simple',

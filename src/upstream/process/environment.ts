@@ -22,8 +22,8 @@ const OF_NPM_ITSELF =
 const WAIT_OF_NPM = /^npm_config_fetch_retry_m(?:in|ax)timeout$/i;
 const WAIT_OF_NPM_MS = '10000';
 const OF_NPM = new Set(['npx', 'npm']);
-/** A login for a registry, and an address that holds one. */
-const HOLDS_LOGIN = /^npm_config_.*_auth$/i;
+/** A login for a registry, the key of one, and an address that holds one. */
+const HOLDS_LOGIN = /^npm_config_(?:.*_auth|otp|key)$/i;
 const USER_INFO = /:\/\/[^/\s@]+@/;
 /** Names that tell a secret lies behind them; `TRUNKLINE_INPUT_…` holds answers to password prompts. */
 const SECRET_PATTERN = /TOKEN|SECRET|PASSWORD|^TRUNKLINE_INPUT_/i;
@@ -40,7 +40,8 @@ export function childEnvironment(
   const listed = typeof spec.inheritEnv === 'boolean' ? new Set<string>() : new Set(spec.inheritEnv);
   for (const [name, value] of Object.entries(own)) {
     if (value === undefined) continue;
-    const wanted = ALWAYS.has(name) || ALWAYS_PATTERN.test(name) || fetches(name, value) || spec.inheritEnv === true;
+    const open = FETCHING.test(name) ? fetches(name, value) : ALWAYS.has(name) || ALWAYS_PATTERN.test(name);
+    const wanted = open || spec.inheritEnv === true;
     if (listed.has(name) || (wanted && !SECRET_PATTERN.test(name))) environment[name] = value;
   }
   if (OF_NPM.has(basename(spec.command ?? '')) && !Object.keys(environment).some((name) => WAIT_OF_NPM.test(name))) {
@@ -51,5 +52,5 @@ export function childEnvironment(
 
 function fetches(name: string, value: string): boolean {
   if (OF_LIBUV.has(name)) return false;
-  return FETCHING.test(name) && !OF_NPM_ITSELF.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
+  return !OF_NPM_ITSELF.test(name) && !HOLDS_LOGIN.test(name) && !USER_INFO.test(value);
 }
