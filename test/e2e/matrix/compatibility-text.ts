@@ -3,11 +3,11 @@ import { type MatrixRevision, REVISIONS } from './revisions.ts';
 
 const HEAD = `# What works between which revisions
 
-Every client works with every server, whatever revision either speaks; where a revision lacks what a feature needs, the
-table says what is met instead (– where a server of the revision has no such thing). Each cell is a test, over HTTP and over stdio towards the server, on the server's own
-endpoint and on \`/mcp\` with two servers behind (\`test/e2e/matrix\`), with clients and servers made with the official SDKs; and
-all of them once more in a cluster, each request of a client at the next of three nodes (\`test/cluster/matrix\`). This page is
-generated from the table that the tests go by: \`npm run generate\`.
+Every client works with every server, in any revision. If a revision lacks what a feature needs, the table has the error code
+that the client gets (–: servers of that revision do not have the feature). Each cell is a test with clients and servers of the
+official SDKs, to the server over HTTP and stdio, on the server's own endpoint and on \`/mcp\` with two servers
+(\`test/e2e/matrix\`), and again in a cluster of three nodes that take a client's requests in turn (\`test/cluster/matrix\`).
+\`npm run generate\` generates this page from the table of the tests.
 `;
 
 /** `docs/compatibility.md`, from the table that the tests go by. */

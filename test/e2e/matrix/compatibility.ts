@@ -10,8 +10,8 @@ export const FEATURES = {
   form: 'elicitation by form',
   url: 'elicitation by URL',
   roots: 'roots',
-  several: 'several questions at once',
-  outside: 'a question outside any call',
+  several: 'several input requests at once',
+  outside: 'an input request outside any call',
   subscribe: 'resource subscriptions',
   changed: 'changed lists',
   completion: 'completion',
@@ -30,16 +30,16 @@ export interface Impossible {
 
 const UNDECLARED_OLD: Impossible = {
   code: -32601,
-  why: 'The client’s revision has no such question. A server that asks all the same is told -32601 (the client has no such method) in the client’s place; what the client gets is what the server makes of that, here the same code.',
+  why: 'The client’s revision does not have this request. If a server sends it, the gateway answers -32601 (method not found) for the client; the client gets what the server returns then, here the same code.',
 };
 const UNDECLARED_NEW: Impossible = {
   code: -32021,
-  why: 'The client’s revision has no such question, and the gateway declares to the server what the client declared. A call that cannot do without is answered -32021 (missing client capability), over HTTP with status 200.',
+  why: 'The client’s revision does not have this request, and the gateway declares the client’s capabilities to the server. The server answers a call that needs it with -32021 (missing client capability), over HTTP with status 200.',
 };
 
 const NO_CARRIER: Impossible = {
   code: -32601,
-  why: 'In 2026-07-28 nothing carries a question that belongs to no call. Roots are answered as empty where the client declared any; for everything else the server is told -32601 in the client’s place. Nobody else is asked.',
+  why: '2026-07-28 has no message for an input request outside a call. If the client declared roots, the gateway answers a roots request with an empty list; it answers everything else with -32601. No other client is asked.',
 };
 
 /** Where a server of the revision has no such thing, there is nothing to try. */
