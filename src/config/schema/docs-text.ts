@@ -5,9 +5,9 @@ const INTRODUCTION = `# Configuration
 <!-- Generated from src/config/schema/schema.ts by \`npm run generate\`. Do not edit. -->
 
 Trunkline reads the files you already have: those of Claude Code and Desktop, Cursor, Windsurf, Gemini CLI, VS Code,
-Codex, opencode, Zed, Cline, Roo, Goose and Continue, as JSON (with comments), YAML or TOML. Keys of its own may stand
-in the same file. \`trunkline\` without a file takes the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`, \`.mcp.json\`,
-\`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder upwards to the repository root or home.
+Codex, opencode, Zed, Cline, Roo, Goose, Continue, Amp and LibreChat, as JSON (with comments), YAML or TOML. The same file
+may have Trunkline's own keys. Without a file, \`trunkline\` uses the nearest of \`trunkline.{yaml,yml,json,jsonc,toml}\`,
+\`.mcp.json\`, \`.vscode/mcp.json\` and \`.cursor/mcp.json\`, from the current folder up to the repository root or home folder.
 
 \`\`\`json
 {
@@ -19,56 +19,57 @@ in the same file. \`trunkline\` without a file takes the nearest of \`trunkline.
 }
 \`\`\`
 
-A file that uses our keys, a \`$schema\` of ours, or is called \`trunkline.*\` is ours: an unknown key in it is an error.
-In a client's file it is a warning. Every error has a code; they are listed in [config-errors.md](config-errors.md).
+An unknown key is an error in a Trunkline file, which has Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\`.
+In a client's file it is a warning. [config-errors.md](config-errors.md) lists the codes of all errors.
 
 ## References
 
-In \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys and \`data.dir\`:
+Allowed in \`command\`, \`args\`, \`env\`, \`url\`, \`headers\`, \`cwd\`, \`envFile\`, certificate paths, agents' keys and \`data.dir\`:
 
-| written | stands for |
+| reference | value |
 |---|---|
-| \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; when it is not set, the server that needs it is misconfigured |
-| \`\${NAME:-default}\` | the same, or the default when it is unset or empty |
-| \`\${input:id}\` | asked on a terminal, else \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
-| \`\${file:path}\` | the text of the file, without the line break at its end; relative to the configuration file |
-| \`\${workspaceFolder}\`, \`\${userHome}\` | the folder the file belongs to; your home |
-| \`\${workspaceFolderBasename}\`, \`\${pathSeparator}\` | its last part; \`/\` |
+| \`\${NAME}\`, \`\${env:NAME}\` | the environment variable; if it is not set, the server that needs it is misconfigured |
+| \`\${NAME:-default}\` | the same, or the default if it is unset or empty |
+| \`\${input:id}\` | a prompt on a terminal, otherwise \`TRUNKLINE_INPUT_<ID>\` (upper case, other characters as \`_\`) |
+| \`\${file:path}\` | the text of the file without its final line break; the path is relative to the configuration file |
+| \`\${workspaceFolder}\`, \`\${userHome}\` | the folder that the file belongs to; your home folder |
+| \`\${workspaceFolderBasename}\`, \`\${pathSeparator}\` | the last part of that folder; \`/\` |
 | \`$\${\` | a literal \`\${\` |
 | \`$NAME\` | as \`\${NAME}\`, only in \`env\` of Gemini's files |
 | \`{env:NAME}\`, \`{file:path}\` | as with \`$\`, only in opencode's files |
 | \`\${{ secrets.NAME }}\` | as \`\${NAME}\`, only in Continue's files |
 | \`{{NAME}}\` | as \`\${NAME}\`, only in LibreChat's files |
 
-They are expanded once; what comes out is never expanded again. Relative commands (\`./x\`) and \`cwd\` start from the
-folder of the file; for files in \`.vscode\`, \`.cursor\` and the like from the folder around that.
+A value is expanded once; references in the result are not expanded. Relative commands (\`./x\`) and \`cwd\` start at the folder
+of the file, or, for files in \`.vscode\`, \`.cursor\` and the like, at its parent.
 
-A local server gets the variables that \`env\` declares, those that \`inheritEnv\` names, and these of the gateway's own: PATH,
-HOME, USER, SHELL, LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK, DOCKER_HOST, and, so that \`npx\` and \`uvx\` work behind a
-company proxy, *_PROXY, NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and
-npm_config_* in any case. Left out are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses that hold
-a login (\`https://user:password@…\`), and what npm sets for the command that it runs itself (npm_config_package, …prefix).
-To hand one of those on, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`.
-For \`npx\` and \`npm\` the gateway sets npm_config_fetch_retry_mintimeout and npm_config_fetch_retry_maxtimeout to 10000,
-unless it has one of them.
+## Environment of local servers
 
-## Timeouts of clients' files
+A local server gets the variables of \`env\`, those that \`inheritEnv\` names, and these of the gateway: PATH, HOME, USER, SHELL,
+LANG, LC_*, TZ, TMPDIR, XDG_*, SSH_AUTH_SOCK, DOCKER_HOST, and, for \`npx\` and \`uvx\` behind a company proxy, *_PROXY,
+NODE_EXTRA_CA_CERTS, SSL_CERT_FILE, SSL_CERT_DIR, REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE, UV_*, PIP_* and npm_config_*, in any
+case. Excluded are names with TOKEN, SECRET, PASSWORD or _auth, UV_, PIP_ and npm_config_ addresses with a login
+(\`https://user:password@…\`), and what npm sets for the command that it runs (npm_config_package, …prefix). To pass one of
+these, name it: \`"inheritEnv": ["PIP_INDEX_URL"]\`. For \`npx\` and \`npm\` the gateway sets npm_config_fetch_retry_mintimeout and
+npm_config_fetch_retry_maxtimeout to 10000 ms, unless its own environment has one of them.
 
-\`timeout\` means milliseconds in the files of Claude, Gemini, VS Code, Cursor, Windsurf and opencode, and seconds in those of
-Cline, Roo, Goose, Continue and muster (of Amp and LibreChat: milliseconds). In a file whose client cannot be told, a value below 1000 is read as seconds,
-with a warning. \`timeoutMs\` leaves no doubt.
+## Timeouts in files of clients
 
-## Connections that end by themselves
+\`timeout\` means milliseconds in files of Claude, Gemini, VS Code, Cursor, Windsurf, opencode, Amp and LibreChat, and seconds in
+those of Cline, Roo, Goose, Continue and muster. If the client of a file is not known, a value below 1000 is read as seconds,
+with a warning. \`timeoutMs\` is always milliseconds.
 
-What one session or caller has at a server (a process, or a session over HTTP) is closed when it was not used for
-\`pool.idleTimeoutMs\`; the next request opens it again. A call in flight, a task that runs, a question of the server's and a subscribed
-resource count as use. An HTTP session is gone on with where its server still knows it; a client whose state went with
-a process is told so. The process of a client whose stream has ended is closed after five minutes already.
+## Idle connections
 
-At the limits of processes (\`maxProcesses\`, \`limits.maxProcesses\`) the longest idle process is ended for a new one at once,
-first those of clients whose stream has ended; \`pool.sleepAfterMs\` keeps those that were used lately. Where all are in use, the
-call is refused (\`OVERLOADED\`) and says when to try again. \`trunkline status\` shows \`16 of 16 processes\`. After
-\`pool.maxErrors\` failed requests in a row a connection is replaced, whoever uses it.
+The gateway closes the process or HTTP session of one client session or caller after \`pool.idleTimeoutMs\` without use; the next
+request opens it again. A call in flight, a running task, an open input request and a resource subscription count as use. An HTTP
+session continues if its server still has it; a client whose state was lost with a process is notified. The process of a client
+whose stream has ended is closed after 5 minutes.
+
+At the process limits (\`maxProcesses\`, \`limits.maxProcesses\`) the gateway ends the process that was idle longest, first those of
+clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, the call is refused
+(\`OVERLOADED\`) with the time of a retry. \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
+a row the gateway replaces a connection.
 `;
 
 /** docs/config.md as text: the introduction above and one table per level of the schema. */

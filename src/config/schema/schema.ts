@@ -9,8 +9,8 @@ const hosts = z.array(z.string().min(1).max(255));
 const servers = z.record(z.string(), serverSchema);
 
 const agentSchema = z.strictObject({
-  key: z.string().min(1).describe('What the caller shows as bearer token: at least 16 characters, `${…}` allowed.'),
-  servers: z.array(z.string()).optional().describe('The servers it may see and reach; all where this is missing.'),
+  key: z.string().min(1).describe('Bearer token of the caller: at least 16 characters, `${…}` allowed.'),
+  servers: z.array(z.string()).optional().describe('The servers that it may see and call; all if missing.'),
 });
 
 /** Keys of our own at the top of a file, beside the servers. */
@@ -18,26 +18,28 @@ const settingsShape = {
   agents: z
     .record(z.string(), agentSchema)
     .optional()
-    .describe('Callers with a key of their own. Without agents, everyone who can connect may use everything.'),
+    .describe('Callers with their own keys. Without agents, every client that can connect may use everything.'),
   unknownCallers: z
     .enum(['refuse', 'allow'])
     .default(DEFAULTS.unknownCallers)
     .optional()
-    .describe('What a caller without a known key gets when agents are configured: 401, or everything.'),
+    .describe(
+      'What a caller without a valid key gets if agents are configured: 401 (`refuse`), or everything (`allow`).',
+    ),
   listen: z
     .strictObject({
       host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address to listen on for MCP.'),
-      port: port.default(DEFAULTS.port).optional().describe('Port to listen on; 0 for any free one.'),
-      trustedProxies: hosts.optional().describe('Addresses or CIDR blocks whose X-Forwarded-* headers are believed.'),
-      allowedHosts: hosts.optional().describe('Host names accepted beside loopback and the bound address.'),
+      port: port.default(DEFAULTS.port).optional().describe('Port to listen on; 0 selects a free one.'),
+      trustedProxies: hosts.optional().describe('Addresses or CIDR blocks whose X-Forwarded-* headers are trusted.'),
+      allowedHosts: hosts.optional().describe('Host names accepted in addition to loopback and the bound address.'),
       allowedOrigins: hosts
         .optional()
-        .describe('Browser origins accepted beside loopback; only these get CORS headers.'),
+        .describe('Browser origins accepted in addition to loopback; only these get CORS headers.'),
       insecure: z
         .boolean()
         .default(false)
         .optional()
-        .describe('Accept listening beyond this machine without agents and without TLS.'),
+        .describe('Allow listening on other addresses than loopback without agents and TLS.'),
       maxBodyBytes: z
         .int()
         .min(1024)
@@ -45,7 +47,7 @@ const settingsShape = {
         .default(DEFAULTS.maxBodyBytes)
         .optional()
         .describe(
-          'Longest request body taken from a client. Bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this; one more gets 503.',
+          'Largest request body of a client. All bodies in receipt share an eighth of the heap limit, at least 32 MiB and twice this value; a further one gets 503.',
         ),
       maxConnections: z
         .int()
@@ -53,7 +55,7 @@ const settingsShape = {
         .max(1_000_000)
         .default(DEFAULTS.maxConnections)
         .optional()
-        .describe('Connections of clients at once.'),
+        .describe('Concurrent client connections.'),
     })
     .optional()
     .describe('The MCP listener.'),
@@ -63,17 +65,20 @@ const settingsShape = {
       key: z.string().min(1).describe('PEM file of its key.'),
     })
     .optional()
-    .describe('HTTPS for the MCP listener. The files are read again when they change.'),
+    .describe('HTTPS for the MCP listener. The gateway reloads the files when they change.'),
   control: z
     .strictObject({
       host: z.string().min(1).default(DEFAULTS.host).optional().describe('Address of the control listener.'),
-      port: port.default(DEFAULTS.controlPort).optional().describe('Port of the control listener; 0 for any free one.'),
+      port: port
+        .default(DEFAULTS.controlPort)
+        .optional()
+        .describe('Port of the control listener; 0 selects a free one.'),
       commands: z
         .array(z.string().min(1).max(4096))
         .max(1000)
         .optional()
         .describe(
-          'Programs that servers added with the control token alone may run, as they write them (`npx`, or an absolute path). None by default: running programs takes the exec token too.',
+          'Commands of servers that the control token alone may add, as written there (`npx`, or an absolute path). None by default: a command also needs the exec token.',
         ),
     })
     .optional()
@@ -83,21 +88,21 @@ const settingsShape = {
       idleMs: timeMs
         .default(DEFAULTS.sessionIdleMs)
         .optional()
-        .describe('A client session without requests and streams for this long is ended.'),
+        .describe('The gateway ends a client session after this time without requests and streams.'),
       max: z
         .int()
         .min(1)
         .max(1_000_000)
         .default(DEFAULTS.maxSessions)
         .optional()
-        .describe('Client sessions at once, and as many listening streams of clients without one.'),
+        .describe('Concurrent client sessions, and the same number of listen streams of clients without sessions.'),
       maxPerPrincipal: z
         .int()
         .min(1)
         .max(1_000_000)
         .default(DEFAULTS.maxSessionsPerPrincipal)
         .optional()
-        .describe('The same of one caller.'),
+        .describe('The same for one caller.'),
     })
     .optional()
     .describe('Client sessions of the stateful revisions.'),
@@ -108,27 +113,25 @@ const settingsShape = {
     .default(DEFAULTS.firstListWaitMs)
     .optional()
     .describe(
-      'How long a list waits for servers that were never listed before and are starting; for one at whose address nobody is, half a second of it.',
+      'How long a list request waits for servers that start and were never listed before; at most 500 ms for a server that cannot be reached.',
     ),
   maxTimeoutMs: timeMs
     .default(DEFAULTS.maxTimeoutMs)
     .optional()
-    .describe(
-      'Upper bound of any call, whatever its progress says. A longer `timeoutMs` of a server or tool raises it.',
-    ),
+    .describe('Upper limit of any call, with or without progress. A longer `timeoutMs` of a server or tool raises it.'),
   maxProcesses: z
     .int()
     .min(1)
     .max(100_000)
     .default(DEFAULTS.maxProcesses)
     .optional()
-    .describe('Processes of local servers at once, all together.'),
+    .describe('Concurrent processes of all local servers.'),
   pool: z
     .strictObject({
       idleTimeoutMs: timeMs
         .default(DEFAULTS.pool.idleTimeoutMs)
         .optional()
-        .describe('A connection of one session or caller without requests for this long is closed.'),
+        .describe('The gateway closes a connection of one session or caller after this time without requests.'),
       sleepAfterMs: z
         .int()
         .min(0)
@@ -136,85 +139,76 @@ const settingsShape = {
         .default(DEFAULTS.pool.sleepAfterMs)
         .optional()
         .describe(
-          'At the limit of processes the longest idle one is ended to make room, and its session is told. One that had a request within this time is kept, unless its client is gone; 0: none is kept for that.',
+          'At the process limit the gateway ends the process that was idle longest, and notifies its session. A process with a request within this time is kept, unless its client is gone; 0 keeps none.',
         ),
       sweepMs: timeMs
         .min(1_000)
         .default(DEFAULTS.pool.sweepMs)
         .optional()
-        .describe('How often such connections are looked for.'),
+        .describe('How often the gateway looks for such connections.'),
       maxErrors: z
         .int()
         .min(1)
         .max(1_000_000)
         .default(DEFAULTS.pool.maxErrors)
         .optional()
-        .describe('Failed requests in a row after which a connection is replaced.'),
+        .describe('Consecutive failed requests after which the gateway replaces a connection.'),
     })
     .optional()
-    .describe('Connections to servers that are kept open.'),
+    .describe('The pool of open connections to servers.'),
   data: z
     .strictObject({
-      dir: z
-        .string()
-        .min(1)
-        .optional()
-        .describe('Folder of sessions and known catalogues; by default in the XDG state folder.'),
+      dir: z.string().min(1).optional().describe('The data folder; by default in the XDG state folder.'),
     })
     .optional()
-    .describe('What is kept on disk.'),
+    .describe('Storage on disk.'),
   cluster: z
     .strictObject({
       nats: z
         .union([z.string().min(1), z.array(z.string().min(1)).min(1)])
         .optional()
-        .describe('Servers of NATS: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster.'),
+        .describe('NATS servers: `nats://host:4222` or `tls://host:4222`, one or several of the same cluster.'),
       secret: z
         .string()
         .min(1)
         .optional()
         .describe(
-          'What all nodes know and nobody else: at least 32 bytes, best as `${file:…}` or `${…}`. By default `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`.',
+          'The secret of the nodes, the same on all: at least 32 bytes, preferably as `${file:…}` or `${…}`. Default: `TRUNKLINE_CLUSTER_SECRET`, or the file named by `TRUNKLINE_CLUSTER_SECRET_FILE`.',
         ),
       previousSecret: z
         .string()
         .min(1)
         .optional()
         .describe(
-          'Another secret that is believed while nodes change from one to the other: first the next one, then the one before.',
+          'A second secret that is accepted while the nodes change to a new one: first the next secret, then the previous one.',
         ),
-      node: z
-        .string()
-        .min(1)
-        .max(63)
-        .optional()
-        .describe('Name of this node for people; by default that of the machine.'),
-      user: z.string().min(1).optional().describe('User at NATS.'),
+      node: z.string().min(1).max(63).optional().describe('Display name of this node; by default the host name.'),
+      user: z.string().min(1).optional().describe('NATS user.'),
       password: z.string().min(1).optional().describe('The password of that user.'),
-      token: z.string().min(1).optional().describe('Token at NATS, where it uses one for all.'),
-      nkey: z.string().min(1).optional().describe('Seed of an nkey (`SU…`) that NATS knows.'),
+      token: z.string().min(1).optional().describe('NATS token, if NATS uses one token for all.'),
+      nkey: z.string().min(1).optional().describe('Seed of an nkey (`SU…`) of a NATS user.'),
       credentials: z.string().min(1).optional().describe('A `.creds` file: a JWT with the seed of its key.'),
       tls: z
         .strictObject({
-          ca: z.string().min(1).optional().describe('PEM file of the authorities that NATS’ certificate may be of.'),
-          cert: z.string().min(1).optional().describe('PEM file of a certificate to show to NATS.'),
+          ca: z.string().min(1).optional().describe('PEM file of the authorities to trust for the NATS certificate.'),
+          cert: z.string().min(1).optional().describe('PEM file of the client certificate for NATS.'),
           key: z.string().min(1).optional().describe('PEM file of its key.'),
         })
         .optional()
-        .describe('TLS towards NATS; with `tls://` also without this.'),
+        .describe('TLS to NATS; `tls://` addresses use TLS without this, too.'),
       onBusLoss: z
         .enum(['fence', 'serve'])
         .default('fence')
         .optional()
         .describe(
-          'What a node does with what only one may own, while it does not reach NATS: refuse calls to it, or go on with what it owns already, at the risk that another node does the same.',
+          'What a node without NATS does with what only one node may own: refuse calls to it (`fence`), or keep serving what it owns (`serve`), at the risk that another node serves it too.',
         ),
       store: z
         .string()
         .min(1)
         .optional()
         .describe(
-          'Where the nodes keep what is decided at run time (servers added, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused.',
+          'The run-time store of the cluster (added servers, suspensions, pins): `postgresql://user:password@host:5432/database`. Without it such changes of servers are refused.',
         ),
       publicSubjects: z
         .boolean()
@@ -225,7 +219,7 @@ const settingsShape = {
         .string()
         .min(1)
         .optional()
-        .describe('The agent that programs are there who show no key; without it they are refused.'),
+        .describe('The agent of programs that send no key; without it they are refused.'),
     })
     .optional()
     .describe('Several nodes as one gateway, over NATS (docs/cluster.md).'),
@@ -235,7 +229,7 @@ const settingsShape = {
         .enum(['debug', 'info', 'warn', 'error'])
         .default(DEFAULTS.logLevel)
         .optional()
-        .describe('Least severe level to log.'),
+        .describe('The lowest level that is logged.'),
     })
     .optional()
     .describe('Logging.'),
@@ -243,16 +237,16 @@ const settingsShape = {
 
 /** A value that a client asks its user for; here the terminal or `TRUNKLINE_INPUT_<ID>`. */
 const inputSchema = z.looseObject({
-  type: z.string().optional().describe('`promptString`; others are not asked.'),
-  id: z.string().min(1).describe('The name that `${input:…}` refers to.'),
-  description: z.string().optional().describe('What the user is asked.'),
-  default: z.string().optional().describe('What an empty answer means.'),
-  password: z.boolean().optional().describe('The answer is not shown.'),
+  type: z.string().optional().describe('`promptString`; other types are ignored.'),
+  id: z.string().min(1).describe('The name used in `${input:…}`.'),
+  description: z.string().optional().describe('The prompt for the user.'),
+  default: z.string().optional().describe('The value for an empty answer.'),
+  password: z.boolean().optional().describe('Hide the answer.'),
 });
 
 /** A whole file as the published JSON Schema describes it: our own keys, and the containers of clients' files. */
 export const configSchema = z.strictObject({
-  $schema: z.string().optional().describe('Address of this schema, for editors.'),
+  $schema: z.string().optional().describe('Address of the JSON Schema, for editors.'),
   mcpServers: servers
     .optional()
     .describe('The servers by name, as in the files of Claude, Cursor, Windsurf, Gemini and others.'),
