@@ -2,7 +2,7 @@ import type { ClientProfile } from '../model/client-profile.ts';
 import type { Clock } from '../model/clock.ts';
 import type { Era } from '../model/message.ts';
 import { OwnedElsewhere } from '../model/owned-elsewhere.ts';
-import type { Attempt } from './connection/attempt.ts';
+import { Attempt } from './connection/attempt.ts';
 import type { Connection } from './connection/connection.ts';
 import { asGatewayError } from './connection/failures.ts';
 import { ownEra } from './connection/spoken-eras.ts';
@@ -12,6 +12,7 @@ import type { ClientConnections } from './pool/client-connections.ts';
 import type { LostConnections } from './pool/lost-connections.ts';
 import { VainOpenings } from './pool/vain-openings.ts';
 import type { ServerObserver } from './status/server-observer.ts';
+import type { StartQueue } from './supervision/start-queue.ts';
 import type { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 
@@ -24,6 +25,8 @@ export interface ServerRunsDeps {
   readonly catalogs: ServerCatalogs;
   readonly upkeep: ListUpkeep;
   readonly observer: ServerObserver;
+  /** Where processes wait for a place to start in; null for a server that is none. */
+  readonly starts: StartQueue | null;
   /** Presented where no client is behind a start. */
   readonly nobody: ClientProfile;
   /** The connection under this key is ended by us, and its owner may want another. */
@@ -68,9 +71,13 @@ export class ServerRuns {
   /** The client's connection, once the server is up. Rejects with GatewayError. */
   async connectionFor(client: ClientProfile, method: string): Promise<Connection> {
     const { server, supervisor, connections } = this.#deps;
-    await this.up(client);
+    const up = this.up(client);
+    if (!supervisor.up) supervisor.hasten();
+    await up;
+    const call = new Attempt();
+    call.hasten();
     try {
-      const connection = await connections.acquire(client, method);
+      const connection = await connections.acquire(client, method, call);
       this.#vain.opened(connection.key);
       return connection;
     } catch (cause) {
@@ -99,16 +106,30 @@ export class ServerRuns {
 
   /** One start: brings back what a crash took, else opens the connection to list the server over. */
   async launch(attempt: Attempt): Promise<void> {
-    const { connections, lost, catalogs, upkeep, observer, nobody } = this.#deps;
+    const { connections, lost, catalogs, upkeep, observer } = this.#deps;
     catalogs.startedAnew();
     observer.starting();
-    let connection = await lost.bringBack();
-    const wish = this.#wish ?? catalogs.latestKind ?? { profile: nobody, era: null };
-    connection ??= connections.pool.any() ?? (await connections.first(wish.profile, wish.era, attempt));
+    void attempt.begun.then(() => {
+      observer.starting();
+      observer.tell();
+    });
+    const connection = (await lost.bringBack(attempt)) ?? connections.pool.any() ?? (await this.#openFirst(attempt));
     this.#wish = null;
     upkeep.useful(connection, connection.profile);
     // What died while others were brought back.
-    await lost.bringBack();
+    await lost.bringBack(attempt);
+  }
+
+  /** Who wants the start may turn out while it waits for its place. */
+  async #openFirst(attempt: Attempt): Promise<Connection> {
+    const { connections, catalogs, nobody, starts } = this.#deps;
+    try {
+      if (starts !== null) await starts.take(attempt);
+      const { profile, era } = this.#wish ?? catalogs.latestKind ?? { profile: nobody, era: null };
+      return await connections.first(profile, era, attempt);
+    } finally {
+      attempt.place?.leave();
+    }
   }
 
   /** From now on the server's end is of this kind. */

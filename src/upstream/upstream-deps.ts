@@ -47,7 +47,7 @@ export interface UpstreamSetDeps {
   /** `clientInfo` presented where no client is behind a connection; JSON text. */
   readonly clientInfo?: string;
   readonly times?: Partial<UpstreamTimes>;
-  /** Child processes that start at once. Default: the number of processors, and two. */
+  /** Child processes that start at once, one of them for a call. Default: the number of processors, and three. */
   readonly startsAtOnce?: number;
   /** A server was listed; what it said is shown to nobody before this resolves. Never rejects. Default: at once. */
   readonly inspect?: (catalog: ServerCatalog) => Promise<void> | null;

@@ -28,6 +28,7 @@ import type { ServerStory, StoryPart } from './status/server-story.ts';
 import { LaunchReports } from './supervision/launch-reports.ts';
 import { isAtRest } from './supervision/lifecycle.ts';
 import { ReadinessWatch } from './supervision/readiness-watch.ts';
+import type { StartQueue } from './supervision/start-queue.ts';
 import { Supervisor } from './supervision/supervisor.ts';
 import type { CloseReason } from './transport/transport.ts';
 import type { UpstreamSetDeps, UpstreamTimes } from './upstream-deps.ts';
@@ -40,6 +41,8 @@ export interface UpstreamContext {
   readonly times: UpstreamTimes;
   readonly limits: NodeLimits;
   readonly quota: ProcessQuota;
+  /** Where processes start. */
+  readonly starts: StartQueue;
 }
 
 /** What one running side is given beside that. */
@@ -73,6 +76,7 @@ export function assembleUpstream(
   const { clock, random, metrics, knownCatalogs } = deps;
   const { name } = server;
   const { type } = server.transport;
+  const starts = isOwnProcess(server) ? context.starts : null;
   const local = type === 'stdio' || type === 'docker' || type === 'memory';
   const usual = local ? context.times : remoteTimes(context.times);
   const startupMs = fetchesProgram(server.transport) ? usual.fetchingStartupMs : usual.startupMs;
@@ -118,6 +122,7 @@ export function assembleUpstream(
     clock,
     connector,
     quota: isOwnProcess(server) ? quota : null,
+    starts,
     limits,
     clientGone: deps.clientGone ?? (() => false),
     eras,
@@ -185,6 +190,7 @@ export function assembleUpstream(
     misconfigured: server.misconfigured,
     mark: deps.startMarks?.of(name, server.connectionDigest),
     launch: async (attempt) => {
+      if (starts === null) attempt.begin();
       try {
         return await runs.launch(attempt);
       } catch (error) {
@@ -254,6 +260,7 @@ export function assembleUpstream(
     catalogs,
     upkeep,
     observer,
+    starts,
     nobody,
     ended: (key) => events.ended(key),
   });

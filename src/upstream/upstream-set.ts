@@ -10,6 +10,7 @@ import type { StateLoss, Upstreams } from '../model/ports.ts';
 import { isOwnProcess, type Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
+import { Attempt } from './connection/attempt.ts';
 import { catchDefects, worksForServer } from './edge.ts';
 import { type RememberedCatalog, rememberedCatalogs } from './lists/server-catalogs.ts';
 import type { NodeLimits } from './pool/node-limits.ts';
@@ -22,7 +23,7 @@ import { Upstream } from './upstream.ts';
 import { UPSTREAM_TIMES, type UpstreamSetDeps, type UpstreamTimes } from './upstream-deps.ts';
 
 /** Processes take the machine's time while they start, and what is reached by a URL takes none. */
-const STARTS = { own: { patienceMs: 20_000 }, remote: { width: 64, patienceMs: 500 } };
+const STARTS = { own: { forCalls: 1, patienceMs: 20_000 }, remote: { width: 64, forCalls: 0, patienceMs: 500 } };
 const MAX_TIMEOUT_MS = 10 * 60_000;
 
 type CatalogsByServer = Map<string, (ServerCatalog & { readonly identity: string })[]>;
@@ -36,7 +37,7 @@ export class UpstreamSet implements Upstreams {
   readonly #times: UpstreamTimes;
   readonly #limits: NodeLimits;
   readonly #quota: ProcessQuota;
-  readonly #queues: { readonly own: StartQueue; readonly remote: StartQueue };
+  readonly #starts: { readonly own: StartQueue; readonly remote: StartQueue };
   readonly #upstreams = new Map<string, Upstream>();
   readonly #stories = new Map<string, ServerStory>();
   /** Replaced or removed, still finishing what is in flight. */
@@ -54,10 +55,10 @@ export class UpstreamSet implements Upstreams {
     this.#deps = deps;
     this.#times = { ...UPSTREAM_TIMES, ...deps.times };
     const { maxProcesses, maxTimeoutMs = MAX_TIMEOUT_MS, pool = POOL_DEFAULTS } = deps;
-    const width = deps.startsAtOnce ?? availableParallelism() + 2;
+    const width = deps.startsAtOnce ?? availableParallelism() + 2 + STARTS.own.forCalls;
     this.#limits = { maxProcesses, maxTimeoutMs, pool };
     this.#quota = new ProcessQuota(this.#limits);
-    this.#queues = {
+    this.#starts = {
       own: new StartQueue({ width, ...STARTS.own }, deps.clock),
       remote: new StartQueue(STARTS.remote, deps.clock),
     };
@@ -91,14 +92,14 @@ export class UpstreamSet implements Upstreams {
     if (this.#closing !== null) return;
     const plan = planChanges(this.#desired, servers);
     this.#desired = servers;
-    this.#sorted = [...servers.values()].filter((server) => server.enabled).sort(byName);
+    this.#sorted = [...servers.values()].filter(({ enabled }) => enabled).sort((a, b) => (a.name < b.name ? -1 : 1));
     await this.#carryOut(plan);
   }
 
   /** Makes what runs equal to what is desired. Returns the servers where it was not; what ends may take a while. */
   reconcile(): readonly string[] {
     if (this.#closing !== null) return [];
-    const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, asItRuns(upstream)]));
+    const actual = new Map([...this.#upstreams.values()].map((upstream) => [upstream.server.name, upstream.asItRuns]));
     // What is about to take over counts as there.
     for (const { server } of this.#coming) actual.set(server.name, server);
     const plan = planChanges(actual, this.#desired);
@@ -155,8 +156,7 @@ export class UpstreamSet implements Upstreams {
     const upstream = this.#upstreams.get(server);
     if (upstream === undefined) return Promise.resolve(null);
     // A list of many may be the first that wants any of them: they start as at a start of all, a few at a time.
-    if (amongOthers && upstream.untouched) this.#startInTurn(upstream);
-    if (amongOthers && waitMs === 0 && upstream.listsInTurn) return upstream.listInTurn(client, this.#queues.own);
+    if (amongOthers && upstream.untouched) void this.#startInTurn(upstream);
     return upstream.catalog(client, waitMs, amongOthers);
   }
 
@@ -260,8 +260,6 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #close(reason: CloseReason): Promise<void> {
-    this.#queues.own.close();
-    this.#queues.remote.close();
     this.#stopSweeping();
     const ended = [...this.#upstreams.values(), ...this.#coming].map((upstream) => upstream.close(reason));
     await Promise.allSettled([...ended, ...this.#leaving.values()]);
@@ -293,23 +291,27 @@ export class UpstreamSet implements Upstreams {
     if (!enabled) void upstream.suspend();
     // Nothing of it is launched, so that it need not wait for those that are.
     else if ((misconfigured ?? this.#deps.startMarks?.of(name, connectionDigest).held) != null) void upstream.start();
-    else if (start === 'eager') this.#startInTurn(upstream);
+    else if (start === 'eager') void this.#startInTurn(upstream);
   }
 
-  #startInTurn(upstream: Upstream): void {
+  /** A process waits for its place by itself, whatever it is started for. */
+  async #startInTurn(upstream: Upstream): Promise<void> {
+    if (isOwnProcess(upstream.server)) return upstream.start();
     upstream.due();
-    this.#queues[isOwnProcess(upstream.server) ? 'own' : 'remote'].add(async () => {
-      const { name, enabled } = upstream.server;
-      // It may have been removed, replaced or suspended while it waited.
-      if (enabled && this.#upstreams.get(name) === upstream) await upstream.start();
-    });
+    const turn = new Attempt();
+    await this.#starts.remote.take(turn);
+    const { name, enabled } = upstream.server;
+    // It may have been removed, replaced or suspended while it waited.
+    if (enabled && this.#closing === null && this.#upstreams.get(name) === upstream) await upstream.start();
+    turn.place?.leave();
   }
 
   #make(server: Server, known: CatalogsByServer): Upstream {
     const story = this.#stories.get(server.name) ?? new ServerStory(server.name, this.#deps.news ?? null);
     this.#stories.set(server.name, story);
     const place = { story, part: story.part() };
-    const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota };
+    const starts = this.#starts.own;
+    const context = { deps: this.#deps, times: this.#times, limits: this.#limits, quota: this.#quota, starts };
     const make = (remembered: readonly RememberedCatalog[]) =>
       new Upstream(server, { ...context, ...place }, remembered);
     try {
@@ -330,6 +332,8 @@ export class UpstreamSet implements Upstreams {
   }
 
   async #suspend(server: Server, known: CatalogsByServer): Promise<void> {
+    // What waits for its place to replace it leaves the queue, and is what is suspended then.
+    for (const upstream of this.#coming) if (upstream.server.name === server.name) void upstream.suspend();
     const upstream = this.#upstreams.get(server.name);
     if (upstream === undefined) return this.#add(server, known);
     upstream.update(server);
@@ -338,13 +342,13 @@ export class UpstreamSet implements Upstreams {
 
   /** Starts the new before it stops the old; a start that fails does not bring the old definition back. */
   async #replace(server: Server, known: CatalogsByServer): Promise<void> {
+    this.#forgetComing(server.name);
     const next = this.#make(server, known);
     const before = this.#upstreams.get(server.name);
     this.#coming.add(next);
     if (this.#started && server.enabled && server.start === 'eager') await next.start();
-    this.#coming.delete(next);
-    // The end came first, and has taken it along.
-    if (this.#closing !== null) return;
+    // The end came first, or another change, and has taken it along.
+    if (!this.#coming.delete(next) || this.#closing !== null) return this.#leaving.get(next);
     // What is desired may have changed while it was starting.
     const desired = this.#desired.get(server.name);
     const present = this.#upstreams.get(server.name);
@@ -358,7 +362,15 @@ export class UpstreamSet implements Upstreams {
     if (before !== undefined) await this.#leave(before, 'restarted');
   }
 
+  /** What was to replace the server is not wanted any more: it leaves the queue of starts. */
+  #forgetComing(name: string): void {
+    for (const upstream of this.#coming) {
+      if (upstream.server.name === name && this.#coming.delete(upstream)) void this.#leave(upstream, 'restarted');
+    }
+  }
+
   async #remove(name: string): Promise<void> {
+    this.#forgetComing(name);
     const upstream = this.#upstreams.get(name);
     if (upstream === undefined) return;
     this.#upstreams.delete(name);
@@ -384,17 +396,4 @@ export class UpstreamSet implements Upstreams {
       this.#sweepLater();
     });
   }
-}
-
-/** One that is suspended is disabled in fact, and the other way round; of one not started yet nothing can be said. */
-function asItRuns(upstream: Upstream): Server {
-  const { server } = upstream;
-  const { state } = upstream.status();
-  if (state === 'unknown' || state === 'stopping') return server;
-  const enabled = state !== 'suspended';
-  return server.enabled === enabled ? server : { ...server, enabled };
-}
-
-function byName(a: Server, b: Server): number {
-  return a.name < b.name ? -1 : 1;
 }

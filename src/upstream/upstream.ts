@@ -5,13 +5,12 @@ import type { Message } from '../model/message.ts';
 import type { Room } from '../model/no-room.ts';
 import { failure, type Outcome } from '../model/outcome.ts';
 import type { StateLoss } from '../model/ports.ts';
-import { isOwnProcess, type Server } from '../model/server.ts';
+import type { Server } from '../model/server.ts';
 import type { ServerCatalog } from '../model/server-catalog.ts';
 import type { ServerStatus } from '../model/server-state.ts';
 import { isExclusive } from './connection/tenancy.ts';
 import type { RememberedCatalog } from './lists/server-catalogs.ts';
 import type { StoryPart } from './status/server-story.ts';
-import type { StartQueue } from './supervision/start-queue.ts';
 import type { CloseReason } from './transport/transport.ts';
 import { assembleUpstream, type UpstreamContext, type UpstreamParts, type UpstreamPlace } from './upstream-parts.ts';
 
@@ -23,8 +22,6 @@ export class Upstream {
   readonly #parts: UpstreamParts;
   /** What it contributes to its server's story. */
   readonly part: StoryPart;
-  /** Kinds of client that it is about to be listed for. */
-  readonly #listing = new Set<string>();
   #ended: Promise<unknown> = Promise.resolve();
 
   constructor(server: Server, context: UpstreamContext & UpstreamPlace, remembered: Iterable<RememberedCatalog>) {
@@ -34,6 +31,15 @@ export class Upstream {
 
   get server(): Server {
     return this.#parts.observer.server;
+  }
+
+  /** One that is suspended is disabled in fact, and the other way round; of one not started yet nothing can be said. */
+  get asItRuns(): Server {
+    const { server } = this;
+    const { state } = this.#parts.supervisor;
+    if (state === 'unknown' || state === 'stopping') return server;
+    const enabled = state !== 'suspended';
+    return server.enabled === enabled ? server : { ...server, enabled };
   }
 
   /** Takes over settings that need no new connection. */
@@ -118,24 +124,6 @@ export class Upstream {
 
   knownCatalog(client: ClientProfile, orOthers: boolean): ServerCatalog | null {
     return this.#parts.shown.known(client, orOthers);
-  }
-
-  /** To list it for another kind of client may take a process. */
-  get listsInTurn(): boolean {
-    return this.#parts.supervisor.up && isOwnProcess(this.server);
-  }
-
-  /** What is known for this kind of client. It is listed for the kind when its turn comes. */
-  async listInTurn(client: ClientProfile, queue: StartQueue): Promise<ServerCatalog | null> {
-    const known = this.knownCatalog(client, false);
-    const kind = `${client.fingerprint} ${client.sessionId === null}`;
-    if (known !== null || this.#listing.has(kind)) return known;
-    this.#listing.add(kind);
-    queue.add(async () => {
-      if (this.#parts.supervisor.up) await this.catalog(client, this.server.timeoutMs, true);
-      this.#listing.delete(kind);
-    });
-    return null;
   }
 
   catalog(client: ClientProfile, waitMs: number, amongOthers = false): Promise<ServerCatalog | null> {

@@ -267,7 +267,7 @@ export class UpstreamBench {
       sharedUpstreamSessions: options.sharedUpstreamSessions,
       openTransport: (server, { kind, phases }) => this.scripts.get(server.name)!.open(kind, phases ?? null),
       maxProcesses: options.maxProcesses ?? 128,
-      startsAtOnce: 4,
+      startsAtOnce: 5,
       pool: options.pool ?? POOL_DEFAULTS,
       clientGone: options.clientGone ?? (() => false),
       ...(options.times === undefined ? {} : { times: options.times }),

@@ -1,5 +1,15 @@
 import type { CloseReason } from '../transport/transport.ts';
 
+/** What an attempt has, or waits for, in the queue in which processes start. */
+export interface StartPlace {
+  /** Resolves when the attempt has the place, or was called off. */
+  readonly given: Promise<void>;
+  /** A call waits for this start. */
+  hasten(): void;
+  /** Gives it back, or leaves the queue. */
+  leave(): void;
+}
+
 /**
  * One try to bring something up, which can be called off at any moment. Whoever opens things during the try
  * registers how to undo them, so that nothing is left of a try that nobody waits for any more (W1.2).
@@ -7,6 +17,15 @@ import type { CloseReason } from '../transport/transport.ts';
 export class Attempt {
   #undo: ((how: CloseReason) => void) | null = null;
   #how: CloseReason | null = null;
+  readonly #begun = Promise.withResolvers<void>();
+  #waiting = true;
+  #hurried = false;
+  /** The first of the attempts that this one is made of. */
+  #part: Attempt | null = null;
+  /** Those that this one is a part of. */
+  readonly #wholes: Attempt[] = [];
+  /** Set by the queue. */
+  place: StartPlace | null = null;
 
   get cancelled(): boolean {
     return this.#how !== null;
@@ -15,6 +34,45 @@ export class Attempt {
   /** How what was opened for it ends, once nobody waits for that any more. */
   get how(): CloseReason {
     return this.#how ?? 'remove';
+  }
+
+  /** It waits for its place, and nothing of it has begun. */
+  get waiting(): boolean {
+    return this.#waiting;
+  }
+
+  /** Resolves when it begins. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  /** A call waits for it. */
+  get hurried(): boolean {
+    return this.#hurried;
+  }
+
+  /** Time limits run from now on. */
+  begin(): void {
+    if (!this.#waiting) return;
+    this.#waiting = false;
+    this.#begun.resolve();
+    for (const whole of this.#wholes) whole.begin();
+  }
+
+  /** A call waits for it: it comes before what starts in the background. */
+  hasten(): void {
+    if (this.#hurried) return;
+    this.#hurried = true;
+    this.place?.hasten();
+    this.#part?.hasten();
+  }
+
+  /** It is made of this one, and maybe of others: it begins with the first that begins; a call needs only one of them. */
+  follow(part: Attempt): void {
+    this.#part ??= part;
+    if (this.#hurried && this.#part === part) part.hasten();
+    if (part.waiting) part.#wholes.push(this);
+    else this.begin();
   }
 
   /** Replaces what `cancel` undoes; at once if it was called off already. */
@@ -27,6 +85,7 @@ export class Attempt {
   cancel(how: CloseReason = 'remove'): void {
     if (this.#how === how || this.#how === 'interrupt') return;
     this.#how = how;
+    this.place?.leave();
     this.#undo?.(how);
   }
 }

@@ -61,11 +61,11 @@ test('goal:G13 a server that waits for its turn to start has been waited for sin
   const bench = new UpstreamBench();
   const names = ['a', 'b', 'c', 'd', 'e'];
   await bench.run(...names.map((name) => [serverOf(name, { start: 'eager' }), hangs()] as const));
-  assert.equal(bench.set.status('e')!.state, 'unknown');
+  assert.equal(bench.set.status('e')!.reason, 'waiting to start');
   await bench.clock.advance(WAIT_MS);
-  assert.equal(bench.set.status('e')!.state, 'unknown');
+  assert.equal(bench.set.status('e')!.reason, 'waiting to start');
   assert.equal(await soFar(bench.set.catalog('e', kinds[0]!, WAIT_MS, true)), null);
-  assert.equal(bench.set.status('e')!.state, 'unknown');
+  assert.equal(bench.set.status('e')!.reason, 'waiting to start');
 });
 
 test('goal:G13 a list waits for a server behind a URL as long as for others if somebody is there, else for half a second', async () => {

@@ -13,6 +13,7 @@ import { keysOfSession, NOBODYS_KEY, sessionKey } from '../connection/session-ke
 import type { SpokenEras } from '../connection/spoken-eras.ts';
 import { isReplica, SHARED, tenancyOf } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
+import type { StartQueue } from '../supervision/start-queue.ts';
 import type { NodeLimits } from './node-limits.ts';
 import type { ProcessQuota } from './process-quota.ts';
 import { Replicas, type ReplicasDeps } from './replicas.ts';
@@ -25,6 +26,8 @@ export interface ClientConnectionsDeps {
   readonly eras: SpokenEras;
   /** null for servers that are no processes of this machine. */
   readonly quota: ProcessQuota | null;
+  /** Where processes wait for a place to start in; null for servers that are none. */
+  readonly starts: StartQueue | null;
   readonly limits: Readonly<NodeLimits>;
   readonly clientGone: (sessionId: string) => boolean;
   /** Presented on connections that are everybody's. */
@@ -70,6 +73,7 @@ export class ClientConnections {
         this.replicas.opened(want, connection.era);
       },
       quota: deps.quota,
+      starts: deps.starts,
       limit: () => this.#server.limits.maxProcesses,
       settings: () => deps.limits.pool,
       clientGone: deps.clientGone,
@@ -104,14 +108,14 @@ export class ClientConnections {
     return connection?.engaged === true && takesInput(method) && this.#server.isolation !== 'principal';
   }
 
-  /** The client's connection, opened if need be. Rejects with GatewayError. */
-  acquire(client: ClientProfile, method = ''): Promise<Connection> {
+  /** The client's connection, opened if need be. `by`: as in `SessionPool.acquire`. Rejects with GatewayError. */
+  acquire(client: ClientProfile, method = '', by: Attempt | null = null): Promise<Connection> {
     return this.#inEra(client, (era) => {
       const wanted = this.#wanted(client, era, method);
       const first = this.pool.ready(wanted.key);
-      if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted);
+      if (first === null || !this.#isAside(first, method)) return this.pool.acquire(wanted, by);
       const tenancy = isReplica(wanted.tenancy) ? SHARED : wanted.tenancy;
-      const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) });
+      const aside = this.pool.acquire({ ...wanted, tenancy, key: this.#lane(wanted.key) }, by);
       // Better to share, and to be refused questions, than not to be served.
       return aside.catch((error) => {
         if (error instanceof GatewayError && error.code === 'OVERLOADED' && first.ready) return first;

@@ -1,4 +1,5 @@
 import { OwnedElsewhere } from '../../model/owned-elsewhere.ts';
+import type { Attempt } from '../connection/attempt.ts';
 import type { Connection } from '../connection/connection.ts';
 import { EraUnspoken } from '../connection/era-unspoken.ts';
 import { asGatewayError } from '../connection/failures.ts';
@@ -40,13 +41,13 @@ export class LostConnections {
   /**
    * Opens them again; resolves with the first that is open, null if there is none. Processes hold the state of their sessions
    * and are started again at once; HTTP sessions wait for the next call of their client, so that a thousand of them
-   * do not come back at one instant. Rejects with GatewayError where none can be opened.
+   * do not come back at one instant. They are parts of this attempt. Rejects with GatewayError where none can be opened.
    */
-  async bringBack(): Promise<Connection | null> {
+  async bringBack(attempt: Attempt): Promise<Connection | null> {
     const wanted = [...this.#lost.values()].filter(({ tenancy }) => this.#local || tenancy.kind === 'shared');
     this.#lost.clear();
     try {
-      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want)) ?? Promise.reject(null)));
+      return await Promise.any(wanted.map(async (want) => (await this.#reopen(want, attempt)) ?? Promise.reject(null)));
     } catch (error) {
       const failed = (error as AggregateError).errors.find((cause) => cause !== null);
       if (failed !== undefined) throw failed;
@@ -54,9 +55,9 @@ export class LostConnections {
     }
   }
 
-  async #reopen(want: Wanted): Promise<Connection | null> {
+  async #reopen(want: Wanted, attempt: Attempt): Promise<Connection | null> {
     try {
-      return await this.#pool.acquire(want);
+      return await this.#pool.acquire(want, attempt);
     } catch (cause) {
       const error = asGatewayError(cause, this.#server);
       if (error.code === 'OVERLOADED' || error.code === 'CANCELLED') return null;

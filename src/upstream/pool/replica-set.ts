@@ -229,7 +229,7 @@ export class ReplicaSet {
       times,
       launch: async (attempt) => {
         attempt.undoBy(() => void pool.release(key));
-        await pool.acquire({ era, key, tenancy: { kind: 'shared', replica: number }, profile });
+        await pool.acquire({ era, key, tenancy: { kind: 'shared', replica: number }, profile }, attempt);
         attempt.undoBy(null);
       },
       halt: async () => {

@@ -9,6 +9,7 @@ import type { Connection } from '../connection/connection.ts';
 import { labelOf, NOBODYS_KEY } from '../connection/session-key.ts';
 import { isExclusive, SPARE, sessionOf, type Tenancy } from '../connection/tenancy.ts';
 import type { Wanted } from '../connection/wanted.ts';
+import type { StartQueue } from '../supervision/start-queue.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import { connectionStatus } from './connection-status.ts';
 import { longestUnused, type Unused } from './longest-unused.ts';
@@ -34,6 +35,8 @@ export interface SessionPoolDeps {
   readonly adopted: (connection: Connection, want: Wanted) => void;
   /** The node's limit of processes; null for servers that are none. */
   readonly quota: ProcessQuota | null;
+  /** Where processes wait for a place to start in; null for servers that are none. */
+  readonly starts: StartQueue | null;
   /** The server's own limit of processes. */
   readonly limit: () => number;
   readonly settings: () => PoolSettings;
@@ -120,18 +123,26 @@ export class SessionPool implements Yielding {
     for (const { connection } of this.#slots.values()) if (connection !== null) yield connection;
   }
 
-  /** The connection under the key; opened, or the spare adopted, if there is none. Rejects with GatewayError. */
-  async acquire(want: Wanted): Promise<Connection> {
+  /**
+   * The connection under the key; opened, or the spare adopted, if there is none. `by`: the attempt that this is part of; it
+   * has no place in the queue of starts. Rejects with GatewayError.
+   */
+  async acquire(want: Wanted, by: Attempt | null = null): Promise<Connection> {
     const known = this.#slots.get(want.key);
     if (known?.connection?.ready === true) return known.connection;
-    if (known?.opening) return known.opening;
+    if (known?.opening) {
+      by?.follow(known.attempt);
+      return known.opening;
+    }
     const spare = this.#spare;
     if (want.tenancy.kind !== 'shared' && spare?.opening && mayFit(spare, want.profile, want.era)) {
       // What is being opened to list the server is this client's in a moment.
+      by?.follow(spare.attempt);
       await spare.opening.catch(() => {});
-      return this.acquire(want);
+      return this.acquire(want, by);
     }
     const slot: Slot = { ...want, connection: null, opening: null, attempt: new Attempt() };
+    by?.follow(slot.attempt);
     const adopted = this.#deps.resumable(want) ? null : this.#adopt(slot);
     if (adopted !== null) return adopted;
     this.#slots.set(want.key, slot);
@@ -148,10 +159,16 @@ export class SessionPool implements Yielding {
     const present = this.#spare;
     if (present !== null && !present.attempt.cancelled && mayFit(present, profile, era)) {
       if (present.connection?.ready === true) return present.connection;
-      if (present.opening !== null) return present.opening;
+      if (present.opening !== null) {
+        attempt.place?.leave();
+        attempt.follow(present.attempt);
+        return present.opening;
+      }
     }
     if (present?.opening) {
       // Somebody with other capabilities is about to list over it: one after the other.
+      attempt.place?.leave();
+      attempt.follow(present.attempt);
       await present.opening.catch(() => {});
       return this.openSpare(profile, era, attempt);
     }

@@ -3,6 +3,7 @@ import type { Attempt } from '../connection/attempt.ts';
 import { closedError } from '../connection/closed-error.ts';
 import type { Connection } from '../connection/connection.ts';
 import type { Wanted } from '../connection/wanted.ts';
+import type { StartQueue } from '../supervision/start-queue.ts';
 import type { CloseReason } from '../transport/transport.ts';
 import type { Slot } from './pool-slot.ts';
 import type { Yielding } from './process-quota.ts';
@@ -11,6 +12,8 @@ import { ProcessRoom, type ProcessRoomDeps } from './process-room.ts';
 export interface SlotLifeDeps extends ProcessRoomDeps {
   /** Opens and negotiates a connection. Rejects with GatewayError, nothing left behind. */
   readonly connect: (want: Wanted, attempt: Attempt) => Promise<Connection>;
+  /** Where processes wait for a place to start in; null for what is none. */
+  readonly starts: StartQueue | null;
   /** Whose processes these are. */
   readonly pool: Yielding;
   /** Throws where there is no room for another one. */
@@ -78,16 +81,20 @@ export class SlotLife {
   }
 
   async #connect(slot: Slot): Promise<Connection> {
-    const { server, connect, pool, makeRoom, wanted, opened } = this.#deps;
+    const { server, connect, pool, makeRoom, wanted, opened, starts } = this.#deps;
     const { room } = this;
     makeRoom();
     room.take(pool);
     let connection: Connection;
     try {
+      if (starts === null) slot.attempt.begin();
+      else await starts.take(slot.attempt);
       connection = await connect(slot, slot.attempt);
     } catch (error) {
       room.failed();
       throw slot.attempt.cancelled ? this.#unwanted() : error;
+    } finally {
+      slot.attempt.place?.leave();
     }
     room.opened(connection);
     if (!connection.ready) {

@@ -44,8 +44,10 @@ class Rig {
       clock: this.clock,
       random: { unit: () => 0, hex: () => '' },
       times: { startupMs: 1000 },
-      launch: (attempt) =>
-        new Promise((resolve, reject) => void this.launches.push({ attempt, up: resolve, fail: reject })),
+      launch: (attempt) => {
+        attempt.begin();
+        return new Promise((resolve, reject) => void this.launches.push({ attempt, up: resolve, fail: reject }));
+      },
       halt: async () => void this.halts++,
       moved: (transition) => {
         this.moves.push(transition);

@@ -98,6 +98,6 @@ function reasonOf({ supervisor, health, server }: ObservedServer): string | null
   if (state === 'auth_required') return `${reason}; ${LOGIN_ADVICE}`;
   if (reason !== null) return reason;
   if (UP.has(state)) return health.reason;
-  if (state === 'unknown' && supervisor.startingSince !== null) return 'waiting to start';
+  if (supervisor.waits) return 'waiting to start';
   return state === 'unknown' && server.start === 'lazy' ? 'starts on first use' : null;
 }

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { StartMarks } from './start-marks.ts';
 
+const begun = Promise.resolve();
+
 function markFile(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'trunkline-marks-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -13,15 +15,15 @@ function markFile(t: TestContext): string {
 
 test('fault:F42 one crash holds nothing back, two in a row do, and a start that ends between them counts', async (t) => {
   const file = markFile(t);
-  await new StartMarks(file).of('a', 'd').begin();
+  await new StartMarks(file).of('a', 'd').begin(begun);
   const second = new StartMarks(file);
   assert.equal(second.of('a', 'd').held, null);
-  const ended = await second.of('a', 'd').begin();
+  const ended = await second.of('a', 'd').begin(begun);
   ended();
   assert.ok(!existsSync(file));
-  await second.of('a', 'd').begin();
+  await second.of('a', 'd').begin(begun);
   assert.equal(new StartMarks(file).of('a', 'd').held, null, 'the first of a new row');
-  await new StartMarks(file).of('a', 'd').begin();
+  await new StartMarks(file).of('a', 'd').begin(begun);
   const held = new StartMarks(file);
   assert.match(held.of('a', 'd').held ?? '', /twice in a row/);
   assert.equal(held.of('a', 'other').held, null, 'a changed definition is tried');
@@ -36,28 +38,42 @@ test('fault:F42 one crash holds nothing back, two in a row do, and a start that 
 test('fault:F42 after a crash the servers that were starting start one after the other, so that one alone is held', async (t) => {
   const file = markFile(t);
   const first = new StartMarks(file);
-  await Promise.all(['a', 'b', 'c'].map((name) => first.of(name, 'd').begin()));
+  await Promise.all(['a', 'b', 'c'].map((name) => first.of(name, 'd').begin(begun)));
   const second = new StartMarks(file);
-  const begun: string[] = [];
+  const mayBegin: string[] = [];
   const ends = ['a', 'b', 'c', 'new'].map(async (name) => {
-    const ended = await second.of(name, 'd').begin();
-    begun.push(name);
+    const ended = await second.of(name, 'd').begin(begun);
+    mayBegin.push(name);
     return ended;
   });
   await new Promise(setImmediate);
-  assert.deepEqual(begun.sort(), ['a', 'new']);
+  assert.deepEqual(mayBegin.sort(), ['a', 'new']);
   (await ends[0]!)();
   await new Promise(setImmediate);
-  assert.deepEqual(begun.sort(), ['a', 'b', 'new']);
+  assert.deepEqual(mayBegin.sort(), ['a', 'b', 'new']);
   const third = new StartMarks(file);
   const held = ['a', 'b', 'c', 'new'].filter((name) => third.of(name, 'd').held !== null);
   assert.deepEqual(held, ['b']);
 });
 
+test('fault:F42 a start that waits for its place when the process ends does not count', async (t) => {
+  const file = markFile(t);
+  for (let i = 0; i < 3; i++) {
+    const marks = new StartMarks(file);
+    assert.equal(marks.of('waits', 'd').held, null);
+    await marks.of('waits', 'd').begin(new Promise(() => {}));
+    await marks.of('begins', 'd').begin(begun);
+  }
+  const ended = await new StartMarks(file).of('waits', 'd').begin(new Promise(() => {}));
+  ended();
+  assert.equal(new StartMarks(file).of('waits', 'd').held, null);
+  assert.notEqual(new StartMarks(file).of('begins', 'd').held, null);
+});
+
 test('an end in good order counts no start, and a file that is none of ours is nothing', async (t) => {
   const file = markFile(t);
   const marks = new StartMarks(file);
-  await marks.of('a', 'd').begin();
+  await marks.of('a', 'd').begin(begun);
   assert.match(readFileSync(file, 'utf8'), /"starting":true/);
   marks.close();
   assert.ok(!existsSync(file));
@@ -65,6 +81,6 @@ test('an end in good order counts no start, and a file that is none of ours is n
     writeFileSync(file, text);
     const read = new StartMarks(file);
     assert.equal(read.of('a', 'd').held, null, text);
-    (await read.of('a', 'd').begin())();
+    (await read.of('a', 'd').begin(begun))();
   }
 });

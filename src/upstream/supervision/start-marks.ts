@@ -16,10 +16,10 @@ export interface StartMark {
   /** Why it must not be started; null where it may. */
   readonly held: string | null;
   /**
-   * A start is about to begin. Resolves when it may, with what to call when it has ended, well or not: after a crash the
-   * servers that may be its cause start one after the other.
+   * A start is about to take a place in the start queue. Resolves when it may, with what to call when it has ended, well or
+   * not: after a crash the servers that may be its cause start one after the other. It counts from when it has `begun`.
    */
-  begin(): Promise<() => void>;
+  begin(begun: Promise<void>): Promise<() => void>;
   /** An operator wants it started again. */
   release(): void;
 }
@@ -55,19 +55,25 @@ export class StartMarks {
         if ((mine()?.crashes ?? 0) < CRASHES) return null;
         return `its process ended twice in a row while it was starting this server, which is therefore not started; 'trunkline restart ${server}' tries again, and so does a changed definition`;
       },
-      begin: async () => {
+      begin: async (begun) => {
         const { promise, resolve } = Promise.withResolvers<void>();
         if (mine() !== null) {
           const before = this.#turn;
           this.#turn = before.then(() => promise);
           await before;
         }
-        const entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
-        entries.set(server, entry);
-        this.#write();
+        let over = false;
+        let entry: Entry | null = null;
+        void begun.then(() => {
+          if (over) return;
+          entry = { digest, crashes: mine()?.crashes ?? 0, starting: true };
+          entries.set(server, entry);
+          this.#write();
+        });
         return () => {
+          over = true;
           resolve();
-          if (entries.get(server) !== entry) return;
+          if (entry === null || entries.get(server) !== entry) return;
           entries.delete(server);
           this.#write();
         };

@@ -1,64 +1,190 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
+import { Attempt } from '../connection/attempt.ts';
 import { StartQueue } from './start-queue.ts';
 
-function bench(): {
-  readonly begun: string[];
-  readonly clock: FakeClock;
-  readonly queue: StartQueue;
-  end(name: string): void;
-  add(...names: string[]): void;
-} {
-  const clock = new FakeClock();
-  const queue = new StartQueue({ width: 2, patienceMs: 1_000 }, clock);
-  const begun: string[] = [];
-  const ends = new Map<string, () => void>();
-  return {
-    begun,
-    clock,
-    queue,
-    end: (name) => ends.get(name)?.(),
-    add: (...names) => {
-      for (const name of names) {
-        queue.add(() => {
-          begun.push(name);
-          return new Promise((resolve) => ends.set(name, resolve));
-        });
-      }
-    },
-  };
+const LIMITS = { width: 2, forCalls: 0, patienceMs: 1_000 };
+
+class Bench {
+  readonly clock = new FakeClock();
+  readonly begun: string[] = [];
+  readonly #attempts = new Map<string, Attempt>();
+  readonly #queue: StartQueue;
+
+  constructor(limits = LIMITS) {
+    this.#queue = new StartQueue(limits, this.clock);
+  }
+
+  async add(...names: string[]): Promise<void> {
+    for (const name of names) {
+      const attempt = new Attempt();
+      this.#attempts.set(name, attempt);
+      if (name.startsWith('call')) attempt.hasten();
+      void this.#queue.take(attempt).then(() => {
+        if (!attempt.waiting) this.begun.push(name);
+      });
+    }
+    await settled();
+  }
+
+  of(name: string): Attempt {
+    return this.#attempts.get(name)!;
+  }
+
+  async end(name: string): Promise<void> {
+    this.of(name).place?.leave();
+    await settled();
+  }
 }
 
 test('check:A11 starts begin in order, so many at once', async () => {
-  const { begun, clock, add, end } = bench();
-  add('a', 'b', 'c', 'd');
-  assert.deepEqual(begun, ['a', 'b']);
-  end('b');
-  await clock.advance(0);
-  assert.deepEqual(begun, ['a', 'b', 'c']);
+  const bench = new Bench();
+  await bench.add('a', 'b', 'c', 'd');
+  assert.deepEqual(bench.begun, ['a', 'b']);
+  await bench.end('b');
+  assert.deepEqual(bench.begun, ['a', 'b', 'c']);
 });
 
 test('fault:F01 goal:G13 those that hang keep no others from starting, and are counted no twice', async () => {
-  const { begun, clock, add, end } = bench();
-  add('hangs-1', 'hangs-2', 'c', 'd', 'e', 'f');
+  const bench = new Bench();
+  const { begun, clock } = bench;
+  await bench.add('hangs-1', 'hangs-2', 'c', 'd', 'e', 'f');
   await clock.advance(999);
   assert.equal(begun.length, 2);
   await clock.advance(1);
   assert.deepEqual(begun, ['hangs-1', 'hangs-2', 'c', 'd']);
-  end('hangs-1');
-  await clock.advance(0);
+  await bench.end('hangs-1');
   assert.equal(begun.length, 4);
-  end('c');
-  await clock.advance(0);
+  await bench.end('c');
   assert.deepEqual(begun.slice(4), ['e']);
   assert.equal(clock.pending, 2);
 });
 
-test('what has not begun when it is closed never does', async () => {
-  const { begun, clock, queue, add } = bench();
-  add('a', 'b', 'c');
-  queue.close();
-  await clock.advance(5_000);
-  assert.deepEqual(begun, ['a', 'b']);
+test('a start that is called off gives its place back at once, and one that waits leaves the queue', async () => {
+  const bench = new Bench();
+  await bench.add('a', 'b', 'c', 'd', 'e');
+  bench.of('c').cancel();
+  bench.of('a').cancel();
+  await settled();
+  assert.deepEqual(bench.begun, ['a', 'b', 'd']);
+  assert.equal(bench.of('c').waiting, true);
+});
+
+test('fault:F01 a start that a call waits for comes before those in the background, and does so from when one waits', async () => {
+  const bench = new Bench();
+  await bench.add('a', 'b', 'c', 'd', 'call 1');
+  bench.of('d').hasten();
+  for (const name of ['a', 'b', 'call 1', 'd']) await bench.end(name);
+  assert.deepEqual(bench.begun, ['a', 'b', 'call 1', 'd', 'c']);
+});
+
+test('goal:G13 a place is kept for calls, and after eight calls in a row one in the background begins', async () => {
+  const bench = new Bench({ ...LIMITS, forCalls: 1 });
+  const calls = Array.from({ length: 10 }, (_, i) => `call ${i}`);
+  await bench.add('hangs', 'b', ...calls);
+  assert.deepEqual(bench.begun, ['hangs', 'call 0']);
+  for (let i = 0; i < 8; i++) await bench.end(calls[i]!);
+  assert.deepEqual(bench.begun, ['hangs', ...calls.slice(0, 8), 'b']);
+  await bench.end('b');
+  assert.deepEqual(bench.begun.slice(-1), ['call 8']);
+});
+
+test('an attempt keeps the place that it has, and joins the first of its parts', async () => {
+  const bench = new Bench();
+  const queue = new StartQueue({ ...LIMITS, width: 1 }, bench.clock);
+  const [whole, first, second] = [new Attempt(), new Attempt(), new Attempt()];
+  await queue.take(first);
+  await queue.take(first);
+  whole.follow(first);
+  whole.follow(second);
+  whole.hasten();
+  await settled();
+  assert.deepEqual([whole.waiting, first.hurried, second.hurried], [false, true, false]);
+});
+
+/** Numbers that are the same for each seed. */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+interface Start {
+  readonly attempt: Attempt;
+  readonly order: number;
+  /** Since when a call waits for it, in the order of all that happens. */
+  call: number | null;
+  state: 'waiting' | 'had' | 'over';
+  begunAt: number;
+}
+
+test('property: starts, calls, ends, cancels and hangs in any order: never too many, none forgotten, in order', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    const random = randomOf(seed);
+    const limits = { width: 1 + random(5), forCalls: 0, patienceMs: 1_000 };
+    limits.forCalls = limits.width > 1 ? random(2) : 0;
+    const clock = new FakeClock();
+    const queue = new StartQueue(limits, clock);
+    const starts: Start[] = [];
+    let happened = 0;
+    let inARow = 0;
+    const inPlace = () =>
+      starts.filter(({ state, begunAt }) => state === 'had' && clock.now() - begunAt < limits.patienceMs);
+    const begin = (start: Start): void => {
+      const waiting = starts.filter(({ state }) => state === 'waiting');
+      const calls = waiting.filter(({ call }) => call !== null).sort((a, b) => a.call! - b.call!);
+      const others = waiting.filter(({ call }) => call === null);
+      const expected = start.call === null ? others[0] : calls[0];
+      assert.equal(start, expected, `seed ${seed}: out of order`);
+      if (start.call === null && calls.length > 0) assert.ok(inARow >= 8, `seed ${seed}: a call was passed over`);
+      inARow = start.call !== null && others.length > 0 ? inARow + 1 : 0;
+      start.state = 'had';
+      start.begunAt = clock.now();
+      assert.ok(inPlace().length <= limits.width, `seed ${seed}: ${inPlace().length} of ${limits.width}`);
+    };
+    const add = (call: boolean): void => {
+      const attempt = new Attempt();
+      const start: Start = { attempt, order: happened, call: call ? happened : null, state: 'waiting', begunAt: 0 };
+      if (call) attempt.hasten();
+      const start0 = attempt.begin.bind(attempt);
+      attempt.begin = () => {
+        begin(start);
+        start0();
+      };
+      starts.push(start);
+      void queue.take(attempt);
+    };
+    for (happened = 0; happened < 150; happened++) {
+      const live = starts.filter(({ state }) => state !== 'over');
+      const one = live[random(live.length)];
+      const what = random(10);
+      if (what < 4 || one === undefined) add(random(3) === 0);
+      else if (what < 6) {
+        const had = live.find(({ state }) => state === 'had');
+        if (had !== undefined) {
+          had.state = 'over';
+          had.attempt.place?.leave();
+        }
+      } else if (what === 6) {
+        one.state = 'over';
+        one.attempt.cancel();
+      } else if (what === 7 && one.state === 'waiting' && one.call === null) {
+        one.call = happened;
+        one.attempt.hasten();
+      } else if (what === 8) await settled();
+      else await clock.advance(random(700));
+    }
+    // Whatever hangs gives its place up, so that all of them get one.
+    for (let i = 0; i < 300 && starts.some(({ state }) => state === 'waiting'); i++) await clock.advance(1_000);
+    assert.deepEqual(
+      starts.filter(({ state }) => state === 'waiting').map(({ order }) => order),
+      [],
+      `seed ${seed}: forgotten`,
+    );
+    for (const { attempt } of starts) attempt.place?.leave();
+    assert.equal(clock.pending, 0);
+  }
 });

@@ -16,8 +16,6 @@ import type { SupervisorDeps } from './supervisor-deps.ts';
 export const RESTART_GRACE_MS = 200;
 /** A start that lasted so long was a good one, even if nothing was called in that time. */
 const HEALTHY_AFTER_MS = 10_000;
-/** What was called off has so long to end before the next attempt begins; a process that ignores signals needs 5 s. */
-const CALLED_OFF_MS = 10_000;
 /** How often calls may ask for an attempt before its time (F01). */
 const EARLY_ATTEMPT_MS = 5_000;
 
@@ -43,9 +41,9 @@ export class Supervisor {
   #upSince = 0;
   #proven = false;
   #lastEarly = Number.NEGATIVE_INFINITY;
+  /** A call waits for the start under way, or for the one that a restart under way ends with. */
+  #hurried = false;
   #running: { readonly attempt: Attempt; readonly done: Promise<void> } | null = null;
-  /** What became of the last launch, called off or not. */
-  #launched: Promise<void> = Promise.resolve();
   #restarting: Promise<void> | null = null;
   #stopping: Promise<void> | null = null;
   #endGrace: () => void = () => {};
@@ -112,8 +110,18 @@ export class Supervisor {
 
   /** Monotonic time from which the start under way, or the first one that is to come, has been due; null without one. */
   get startingSince(): number | null {
-    if (this.state === 'starting') return this.#dueAt ?? this.#startedAt;
-    return this.state === 'unknown' ? this.#dueAt : null;
+    return this.state === 'starting' || this.state === 'unknown' ? this.#dueAt : null;
+  }
+
+  /** Its start waits for others. */
+  get waits(): boolean {
+    return this.#running?.attempt.waiting ?? this.startingSince !== null;
+  }
+
+  /** A call waits for its start: that comes before starts in the background. */
+  hasten(): void {
+    this.#hurried = true;
+    this.#running?.attempt.hasten();
   }
 
   /** Its first start is to come, from outside, when those before it have begun. */
@@ -122,13 +130,11 @@ export class Supervisor {
   }
 
   /**
-   * Starts it now (when a stop under way is done), or joins the start or restart under way. Resolves when that ended,
-   * well or not.
+   * Starts it (when a stop under way is done), or joins what is under way. Resolves when that ended, well or not.
    */
   start(): Promise<void> {
     if (this.#restarting !== null) return this.#restarting;
-    if (this.up) return Promise.resolve();
-    if (this.state === 'defect') return Promise.resolve();
+    if (this.up || this.state === 'defect') return Promise.resolve();
     if (this.#stopping !== null) {
       const generation = this.#generation;
       return this.#stopping.then(() => (generation === this.#generation ? this.start() : undefined));
@@ -182,11 +188,8 @@ export class Supervisor {
    */
   crashed(error: GatewayError, openedAt = Number.POSITIVE_INFINITY): void {
     const found = failureClass(error);
-    if (found === 'abort') return;
-    if (found === 'defect') {
-      this.defect(error);
-      return;
-    }
+    if (found === 'defect') this.defect(error);
+    if (found === 'abort' || found === 'defect') return;
     const earlier = this.#lastAttemptAt !== null && openedAt < this.#lastAttemptAt;
     if (this.state === 'starting' && !earlier) this.#crashedMeanwhile ??= error;
     if (!this.up) return;
@@ -234,6 +237,7 @@ export class Supervisor {
   /** Whatever was begun or planned loses. Returns the new generation. */
   #callOff(): number {
     this.#generation++;
+    this.#hurried = false;
     this.#dueAt = null;
     this.#due?.resolve();
     this.#due = null;
@@ -307,7 +311,9 @@ export class Supervisor {
     if (counts) this.#setbacks.cancel();
     this.#machine.move('starting');
     const attempt = new Attempt();
+    if (this.#hurried) attempt.hasten();
     this.#startedAt = this.#deps.clock.now();
+    this.#dueAt ??= this.#startedAt;
     this.#lastAttemptAt = this.#deps.clock.wall();
     this.#proven = false;
     this.#crashedMeanwhile = null;
@@ -321,15 +327,14 @@ export class Supervisor {
   async #attempt(attempt: Attempt, counts: boolean): Promise<void> {
     let failure: GatewayError | null = null;
     const { clock, mark, server, times } = this.#deps;
-    // Begins in the next turn, when the state says `starting`, and after what is left of an attempt that was called off:
-    // joined, that one would only tell that it was, and the reason for calling it off would be lost.
-    await within(clock, CALLED_OFF_MS, this.#launched, () => {});
-    const ended = mark === undefined ? undefined : await mark.begin();
+    const ended = await mark?.begin(attempt.begun); // The state says `starting` first.
     if (this.#running?.attempt !== attempt) return ended?.();
     const launch = Promise.try(this.#deps.launch, attempt).finally(ended);
-    this.#launched = launch.catch(() => {});
     const { startupMs } = times;
     try {
+      // The time in which it waits for its place is not its own.
+      await Promise.race([launch, attempt.begun]);
+      this.#startedAt = clock.now();
       await within(clock, startupMs, launch, () => {
         attempt.cancel();
         throw new GatewayError('NOT_SENT', `${server} did not start within ${startupMs} ms`, { server });
@@ -339,6 +344,7 @@ export class Supervisor {
     }
     if (this.#running?.attempt !== attempt) return;
     this.#running = null;
+    this.#hurried = false;
     this.#dueAt = null;
     if (failure === null) this.#cameUp();
     else this.#failed(failure, counts);
@@ -354,16 +360,12 @@ export class Supervisor {
   }
 
   #failed(error: GatewayError, counts: boolean): void {
-    if (error.code === 'AUTH_REQUIRED') {
-      this.#askForCredentials(error);
-      return;
+    if (error.code === 'AUTH_REQUIRED') this.#askForCredentials(error);
+    else if (failureClass(error) === 'defect') this.defect(error);
+    else {
+      if (counts) this.#setbacks.count(error);
+      this.#backOff(error);
     }
-    if (failureClass(error) === 'defect') {
-      this.defect(error);
-      return;
-    }
-    if (counts) this.#setbacks.count(error);
-    this.#backOff(error);
   }
 
   /** Nothing but credentials will help, so nothing is planned. */
