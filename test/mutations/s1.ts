@@ -40,8 +40,8 @@ export const S1: readonly Mutation[] = [
     row: 'S1.6',
     what: 'the sweep goes on after the end of the set',
     file: 'src/upstream/upstream-set.ts',
-    find: 'this.#queues.remote.close();\n    this.#stopSweeping();',
-    replace: 'this.#queues.remote.close();',
+    find: 'async #close(reason: CloseReason): Promise<void> {\n    this.#stopSweeping();',
+    replace: 'async #close(reason: CloseReason): Promise<void> {',
   },
   {
     row: 'S1.7',
@@ -54,8 +54,9 @@ export const S1: readonly Mutation[] = [
     row: 'S1.8',
     what: 'a look-up meets the connection that is dead',
     file: 'src/upstream/pool/session-pool.ts',
-    find: 'if (known?.opening) return known.opening;',
-    replace: "if (known?.opening) return known.opening;\n    if (known?.connection) throw new Error('dead');",
+    find: "if (want.tenancy.kind !== 'shared' && spare?.opening",
+    replace:
+      "if (known?.connection) throw new Error('dead');\n    if (want.tenancy.kind !== 'shared' && spare?.opening",
     also: { find: 'this.#slots.delete(key);\n      return slot;', replace: 'return slot;' },
   },
   {
@@ -111,8 +112,8 @@ export const S1: readonly Mutation[] = [
     row: 'S1.15',
     what: 'each of several first calls of one session opens a connection of its own',
     file: 'src/upstream/pool/session-pool.ts',
-    find: 'if (known?.opening) return known.opening;',
-    replace: '',
+    find: 'if (known?.opening) {',
+    replace: 'if (known?.opening && false) {',
   },
   {
     row: 'S1.16',
@@ -132,8 +133,8 @@ export const S1: readonly Mutation[] = [
     row: 'S1.17',
     what: 'servers are in the order of their definitions',
     file: 'src/upstream/upstream-set.ts',
-    find: '.filter((server) => server.enabled).sort(byName);',
-    replace: '.filter((server) => server.enabled);',
+    find: '.sort((a, b) => (a.name < b.name ? -1 : 1));',
+    replace: ';',
   },
   {
     row: 'S1.18',
