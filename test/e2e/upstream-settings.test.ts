@@ -174,9 +174,10 @@ test('lazy servers start with their first need and no more than four start at a 
   let most = 0;
   for (;;) {
     const { servers } = await gateway.control<{
-      servers: { name: string; state: string; startedInMs: number | null }[];
+      servers: { name: string; state: string; reason: string | null; startedInMs: number | null }[];
     }>('/api/v1/servers');
-    most = Math.max(most, servers.filter(({ state }) => state === 'starting').length);
+    const starting = servers.filter(({ state, reason }) => state === 'starting' && reason !== 'waiting to start');
+    most = Math.max(most, starting.length);
     const lazy = servers.find(({ name }) => name === 'lazy')!;
     assert.equal(lazy.state, 'unknown');
     if (servers.every(({ name, startedInMs }) => name === 'lazy' || startedInMs !== null)) break;
@@ -296,8 +297,12 @@ describe('isolation', () => {
     const streams = [await one.listen(), await two.listen()];
     await one.call('s__ask-later', { message: 'late for one' });
     await two.call('s__ask-later', { message: 'late for two' });
-    assert.equal((await streams[0]!.message()).params.message, 'late for one');
-    assert.equal((await streams[1]!.message()).params.message, 'late for two');
+    for (const [i, asked] of ['late for one', 'late for two'].entries()) {
+      let message = await streams[i]!.message();
+      // The lists for clients that can be asked may have been taken just now.
+      while (message.method.endsWith('/list_changed')) message = await streams[i]!.message();
+      assert.equal(message.params.message, asked);
+    }
     for (const stream of streams) stream.drop();
   });
 });
