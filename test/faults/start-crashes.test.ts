@@ -17,7 +17,7 @@ else import(process.env.SERVER);
 interface Status {
   readonly name: string;
   readonly state: string;
-  readonly error: string | null;
+  readonly reason: string | null;
 }
 
 test('fault:F42 a server whose start ended the process twice in a row is held back; the others start, and a restart tries again', {
@@ -56,7 +56,7 @@ test('fault:F42 a server whose start ended the process twice in a row is held ba
   await gateway.ready('calm', 'other');
   const held = await status(gateway, 'victim');
   assert.equal(held.state, 'defect');
-  assert.match(held.error ?? '', /ended twice in a row while it was starting this server.*trunkline restart victim/);
+  assert.match(held.reason ?? '', /ended twice in a row while it was starting this server.*trunkline restart victim/);
   await gateway.stop();
   assert.equal(gateway.process.signalCode, null);
 
