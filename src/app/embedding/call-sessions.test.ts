@@ -25,6 +25,18 @@ test('S1.16 S2.29 calls name their session: a process each, its state kept, list
   assert.equal(both.length, 2);
   assert.equal((await pids('another')).length, 3);
   assert.equal((await pids('of my own')).length, 3);
+  const names = gateway.server('memory')!.connections.map(({ key }) => key);
+  assert.equal(new Set(names).size, names.length, `each has its own name: ${names}`);
+  const another = gateway
+    .server('memory')!
+    .connections.find(({ pid, requests }) => requests > 0 && !both.includes(pid))!;
+  assert.equal(gateway.closeConnection({ server: 'memory', session: another.key }), true);
+  assert.equal(gateway.closeConnection({ server: 'memory', session: another.key }), false);
+  const left = await pids('of my own');
+  assert.ok(
+    both.every((pid) => left.includes(pid)),
+    `the others go on: ${left} of ${both}`,
+  );
   const { key } = gateway.server('memory')!.connections.find(({ pid }) => pid === first[0])!;
   assert.equal(gateway.closeConnection({ server: 'memory', session: key }), true);
   assert.equal(gateway.closeConnection({ server: 'memory', session: key }), false);

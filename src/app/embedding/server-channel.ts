@@ -104,7 +104,7 @@ class ConnectionChannel implements ServerChannel, ConnectionOwner<Connection> {
       this.#resolveDone = resolve;
     });
     this.#connection = connect(this);
-    this.#connection.adopt({ kind: 'principal', principal: ANONYMOUS.name, handle: true }, ANONYMOUS.id);
+    this.#connection.adopt({ kind: 'principal', principal: ANONYMOUS.name, handle: '' }, ANONYMOUS.id);
   }
 
   async open(): Promise<void> {

@@ -42,7 +42,8 @@ export function labelOf(tenancy: Tenancy): string {
     case 'session':
       return `session ${digestOfKey(tenancy.sessionId).slice(0, 8)}`;
     case 'principal':
-      return `principal ${tenancy.principal}`;
+      if (tenancy.handle === null) return `principal ${tenancy.principal}`;
+      return `principal ${tenancy.principal} ${digestOfKey(tenancy.handle).slice(0, 8)}`;
     case 'shared':
       return tenancy.replica === undefined ? 'shared' : `shared replica ${tenancy.replica}`;
     default:

@@ -9,7 +9,7 @@ export type Tenancy =
   | { readonly kind: 'spare' }
   | { readonly kind: 'shared'; readonly replica?: number }
   | { readonly kind: 'session'; readonly sessionId: string }
-  | { readonly kind: 'principal'; readonly principal: string; readonly handle: boolean };
+  | { readonly kind: 'principal'; readonly principal: string; readonly handle: string | null };
 
 export const SPARE: Tenancy = { kind: 'spare' };
 export const SHARED: Tenancy = { kind: 'shared' };
@@ -24,7 +24,7 @@ export function isExclusive(tenancy: Tenancy): boolean {
  * has in mind. A principal alone is none: many clients may call as one. The handle that the operator named makes it one.
  */
 export function isOneClient(tenancy: Tenancy): boolean {
-  return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle);
+  return tenancy.kind === 'session' || (tenancy.kind === 'principal' && tenancy.handle !== null);
 }
 
 /** One of several processes that are everybody's. */
@@ -44,6 +44,6 @@ export function tenancyOf(client: ClientProfile, isolation: 'session' | 'princip
     : {
         kind: 'principal',
         principal: client.principal.name,
-        handle: isolation === 'session' && client.handle !== null,
+        handle: isolation === 'session' ? client.handle : null,
       };
 }
