@@ -3,6 +3,7 @@ import type { ClientStreams, Upstreams } from '../model/ports.ts';
 import { mayUse } from '../model/principal.ts';
 import type { ListKind } from '../model/server-catalog.ts';
 import { notification } from '../protocol/compose.ts';
+import { LIST_METHODS } from '../protocol/methods.ts';
 import type { Catalogs } from './catalogs.ts';
 import { changedMethods, declaredMethods, type ListChange, methodsDue, type Recipient } from './list-changes.ts';
 import type { Listens } from './listens.ts';
@@ -116,6 +117,11 @@ export class Announcer {
     this.#forgetLater();
   }
 
+  /** What the session's process told it counts no more: the process is gone, and the session is shown other lists. */
+  stateLost(sessionId: string): void {
+    for (const { changed } of LIST_METHODS) this.#told.delete(`${sessionId} ${changed}`);
+  }
+
   close(): void {
     this.#disarm?.();
     this.#disarm = null;
@@ -144,7 +150,11 @@ export class Announcer {
         seen === null
           ? changedMethods(concerning.flatMap(({ kinds }) => [...kinds]))
           : methodsDue(seen, concerning, this.#deps.catalogs, this.#deps.upstreams);
-      for (const method of methods) this.#tell(sessionId, method);
+      // No process told of what was decided here: a filter, a pin.
+      const decided = changedMethods(
+        concerning.filter(({ fingerprint }) => fingerprint === null).flatMap(({ kinds }) => [...kinds]),
+      );
+      for (const method of methods) this.#tell(sessionId, method, decided.has(method));
     }
     const renewed = new Map(this.#renewed);
     this.#renewed.clear();
@@ -220,9 +230,9 @@ export class Announcer {
     return concerned;
   }
 
-  #tell(sessionId: string, method: string): void {
+  #tell(sessionId: string, method: string, always = false): void {
     const told = this.#told.get(`${sessionId} ${method}`);
-    if (told !== undefined && this.#deps.clock.now() - told < TOLD_MS) return;
+    if (!always && told !== undefined && this.#deps.clock.now() - told < TOLD_MS) return;
     this.#told.set(`by us ${sessionId} ${method}`, this.#deps.clock.now());
     this.#forgetLater();
     this.#deps.streams.deliver(sessionId, notification(method, null, 'stateful'));

@@ -95,6 +95,26 @@ test('a server’s own list_changed passes on its endpoint, is not doubled by ou
   assert.equal(told(bench).filter((line) => line.startsWith('single')).length, 2);
 });
 
+test('S2.6 what a session was told by its process keeps back neither what its end changes, nor what is decided here', async () => {
+  const bench = new GatewayBench(OFFERS);
+  await seen(bench, 'single', endpointOf('a'));
+  bench.upstreams.owned.add('a');
+  bench.gateway.notification('a', 'single', CHANGED);
+  await bench.clock.advance(1_000);
+  bench.gateway.stateLost('a', 'single', 'restarted');
+  bench.gateway.catalogChanged('a', '{}', ['tools'], 'single');
+  await bench.clock.advance(100);
+  const changed = 'single notifications/tools/list_changed';
+  assert.deepEqual(
+    told(bench).filter((line) => line === changed),
+    [changed, changed],
+  );
+  bench.gateway.notification('a', 'single', CHANGED);
+  bench.gateway.desiredChanged(() => ANONYMOUS, ['a']);
+  await bench.clock.advance(100);
+  assert.equal(told(bench).filter((line) => line === changed).length, 4);
+});
+
 test('W2.9 notifications reach the session of the connection and are never broadcast', async () => {
   const bench = new GatewayBench(OFFERS);
   await seen(bench, 'one');

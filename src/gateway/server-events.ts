@@ -78,6 +78,7 @@ export class ServerEvents {
 
   /** The session's server has ended or began anew: what the session had built up in it is gone. */
   stateLost(server: string, sessionId: string, cause: StateLoss): void {
+    this.#deps.announcer.stateLost(sessionId);
     const data = `The server '${server}' ${LOSSES[cause]}; what it kept for this session is lost.`;
     const params = JSON.stringify({ level: 'warning', logger: 'trunkline', data });
     this.#deps.streams.deliver(sessionId, notification('notifications/message', params, 'stateful'));
