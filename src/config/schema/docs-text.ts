@@ -19,8 +19,8 @@ may have Trunkline's own keys. Without a file, \`trunkline\` uses the nearest of
 }
 \`\`\`
 
-An unknown key is an error in a Trunkline file, which has Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\`.
-In a client's file it is a warning. [config-errors.md](config-errors.md) lists the codes of all errors.
+A file with Trunkline keys, a Trunkline \`$schema\` or the name \`trunkline.*\` is a Trunkline file: an unknown key in it is an
+error. In a client's file it is a warning. [config-errors.md](config-errors.md) lists the codes of all errors.
 
 ## References
 
@@ -68,7 +68,7 @@ whose stream has ended is closed after 5 minutes.
 
 At the process limits (\`maxProcesses\`, \`limits.maxProcesses\`) the gateway ends the process that was idle longest, first those of
 clients whose stream has ended; \`pool.sleepAfterMs\` protects recently used ones. If all are in use, the call is refused
-(\`OVERLOADED\`) with the time of a retry. \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
+(\`OVERLOADED\`, with \`retryAfterMs\`). \`trunkline status\` shows \`16 of 16 processes\`. After \`pool.maxErrors\` failed requests in
 a row the gateway replaces a connection.
 `;
 
