@@ -10,6 +10,8 @@ export interface Wire {
   readonly maxPayload: number;
   /** Never blocks and never throws; dropped while there is no connection. */
   publish(subject: string, payload: Buffer, options?: WirePublishOptions): void;
+  /** Resolves when all that was published before has arrived; rejects, or never settles, where the connection is lost. */
+  flush(): Promise<void>;
   /**
    * `*` and `>` as in NATS. `deliver` neither blocks nor throws. `close` resolves when nothing more comes: what was under
    * way to this subscriber is delivered until then, for nobody else will get it.

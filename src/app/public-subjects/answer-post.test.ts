@@ -1,31 +1,78 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FakeClock } from '../../../test/support/fake-clock.ts';
+import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import type { Wire, WireChange } from '../../bus/wire.ts';
 import { AnswerPost } from './answer-post.ts';
 
-test('S0.18 after an outage an answer without a receiver is published again, also where NATS is slow to say so', async () => {
-  const clock = new FakeClock();
-  const published: { subject: string; reply: string | undefined }[] = [];
-  let changed: (change: WireChange) => void = () => {};
-  let received: (message: { subject: string; noResponders: boolean }) => void = () => {};
-  const wire = {
-    onChange: (listener: typeof changed) => (changed = listener),
-    subscribe: (_subject: string, listener: typeof received) => (received = listener),
-    publish: (subject: string, _bytes: Buffer, options?: { reply: string }) =>
-      published.push({ subject, reply: options?.reply }),
-  };
-  const post = new AnswerPost(wire as unknown as Wire, clock, 'peer');
-  changed({ type: 'connected', resync: true } as WireChange);
-  post.publish('inbox', Buffer.from('{}'));
-  for (const slowMs of [10, 2_000]) {
-    const before = published.length;
-    await clock.advance(slowMs);
-    received({ subject: published.at(-1)!.reply!, noResponders: true });
-    await clock.advance(250);
-    assert.equal(published.length, before + 1, `said after ${slowMs} ms`);
+/** A connection whose NATS answers when the test says so. */
+class SlowNats {
+  readonly clock = new FakeClock();
+  readonly published: { subject: string; reply: string | undefined }[] = [];
+  readonly post: AnswerPost;
+  confirm: () => void = () => {};
+  #changed: (change: WireChange) => void = () => {};
+  #received: (message: { subject: string; noResponders: boolean }) => void = () => {};
+
+  constructor() {
+    const wire = {
+      onChange: (listener: (change: WireChange) => void) => (this.#changed = listener),
+      subscribe: (_subject: string, listener: (message: { subject: string; noResponders: boolean }) => void) =>
+        (this.#received = listener),
+      publish: (subject: string, _bytes: Buffer, options?: { reply: string }) =>
+        this.published.push({ subject, reply: options?.reply }),
+      flush: () => new Promise<void>((done) => (this.confirm = done)),
+    };
+    this.post = new AnswerPost(wire as unknown as Wire, this.clock, 'peer');
+    this.#changed({ type: 'connected', resync: true });
   }
-  assert.deepEqual(new Set(published.map(({ subject }) => subject)), new Set(['inbox']));
-  await clock.advance(10_000);
-  assert.equal(clock.pending, 0);
+
+  unheard(): void {
+    this.#received({ subject: this.published.at(-1)!.reply!, noResponders: true });
+  }
+}
+
+test('S0.18 after an outage an answer without a receiver is published again, also where NATS is slow to say so', async () => {
+  const nats = new SlowNats();
+  nats.post.publish('inbox', Buffer.from('{}'));
+  for (const slowMs of [10, 2_000, 6_000]) {
+    const before = nats.published.length;
+    const confirmed = nats.post.confirmed();
+    await nats.clock.advance(slowMs);
+    nats.unheard();
+    nats.confirm();
+    assert.deepEqual(await confirmed, [], 'an answer without a receiver was confirmed');
+    await nats.clock.advance(250);
+    assert.equal(nats.published.length, before + 1, `said after ${slowMs} ms`);
+  }
+  assert.deepEqual(new Set(nats.published.map(({ subject }) => subject)), new Set(['inbox']));
+  const last = nats.post.confirmed();
+  await nats.clock.advance(2_000);
+  nats.unheard();
+  nats.confirm();
+  assert.equal((await last).length, 1, 'the program does not come back, and the answer is kept');
+  assert.equal(nats.clock.pending, 0);
+});
+
+test('S0.18 an answer is kept until NATS has confirmed it, also while it waits for its receiver', async () => {
+  const nats = new SlowNats();
+  nats.post.publish('a', Buffer.from('1'));
+  const confirmed = nats.post.confirmed();
+  nats.post.publish('b', Buffer.from('2'));
+  nats.confirm();
+  assert.deepEqual(
+    (await confirmed).map(({ reply }) => reply),
+    ['a'],
+  );
+  nats.unheard();
+  const late = nats.post.confirmed();
+  assert.deepEqual(
+    nats.post.takeBack().map(({ reply }) => reply),
+    ['b'],
+  );
+  nats.confirm();
+  assert.deepEqual(await late, [], 'what was taken back was confirmed');
+  const before = nats.published.length;
+  await nats.clock.advance(1_000);
+  await settled();
+  assert.equal(nats.published.length, before, 'what was taken back was published again');
 });

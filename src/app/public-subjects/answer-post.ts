@@ -4,17 +4,33 @@ import type { Clock } from '../../model/clock.ts';
 /** After an outage of NATS programs come back one by one, and NATS keeps nothing for those that are not there yet. */
 const OUTAGE_OVER_MS = 15_000;
 const AGAIN_MS = 250;
-/** NATS says at once that nobody receives; after an outage all nodes and programs come back at once, and that may take a while. */
-const UNSURE_MS = 5_000;
 const GIVE_UP_MS = 10_000;
 
-/** Publishes answers to programs. After an outage it publishes an answer without a receiver again until its program is back. */
+export interface Answer {
+  readonly reply: string;
+  readonly answer: Buffer;
+}
+
+interface Posted extends Answer {
+  /** NATS says here that the answer had no receiver. */
+  readonly subject: string;
+  /** Until then it is published again when it had no receiver. */
+  readonly until: number;
+}
+
+/**
+ * Publishes answers to programs, and keeps each until NATS has confirmed it: the connection may be dead before this node
+ * notices. After an outage an answer without a receiver is published again until its program is back.
+ */
 export class AnswerPost {
   readonly #wire: Wire;
   readonly #clock: Clock;
   readonly #heardBy: string;
-  /** Answers of the last moments, by number: NATS may say that they had no receiver. */
-  readonly #unsure = new Map<string, () => void>();
+  readonly #unconfirmed = new Set<Posted>();
+  /** Those of them that were published since NATS was last asked for a confirmation. */
+  #fresh: Posted[] = [];
+  /** Those that NATS was asked to report when they have no receiver, by subject. */
+  readonly #reported = new Map<string, Posted>();
   #carefulUntil = Number.NEGATIVE_INFINITY;
   #number = 0;
 
@@ -26,25 +42,66 @@ export class AnswerPost {
       if (change.type === 'connected' && change.resync) this.#carefulUntil = clock.now() + OUTAGE_OVER_MS;
     });
     wire.subscribe(`${this.#heardBy}.*`, ({ subject, noResponders }) => {
-      if (noResponders) this.#unsure.get(subject)?.();
+      if (noResponders) this.#unheard(subject);
     });
   }
 
   publish(reply: string, answer: Buffer): void {
-    const now = this.#clock.now();
-    if (now < this.#carefulUntil) this.#publishCarefully(reply, answer, now + GIVE_UP_MS);
-    else this.#wire.publish(reply, answer);
+    this.#send(this.#keep(reply, answer, this.#clock.now() + GIVE_UP_MS));
   }
 
-  #publishCarefully(reply: string, answer: Buffer, until: number): void {
-    const subject = `${this.#heardBy}.${++this.#number}`;
-    const forget = this.#clock.after(UNSURE_MS, () => this.#unsure.delete(subject));
-    this.#unsure.set(subject, () => {
-      forget();
-      this.#unsure.delete(subject);
-      if (this.#clock.now() >= until) return;
-      this.#clock.after(AGAIN_MS, () => this.#publishCarefully(reply, answer, until));
-    });
+  /**
+   * Asks NATS to confirm what was published since the last call. Resolves with the answers that it has passed on; with
+   * none, or never, when the connection is lost.
+   */
+  async confirmed(): Promise<readonly Answer[]> {
+    const asked = this.#fresh;
+    this.#fresh = [];
+    if (asked.length === 0) return asked;
+    try {
+      await this.#wire.flush();
+    } catch {
+      return [];
+    }
+    // NATS reports a missing receiver before it confirms.
+    for (const { subject } of asked) this.#reported.delete(subject);
+    return asked.filter((posted) => this.#unconfirmed.delete(posted));
+  }
+
+  /** The connection is lost. Returns the answers that are not confirmed; from now on the caller keeps them. */
+  takeBack(): readonly Answer[] {
+    const lost = [...this.#unconfirmed];
+    this.#unconfirmed.clear();
+    this.#reported.clear();
+    this.#fresh = [];
+    return lost;
+  }
+
+  #keep(reply: string, answer: Buffer, until: number): Posted {
+    const posted = { reply, answer, until, subject: `${this.#heardBy}.${++this.#number}` };
+    this.#unconfirmed.add(posted);
+    return posted;
+  }
+
+  #send(posted: Posted): void {
+    const { reply, answer, subject } = posted;
+    this.#fresh.push(posted);
+    if (this.#clock.now() >= this.#carefulUntil) {
+      this.#wire.publish(reply, answer);
+      return;
+    }
+    this.#reported.set(subject, posted);
     this.#wire.publish(reply, answer, { reply: subject });
+  }
+
+  #unheard(subject: string): void {
+    const posted = this.#reported.get(subject);
+    if (posted === undefined || this.#clock.now() >= posted.until) return;
+    this.#reported.delete(subject);
+    this.#unconfirmed.delete(posted);
+    const again = this.#keep(posted.reply, posted.answer, posted.until);
+    this.#clock.after(AGAIN_MS, () => {
+      if (this.#unconfirmed.has(again)) this.#send(again);
+    });
   }
 }

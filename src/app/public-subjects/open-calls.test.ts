@@ -177,6 +177,55 @@ test('beside a node of an earlier version only what is known to be lost is answe
   assert.deepEqual(stage.replies, ['a UNKNOWN']);
 });
 
+test('S0.18 fault:F28 an answer that went into a dead connection is sent again when the node is back, and no other', async () => {
+  for (const count of [1, 2]) {
+    const stage = new Stage(count);
+    const taker = stage.nodes.at(-1)!;
+    for (const reply of ['a', 'b']) stage.request(reply, taker);
+    await stage.clock.advance(600);
+    taker.calls.answer('reply.a', Buffer.from('RESULT'));
+    await stage.clock.advance(100);
+    taker.wire.die();
+    taker.calls.answer('reply.b', Buffer.from('RESULT'));
+    await stage.clock.advance(100);
+    assert.deepEqual([stage.replies, taker.calls.inHand], [['a RESULT'], 1]);
+    taker.wire.cut();
+    await stage.clock.advance(500);
+    taker.wire.restore();
+    await stage.clock.advance(10_000);
+    assert.deepEqual(stage.replies, ['a RESULT', 'b RESULT'], `${count} nodes`);
+    assert.equal(taker.calls.inHand, 0);
+  }
+});
+
+test('S0.18 an answer that went into a dead connection is not sent again where another node has answered meanwhile', async () => {
+  const stage = new Stage(2);
+  const [, taker] = stage.nodes as [Witness, Witness];
+  stage.request('a', taker);
+  await stage.clock.advance(600);
+  taker.wire.die();
+  taker.calls.answer('reply.a', Buffer.from('RESULT'));
+  await stage.clock.advance(3_000);
+  taker.wire.cut();
+  taker.wire.restore();
+  await stage.clock.advance(10_000);
+  assert.deepEqual([stage.replies, taker.calls.inHand], [['a UNKNOWN'], 0]);
+});
+
+test('S0.18 a witness whose UNKNOWN went into a dead connection sends it when it is back', async () => {
+  const stage = new Stage(2);
+  const [witness, taker] = stage.nodes as [Witness, Witness];
+  stage.request('a', taker);
+  await stage.clock.advance(600);
+  stage.kill(taker);
+  witness.wire.die();
+  await stage.clock.advance(3_000);
+  witness.wire.cut();
+  witness.wire.restore();
+  await stage.clock.advance(10_000);
+  assert.deepEqual([stage.replies, witness.calls.inHand], [['a UNKNOWN'], 0]);
+});
+
 test('a lone node says nothing, and many short calls share a message', async () => {
   const alone = new Stage(1);
   for (let i = 0; i < 50; i++) {

@@ -5,7 +5,8 @@ import type { NodeView } from '../../cluster/nodes/node-state.ts';
 import { Recent } from '../../cluster/recent.ts';
 import type { Clock } from '../../model/clock.ts';
 import { pause } from '../../model/pause.ts';
-import { AnswerPost } from './answer-post.ts';
+import { type Answer, AnswerPost } from './answer-post.ts';
+import { OpenCall, type WhenOrphaned } from './open-call.ts';
 
 const SUBJECT = 'trunkline.public.calls';
 const TICK_MS = 50;
@@ -24,41 +25,18 @@ const SETTLE_MS = 500;
 const REQUEST_LATE_MS = 10_000;
 const MAX_OVER = 4_096;
 const MAX_TOLD = 100;
-const NOTHING = (): void => {};
 
 /** What nodes tell each other of public calls, each by its reply subject. */
 interface Told {
   /** The sender has them in hand. */
   readonly held?: readonly string[];
   readonly answered?: readonly string[];
-  /** No node had them in hand any more, and the sender has answered them. */
-  readonly orphaned?: readonly string[];
   /** The sender has them in hand now, because the node that had them is gone. */
   readonly adopted?: readonly string[];
   /** The sender wants to know whether they are over. */
   readonly asked?: readonly string[];
   /** They are; the node tells peers that have them in hand, or ask. */
   readonly over?: readonly string[];
-}
-
-/** What becomes of a call that no node has in hand any more: it is answered so, or run again where that is safe. */
-export type WhenOrphaned = Buffer | (() => void);
-
-/** The calls on one reply subject. A program may use one subject for several. */
-interface OpenCall {
-  /** Requests that came, less those that were answered. Below 0: the answer was heard of first. */
-  requests: number;
-  /** How many of them this node has in hand. */
-  held: number;
-  /** This node has them from one that is gone. */
-  adopted: boolean;
-  /** Another node answers, or has answered, what this node has in hand. */
-  lost: boolean;
-  heardAt: number;
-  /** Some node has said that it has it in hand. */
-  known: boolean;
-  asked: boolean;
-  orphaned: WhenOrphaned;
 }
 
 /** A call that another node took, and that runs at this one. */
@@ -97,7 +75,7 @@ export class OpenCalls {
   /** What is told with the next tick. */
   #told: Partial<Record<keyof Told, string[]>> = {};
   /** Answers that wait until it is known whether another node was first. */
-  #late: [reply: string, answer: Buffer][] = [];
+  #late: Answer[] = [];
   #connectedAt = Number.NEGATIVE_INFINITY;
   #heldAt = Number.NEGATIVE_INFINITY;
   #tickedAt = 0;
@@ -113,6 +91,7 @@ export class OpenCalls {
     });
     wire.onChange((change) => {
       if (change.type === 'connected') this.#connected();
+      else if (change.type === 'disconnected') this.#disconnected();
     });
   }
 
@@ -166,7 +145,7 @@ export class OpenCalls {
   /** Ends what this node has in hand. */
   answer(reply: string, answer: Buffer): void {
     const call = this.#open.get(reply);
-    if (this.#unsettled) this.#late.push([reply, answer]);
+    if (this.#unsettled) this.#late.push({ reply, answer });
     else if (call?.lost === true) this.#drop(reply, call);
     else this.#deliver(reply, answer);
   }
@@ -203,26 +182,26 @@ export class OpenCalls {
   #of(reply: string): OpenCall {
     let call = this.#open.get(reply);
     if (call === undefined) {
-      const heardAt = this.#deps.clock.now();
-      call = {
-        requests: 0,
-        held: 0,
-        adopted: false,
-        lost: false,
-        heardAt,
-        known: false,
-        asked: false,
-        orphaned: NOTHING,
-      };
+      call = new OpenCall(this.#deps.clock.now());
       this.#open.set(reply, call);
       this.#arm();
     }
     return call;
   }
 
+  /** The call stays in hand until NATS has confirmed the answer. */
   #deliver(reply: string, answer: Buffer): void {
+    this.#of(reply).sent++;
     this.#post.publish(reply, answer);
+  }
+
+  #delivered({ reply }: Answer): void {
     const call = this.#of(reply);
+    call.sent--;
+    if (call.lost) {
+      this.#drop(reply, call);
+      return;
+    }
     call.held--;
     this.#answered(reply, call);
     this.#tell('answered', reply);
@@ -253,7 +232,7 @@ export class OpenCalls {
       this.#answered(reply, call);
       if (call.requests < call.held) call.lost = true;
     }
-    for (const reply of [...(told.orphaned ?? []), ...(told.over ?? [])]) this.#endedElsewhere(reply);
+    for (const reply of told.over ?? []) this.#endedElsewhere(reply);
     for (const reply of told.adopted ?? []) {
       const call = this.#open.get(reply);
       // Of two that adopt a call at the same time, one answers it.
@@ -281,6 +260,13 @@ export class OpenCalls {
     if (call === undefined) return;
     call.lost = true;
     this.#forgetEnded(reply, call);
+  }
+
+  /** Unconfirmed answers may be lost. They are sent again, unless another node has answered meanwhile. */
+  #disconnected(): void {
+    const lost = this.#post.takeBack();
+    for (const { reply } of lost) this.#of(reply).sent--;
+    this.#late.push(...lost);
   }
 
   /** This node missed what peers said meanwhile. A peer that was not connected either is not late. */
@@ -316,10 +302,14 @@ export class OpenCalls {
       if (!this.#unsettled) {
         const answers = this.#late;
         this.#late = [];
-        for (const [reply, answer] of answers) this.answer(reply, answer);
+        for (const { reply, answer } of answers) this.answer(reply, answer);
       }
       this.#look(now);
       this.#flush();
+      void this.#post.confirmed().then((answers) => {
+        for (const answer of answers) this.#delivered(answer);
+        if (answers.length > 0) this.#flush();
+      });
     }
     if (this.#open.size + this.#passed.size > 0 || Object.keys(this.#told).length > 0) this.#arm();
   }
@@ -337,7 +327,7 @@ export class OpenCalls {
     for (const [reply, call] of [...this.#open]) {
       if (call.held > 0) {
         call.heardAt = now;
-        if (tellsHeld) this.#tell('held', reply);
+        if (tellsHeld && call.held > call.sent) this.#tell('held', reply);
         continue;
       }
       const silentMs = now - call.heardAt;
@@ -354,17 +344,20 @@ export class OpenCalls {
   /** `allTell`: a node that has it in hand would have said so. */
   #orphan(reply: string, call: OpenCall, allTell: boolean): void {
     if (this.#passed.has(reply)) return;
-    const { orphaned, requests } = call;
-    const isRerun = typeof orphaned === 'function';
-    const allowed = call.known || allTell;
-    if (allowed) this.#tell(isRerun ? 'adopted' : 'orphaned', reply);
-    if (allowed && isRerun) {
-      call.adopted = true;
-      for (let i = 0; i < requests; i++) orphaned();
-    } else {
+    if (!call.known && !allTell) {
       this.#open.delete(reply);
       this.#over.set(reply, true);
-      if (allowed && !isRerun) for (let i = 0; i < requests; i++) this.#post.publish(reply, orphaned);
+      return;
+    }
+    call.adopted = true;
+    this.#tell('adopted', reply);
+    const { orphaned, requests } = call;
+    for (let i = 0; i < requests; i++) {
+      if (typeof orphaned === 'function') orphaned();
+      else {
+        call.held++;
+        this.#deliver(reply, orphaned);
+      }
     }
   }
 

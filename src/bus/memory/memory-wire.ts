@@ -45,7 +45,7 @@ export class MemoryHub {
     let heard = false;
     const message = memoryMessage(subject, payload, options);
     for (const subscription of this.#subscriptions) {
-      if (!subscription.wire.connected || !subjectMatches(subscription.subject, subject)) continue;
+      if (!subscription.wire.reaches || !subjectMatches(subscription.subject, subject)) continue;
       heard = true;
       if (subscription.queue === null) deliverSoon(subscription, message);
       else {
@@ -71,6 +71,7 @@ export class MemoryWire implements Wire {
   readonly #own = new Set<MemorySubscription>();
   readonly #listeners = new Set<(change: WireChange) => void>();
   #state: WireStatus['state'] = 'connected';
+  #dead = false;
   #reconnects = 0;
 
   constructor(hub: MemoryHub) {
@@ -79,6 +80,11 @@ export class MemoryWire implements Wire {
 
   get connected(): boolean {
     return this.#state === 'connected';
+  }
+
+  /** Whether anything gets through. */
+  get reaches(): boolean {
+    return this.connected && !this.#dead;
   }
 
   get maxPayload(): number {
@@ -91,7 +97,11 @@ export class MemoryWire implements Wire {
   }
 
   publish(subject: string, payload: Buffer, options: WirePublishOptions = {}): void {
-    if (this.connected) this.#hub.publish(this, subject, payload, options);
+    if (this.reaches) this.#hub.publish(this, subject, payload, options);
+  }
+
+  flush(): Promise<void> {
+    return this.reaches ? Promise.resolve() : new Promise(() => {});
   }
 
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
@@ -120,8 +130,14 @@ export class MemoryWire implements Wire {
     this.#tell({ type: 'disconnected', reason: 'cut' });
   }
 
+  /** Nothing goes in or out, as with `cut`, and this end does not notice until it is cut. */
+  die(): void {
+    this.#dead = true;
+  }
+
   restore(): void {
     if (this.#state !== 'disconnected') return;
+    this.#dead = false;
     this.#state = 'connected';
     this.#reconnects++;
     this.#tell({ type: 'connected', resync: true });
@@ -140,7 +156,7 @@ export class MemoryWire implements Wire {
 
 function deliverSoon(subscription: MemorySubscription, message: WireMessage): void {
   queueMicrotask(() => {
-    if (subscription.open && subscription.wire.connected) subscription.deliver(message);
+    if (subscription.open && subscription.wire.reaches) subscription.deliver(message);
   });
 }
 

@@ -88,6 +88,10 @@ export class NatsWire implements Wire {
     }
   }
 
+  flush(): Promise<void> {
+    return this.#connection?.flush() ?? Promise.reject(new Error('there is no connection to NATS'));
+  }
+
   subscribe(subject: string, deliver: (message: WireMessage) => void, queue?: string): { close(): Promise<void> } {
     const registered: Registered = { subject, deliver, queue: queue ?? null, live: null };
     this.#registered.add(registered);
