@@ -6,11 +6,11 @@
  */
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { endOnInterrupt } from './prove/interrupt.ts';
-import { KeptFile } from './prove/kept-file.ts';
-import { PROOFS } from './prove/proofs.ts';
-import { report } from './prove/report.ts';
-import { watchWaiting } from './prove/waiting.ts';
+import { endOnInterrupt } from '../test/soak/interrupt.ts';
+import { KeptFile } from '../test/soak/kept-file.ts';
+import { PROOFS } from '../test/soak/proofs.ts';
+import { report } from '../test/soak/report.ts';
+import { watchWaiting } from '../test/soak/waiting.ts';
 
 const GROUPS = ['faults', 'chaos', 'soak'];
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Probed } from '../../scripts/prove/probe.ts';
-import { ProbedGateway } from '../../scripts/prove/probed-gateway.ts';
 import { until } from '../faults/fault-bench.ts';
 import { checkLedger, type Violation } from '../faults/ledger/check-ledger.ts';
 import type { Attempt, Ending } from '../faults/ledger/history.ts';
+import type { Probed } from '../soak/probe.ts';
+import { ProbedGateway } from '../soak/probed-gateway.ts';
 import { markedProcesses } from '../support/processes.ts';
 import { ChaosServers, LEDGERS, PIPES } from './chaos-servers.ts';
 import { Crowd } from './crowd.ts';

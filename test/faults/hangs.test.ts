@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { percentile } from '../../scripts/prove/proof.ts';
+import { percentile } from '../soak/proof.ts';
 import { FaultBench, until } from './fault-bench.ts';
 import { entriesOf } from './ledger/ledger-entry.ts';
 import { FULL, measured } from './measured.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { listenToOne } from '../../scripts/prove/listeners.ts';
+import { listenToOne } from '../soak/listeners.ts';
 
 // `npm run prove -- soak --goal listeners`, small.
 test('check:B8 500 listeners on one resource are one subscription at the server; each is told once, and nothing is left', async () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openSessions } from '../../scripts/prove/g9.ts';
-import { abandonSessions } from '../../scripts/prove/g10.ts';
-import type { Outcome } from '../../scripts/prove/proof.ts';
+import { openSessions } from '../soak/g9.ts';
+import { abandonSessions } from '../soak/g10.ts';
+import type { Outcome } from '../soak/proof.ts';
 
 const QUIET = { say: () => {} };
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { besideBadNeighbours } from '../../scripts/prove/g12.ts';
+import { besideBadNeighbours } from '../soak/g12.ts';
 
 // The scenario of `npm run prove`, short; how fast the others are is judged there.
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { parkCalls } from '../../scripts/prove/parked.ts';
-import type { Outcome } from '../../scripts/prove/proof.ts';
+import { parkCalls } from '../soak/parked.ts';
+import type { Outcome } from '../soak/proof.ts';
 
 function figureOf({ figures }: Outcome, name: string): number {
   const found = figures.find((figure) => figure.name === name);

@@ -1,0 +1,19 @@
+import { globSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Proof } from './proof.ts';
+import { repeat } from './repetitions.ts';
+
+const FOLDER = resolve(import.meta.dirname, '../attacks');
+const ROUNDS = 5;
+
+/** Every attack that is answered has 3 s for it here, which a test suite on a busy machine does not hold it to. */
+export const ATTACKS: Proof = {
+  id: 'attacks',
+  group: 'faults',
+  claim: `The tables of attacks (HTTP, JSON-RPC, MCP, sessions, principals, control, configuration, bus): every one held, ${ROUNDS} times, and each POST answered within 3 s`,
+  shortened: `${ROUNDS - 1} of ${ROUNDS} repetitions`,
+  run: (run) => {
+    const files = globSync('*.test.ts', { cwd: FOLDER }).map((file) => resolve(FOLDER, file));
+    return repeat({ id: 'attacks', files, named: /^(?!.*\.test\.ts$)/, rounds: run.short ? 1 : ROUNDS }, run);
+  },
+};

@@ -1,0 +1,64 @@
+import { type ClusterFigures, judgedMs, type Timed } from '../chaos/cluster-figures.ts';
+import { type Figure, figure, type Outcome, percentile } from './proof.ts';
+
+/** G5: who called a node that died is told by then, and then is served again. */
+const TOLD_WITHIN_MS = 2_000;
+const SERVED_WITHIN_MS = 3_000;
+/** Beside at most so many deaths the machine may have had a hand in the times; beside one in any case. */
+const STOOD_SHARE = 0.1;
+
+export const NO_DEATHS: ClusterFigures = { deaths: 0, stood: 0, inFlight: [], next: [], reborn: [], spawn: [] };
+
+export function bothDeaths(one: ClusterFigures, other: ClusterFigures): ClusterFigures {
+  return {
+    deaths: one.deaths + other.deaths,
+    stood: one.stood + other.stood,
+    inFlight: [...one.inFlight, ...other.inFlight],
+    next: [...one.next, ...other.next],
+    reborn: [...one.reborn, ...other.reborn],
+    spawn: [...one.spawn, ...other.spawn],
+  };
+}
+
+/** Whether what happened is worth to be looked at: somebody was told late, or the machine had a hand in it. */
+export function remarkable({ stood, inFlight }: ClusterFigures): boolean {
+  return stood > 0 || inFlight.some(({ ms }) => ms > TOLD_WITHIN_MS);
+}
+
+/** Every death counts; each time is judged without that for which the node that answered stood still, and told with it. */
+export function judgeDeaths({ deaths, stood, inFlight, next, reborn, spawn }: ClusterFigures): Outcome {
+  const both = (name: string, times: readonly Timed[], percent: number, atMost: number): Figure[] => [
+    figure(name, percentile(times.map(judgedMs), percent), 'ms', atMost),
+    figure(`${name}, with the time for which the node that answered stood still`, rawOf(times, percent), 'ms'),
+  ];
+  const measured = { 'call in flight': inFlight, 'next result': next, 'new process of a session': reborn };
+  const broken = Object.entries(measured).flatMap(([what, times]) =>
+    times.length > 0 ? [] : [`no ${what} was timed at the death of a node`],
+  );
+  if (stood > 0 && stood === deaths) broken.push('beside every death the machine let a node stand still');
+  return {
+    figures: [
+      figure('nodes that died while nothing else struck', deaths, ''),
+      figure(
+        'of those, beside which the machine let a node that answered stand still',
+        stood,
+        '',
+        Math.max(1, Math.floor(deaths * STOOD_SHARE)),
+      ),
+      figure('a node is dead: its calls in flight answered, of them', inFlight.length, ''),
+      ...both('… the last after', inFlight, 100, TOLD_WITHIN_MS),
+      ...both('… next result of a session that needs no new process, p99', next, 99, SERVED_WITHIN_MS),
+      figure('… sessions that needed one', reborn.length, ''),
+      ...both('… it began after, p99', reborn, 99, SERVED_WITHIN_MS),
+      figure('… and its start and the call took, p99', percentile(spawn, 99), 'ms'),
+    ],
+    broken,
+  };
+}
+
+function rawOf(times: readonly Timed[], percent: number): number {
+  return percentile(
+    times.map(({ ms }) => ms),
+    percent,
+  );
+}

@@ -1,0 +1,15 @@
+import { constants } from 'node:os';
+import { childrenOf, killAll } from '../support/processes.ts';
+
+/**
+ * Whoever interrupts a proof, to go on with `--resume`, leaves no gateway, server or database of it behind: they would
+ * take the processors from the part that is tried again.
+ */
+export function endOnInterrupt(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.once(signal, () => {
+      killAll(childrenOf(process.pid).map(([pid]) => pid));
+      process.exit(128 + constants.signals[signal]);
+    });
+  }
+}
