@@ -9,6 +9,6 @@ test('check:B8 500 listeners on one resource are one subscription at the server;
   const value = (name: string) => figures.find((figure) => figure.name === name)?.value;
   assert.equal(value('subscriptions at the server, at most'), 1);
   assert.equal(value('subscriptions at the server when all have gone'), 0);
-  assert.equal(value('listeners that heard of the update not exactly once'), 0);
+  assert.equal(value('listeners that did not get the update exactly once'), 0);
   assert.equal(value('timers more than before'), 0);
 });

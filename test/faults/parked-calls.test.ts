@@ -13,7 +13,7 @@ function figureOf({ figures }: Outcome, name: string): number {
 test('proto:S3 200 parked calls cost little each, all end with their results, and nothing of them is left', async () => {
   const outcome = await parkCalls({ say: () => {} }, 200);
   assert.deepEqual(outcome.broken, []);
-  assert.equal(figureOf(outcome, 'calls parked'), 200);
-  assert.ok(figureOf(outcome, 'heap of one, after GC') <= 64, JSON.stringify(outcome.figures));
+  assert.equal(figureOf(outcome, 'calls waiting for input'), 200);
+  assert.ok(figureOf(outcome, 'heap of each, after GC') <= 64, JSON.stringify(outcome.figures));
   assert.ok(figureOf(outcome, 'timers more than before') <= 0);
 });

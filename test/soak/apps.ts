@@ -40,7 +40,7 @@ export const APPS: Proof = {
   id: 'apps',
   group: 'soak',
   claim:
-    'All official MCP Apps servers from npm at once behind /mcp: in a real Chromium each app that can start without another machine shows its result, and its own server answers what it asks for',
+    'All official MCP Apps servers from npm run behind /mcp at once; in a real Chromium each app that starts without another machine shows its result and gets answers from its own server',
   shortened: null,
   run,
 };

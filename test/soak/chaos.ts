@@ -45,7 +45,7 @@ export const CHAOS: Proof = {
   id: 'chaos',
   group: 'chaos',
   claim:
-    'One node, ten servers, 16 clients, seeded misfortune (servers killed, stopped, hanging, flooding; sessions churned, readers stalled, files rewritten, the gateway stopped and killed): ledger rules (a)–(f) hold, no answer is lost, nothing is left over',
+    'One node with ten servers and 16 clients under seeded faults (servers killed, stopped, hanging, flooding; sessions opened and abandoned, readers stalled, files rewritten, the gateway stopped and killed) keeps ledger rules (a)–(f), loses no answer and leaves nothing behind',
   shortened: 'seven of the ten minutes',
   run,
 };

@@ -66,7 +66,7 @@ async function run({ seed, short, say, kept }: Run): Promise<Outcome> {
       figure('calls', tally.minutes === 0 ? 0 : calls / (60 * tally.minutes), '/s'),
       ...Object.entries(tally.counts).map(([name, count]) => figure(name, count, '')),
       figure('violations of the ledger, two owners included', tally.violations, '', 0),
-      figure('of those, executions beyond one', tally.duplicates, '', 0),
+      figure('executions beyond one', tally.duplicates, '', 0),
       figure('calls that failed though they needed nothing but their node', tally.failedWithoutNeed, '', 0),
       figure('processes left over', tally.leaked, '', 0),
       ...deaths.figures,
@@ -127,7 +127,7 @@ export const CLUSTER_CHAOS: Proof = {
   id: 'cluster',
   group: 'chaos',
   claim:
-    'Three nodes on NATS and PostgreSQL, 64 clients of both eras whose every request goes to any node, seeded misfortune (nodes killed, stopped, cut off in one direction and both, slowed, restarted one after the other; NATS and the database killed): ledger rules (a)–(f) hold, never two owners, the dead are told of within 2 s, nothing is left over (G2, G4, G5)',
+    'Three nodes on NATS and PostgreSQL, with 64 clients of both eras that send each request to any node, under seeded faults (nodes killed, stopped, cut off in one direction or both, slowed, restarted one after the other; NATS and the database killed) keep ledger rules (a)–(f), never have two owners, answer the calls in flight at a dead node within 2 s and leave nothing behind (G2, G4, G5)',
   shortened: `${FULL_MINUTES - MINUTES} of the sixty minutes`,
   run,
 };

@@ -34,7 +34,7 @@ test('goal:G5 for what the machine took of a time there is an allowance; beside 
   assert.ok(!verdict({ ...late, deaths: 1, stood: 1 }));
   const { figures } = judgeDeaths({ ...GOOD, ...late, stood: 1 });
   assert.deepEqual(
-    figures.filter(({ name }) => name.startsWith('… the last')).map(({ value, atMost }) => [value, atMost]),
+    figures.filter(({ name }) => name.startsWith('last answer')).map(({ value, atMost }) => [value, atMost]),
     [
       [1_854, 2_000],
       [3_054, null],

@@ -25,7 +25,7 @@ export const FAULT_ROWS: readonly Proof[] = ROWS.map((row) => ({
 
 function claimOf(row: string): string {
   const { title } = REQUIREMENTS.find(({ id }) => id === `fault:${row}`)!;
-  return `${title}: every test of the row, ${ROUNDS} times at full size`;
+  return `${title}: every test of the row passes, ${ROUNDS} times at full size`;
 }
 
 function tried(row: string, run: Run): Promise<Outcome> {

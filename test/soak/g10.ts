@@ -85,7 +85,7 @@ export const G10: Proof = {
   id: 'G10',
   group: 'soak',
   claim:
-    '100 000 sessions opened and abandoned over 10 min: heap after GC ≤ base + 32 MiB, no timer, child or descriptor more (F19)',
+    'After 100 000 sessions opened and abandoned over 10 min, the heap after GC is ≤ base + 32 MiB, and there is no timer, child or descriptor more (F19)',
   shortened: 'four fifths of the sessions and of the ten minutes',
   run: (run) =>
     abandonSessions(run, run.short ? { ...FULL, sessions: FULL.sessions / 5, overMs: FULL.overMs / 5 } : FULL),

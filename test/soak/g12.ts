@@ -84,12 +84,12 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
         // In a shorter window no call comes to its deadline.
         const noneAtMost = options.windowMs < WINDOW_MS ? null : 0;
         const median = percentile(provoked, 50);
-        figures.push(figure(`calls of ${neighbour.kind} that were answered, in the median of the windows`, median, ''));
-        figures.push(figure(`windows in which none of ${neighbour.kind} was`, none, '', noneAtMost));
+        figures.push(figure(`beside ${neighbour.kind}: calls that it answered in a window, median`, median, ''));
+        figures.push(figure(`beside ${neighbour.kind}: windows in which it answered no call`, none, '', noneAtMost));
       }
       const { turnCpuMaxMs } = await gateway.probe();
       figures.push(
-        figure(`beside ${neighbour.kind}, the longest turn of the gateway took of a processor`, turnCpuMaxMs, 'ms'),
+        figure(`beside ${neighbour.kind}: longest turn of the gateway, in processor time`, turnCpuMaxMs, 'ms'),
       );
       say(
         `${neighbour.kind}: ${ratios.join(', ')}; longest turn ${turnCpuMaxMs.toFixed(1)} ms of a processor; provoked ${provoked.join(' ')} times`,
@@ -100,7 +100,7 @@ export async function besideBadNeighbours({ say }: Pick<Run, 'say'>, options: Wi
       figures: [
         figure('kinds of bad neighbours', kinds.filter(({ tool }) => tool !== null).length, ''),
         figure('calls of good servers', callers.calls, ''),
-        figure('of those, wrong, failed or refused', callers.failures, '', 0),
+        figure('calls of good servers that were wrong, failed or refused', callers.failures, '', 0),
         ...figures,
       ],
       broken: callers.wrong.slice(0, 10),
@@ -224,7 +224,8 @@ class Callers {
 export const G12: Proof = {
   id: 'G12',
   group: 'faults',
-  claim: 'One bad neighbour of each kind: p99 of the other servers’ calls ≤ 2 × what it is without, pair by pair',
+  claim:
+    'Beside one bad neighbour of each kind, p99 of calls to the other servers is ≤ 2 × what it is without, pair by pair',
   shortened: 'two thirds of the time for each pair, and nine tenths of the warming up',
   run: ({ say, short }) => {
     const shortly = { windowMs: SHORT_WINDOW_MS, warmUpMs: SHORT_WARM_UP_MS };

@@ -145,7 +145,7 @@ function live({ heapBytes, externalBytes }: Probed): number {
 export const G16: Proof = {
   id: 'G16',
   group: 'soak',
-  claim: '1 000 stalled streams: ≤ 64 MiB in all, cut ≤ 35 s (F16, F18)',
+  claim: '1 000 stalled streams take ≤ 64 MiB in all and are cut within 35 s (F16, F18)',
   shortened: null,
   run,
 };

@@ -108,7 +108,7 @@ async function pidsOf(bench: FaultBench, names: readonly string[]): Promise<Reco
 export const G17: Proof = {
   id: 'G17',
   group: 'faults',
-  claim: 'One of 100 servers is changed in the file: no call of the other 99 is dropped, in force ≤ 500 ms (F37)',
+  claim: 'A change of one of 100 servers in the file drops no call of the other 99 and is in force within 500 ms (F37)',
   shortened: '30 of 40 changes',
   run,
 };

@@ -112,7 +112,7 @@ export const G20: Proof = {
   id: 'G20',
   group: 'soak',
   claim:
-    'Under 4 × overload: event-loop delay ≤ 50 ms p99.9, excess answered 429/503 ≤ 20 ms, accepted calls’ p99 ≤ 2 ×',
+    'Under 4 × overload the event-loop delay is ≤ 50 ms at p99.9, excess calls get 429 or 503 within 20 ms, and p99 of accepted calls is ≤ 2 × that at capacity',
   shortened: null,
   run,
 };

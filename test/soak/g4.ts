@@ -48,7 +48,7 @@ async function run({ seed, short, kept, say }: Run): Promise<Outcome> {
     figures: [
       figure('calls', tally.calls, ''),
       ...Object.entries(tally.misfortunes).map(([kind, count]) => figure(`misfortune: ${kind}`, count, '')),
-      figure('calls of tools that may not be repeated that were executed twice', tally.duplicates, '', 0),
+      figure('calls of tools that must not be repeated, executed twice', tally.duplicates, '', 0),
       figure('other violations of the ledger', tally.others, '', 0),
     ],
     broken: tally.broken,
@@ -59,7 +59,7 @@ export const G4: Proof = {
   id: 'G4',
   group: 'faults',
   claim:
-    'A million calls through three nodes that are killed, stopped, cut off and restarted with their NATS and PostgreSQL: no tool that may not be repeated runs twice',
+    'In a million calls through three nodes that are killed, stopped, cut off and restarted with their NATS and PostgreSQL, no tool that must not be repeated runs twice',
   shortened: 'all but ten thousand of the million calls',
   run,
 };

@@ -42,7 +42,7 @@ export const G8: Proof = {
   id: 'G8',
   group: 'faults',
   claim:
-    'Rolling restart of 3 nodes, 20 rounds, under 200 calls/s, behind a proxy that asks for readiness and with clients that go on where one refuses them: 0 failed, 0 duplicated (F33)',
+    'A rolling restart of 3 nodes, 20 rounds under 200 calls/s, fails and duplicates no call, behind a proxy that checks readiness and with clients that go to another node when one refuses them (F33)',
   shortened: `${ROUNDS - SHORT_ROUNDS} of ${ROUNDS} rounds`,
   run,
 };

@@ -66,7 +66,8 @@ export async function openSessions({ say }: Pick<Run, 'say'>, { sessions, calls 
 export const G9: Proof = {
   id: 'G9',
   group: 'soak',
-  claim: '10 000 open sessions with SSE on one node: ≤ 32 KiB RSS each, p99 of a call ≤ 3 × the empty node’s (F19)',
+  claim:
+    '10 000 open sessions with SSE on one node take ≤ 32 KiB RSS each, and p99 of a call is ≤ 3 × that of the empty node (F19)',
   shortened: null,
   run: (run) => openSessions(run, FULL),
 };

@@ -49,8 +49,8 @@ export async function listenToOne({ say }: Pick<Run, 'say'>, count: number): Pro
         figure('listeners on one resource', count, ''),
         figure('subscriptions at the server, at most', mostOpen, '', 1),
         figure('subscriptions at the server when all have gone', server.open, '', 0),
-        figure('listeners that heard of the update not exactly once', count - heard, '', 0),
-        figure('until the last had heard', took, 'ms'),
+        figure('listeners that did not get the update exactly once', count - heard, '', 0),
+        figure('until the last listener had it', took, 'ms'),
         figure('resident memory of each', (during.rssBytes - before.rssBytes) / count / KIB, 'KiB'),
         figure('heap of each, after GC', (during.heapBytes - before.heapBytes) / count / KIB, 'KiB'),
         figure('timers more than before', Math.max(0, after.timers - before.timers), '', 0),
@@ -183,7 +183,8 @@ function listenRequest({ host, pathname }: URL): string {
 export const LISTENERS: Proof = {
   id: 'listeners',
   group: 'soak',
-  claim: '10 000 listeners on one resource of a stateless server: at most one subscription there, each told once',
+  claim:
+    '10 000 listeners on one resource of a stateless server need at most one subscription there, and each gets the update once',
   shortened: null,
   run: (run) => listenToOne(run, 10_000),
 };

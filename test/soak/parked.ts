@@ -40,10 +40,10 @@ export async function parkCalls({ say }: Pick<Run, 'say'>, calls: number): Promi
     const each = (bytes: number): number => bytes / calls / KIB;
     return {
       figures: [
-        figure('calls parked', asked.length, ''),
-        figure('resident memory of one parked call', each(during.rssBytes - before.rssBytes), 'KiB', 64),
-        figure('heap of one, after GC', each(during.heapBytes - before.heapBytes), 'KiB'),
-        figure('buffers of one', each(during.externalBytes - before.externalBytes), 'KiB'),
+        figure('calls waiting for input', asked.length, ''),
+        figure('resident memory of each', each(during.rssBytes - before.rssBytes), 'KiB', 64),
+        figure('heap of each, after GC', each(during.heapBytes - before.heapBytes), 'KiB'),
+        figure('buffers of each', each(during.externalBytes - before.externalBytes), 'KiB'),
         figure('heap after all have ended and GC, over base', (after.heapBytes - before.heapBytes) / MIB, 'MiB'),
         figure('timers more than before', after.timers - before.timers, '', 0),
       ],
@@ -131,7 +131,8 @@ async function call(url: URL, number: number, more: object): Promise<unknown> {
 export const PARKED: Proof = {
   id: 'parked',
   group: 'soak',
-  claim: '1 000 parked calls of stateless clients before a stateful HTTP server: ≤ 64 KiB resident memory each',
+  claim:
+    '1 000 calls of stateless clients that wait for input, before a stateful HTTP server, take ≤ 64 KiB resident memory each',
   shortened: null,
   run: (run) => parkCalls(run, 1_000),
 };

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { measured, readMeasured } from '../faults/measured.ts';
@@ -10,19 +11,77 @@ import { childrenOf, livingAmong } from '../support/processes.ts';
 import { slopePerHour } from './g11.ts';
 import { figure, holds, percentile } from './proof.ts';
 import { PROOFS } from './proofs.ts';
-import type { Kept } from './report.ts';
+import { recordFile, TABLE } from './report.ts';
 import { watchWaiting } from './waiting.ts';
 
-const FOLDER = resolve(import.meta.dirname, '../../docs/proof');
+const LIMITED = /: (-?[\d.]+)[^;]*? \(≤ ([\d.]+)\)/g;
 
-test('every proof has a kept result whose verdict follows from its figures, and the summary has it', () => {
-  const summary = readFileSync(join(FOLDER, 'README.md'), 'utf8');
-  for (const { id, claim } of PROOFS) {
-    const kept = JSON.parse(readFileSync(join(FOLDER, `${id}.json`), 'utf8')) as Kept;
-    assert.equal(kept.claim, claim);
-    assert.equal(kept.holds, holds(kept), id);
-    assert.ok(summary.includes(`| ${id} | ${kept.holds ? 'holds' : '**does not hold**'} |`), id);
+/** The cells of the row of a claim. */
+function rowOf(id: string, table: string): Record<'claim' | 'verdict' | 'figures' | 'command', string> {
+  const rows = table.split('\n').filter((line) => line.startsWith(`| ${id} |`));
+  assert.equal(rows.length, 1, `rows of ${id}`);
+  const [, , claim, verdict, figures, , , , command] = rows[0]!.split(/ ?(?<!\\)\| ?/) as string[];
+  return { claim: claim!, verdict: verdict!, figures: figures!, command: command! };
+}
+
+test('the table has every claim once, and its verdict follows from its figures', () => {
+  const table = readFileSync(TABLE, 'utf8');
+  for (const { id, group, claim } of PROOFS) {
+    const row = rowOf(id, table);
+    assert.equal(row.claim, claim);
+    const limited = [...row.figures.matchAll(LIMITED)];
+    assert.ok(limited.length > 0, id);
+    const good = !row.figures.includes('broken: ') && limited.every(([, value, most]) => Number(value) <= Number(most));
+    assert.match(row.verdict, good ? /^holds/ : /^\*\*does not hold\*\*/, id);
+    assert.match(row.command, new RegExp(`npm run prove -- ${group} --(goal|rows) ${id}\\b`));
   }
+  assert.equal(table.split('\n').filter((line) => /^\| (?!id )/.test(line)).length, PROOFS.length);
+});
+
+test('the result of another checkout replaces the row of its claim, and no other; a file that is none is refused', () => {
+  using folder = mkdtempDisposableSync(join(tmpdir(), 'trunkline-proof-'));
+  const table = join(folder.path, 'proof.md');
+  const file = join(folder.path, 'result.json');
+  const before = readFileSync(TABLE, 'utf8');
+  writeFileSync(table, before);
+  const { id, claim } = PROOFS.find((proof) => proof.id === 'G9')!;
+  const result = {
+    id,
+    claim: 'as it was worded before',
+    holds: true,
+    date: '2026-12-01T10:00:00.000Z',
+    seed: 77,
+    command: 'npm run prove -- soak --goal G9 --short --seed 77',
+    seconds: 5,
+    machine: '2 × Intel(R) Xeon(R) Processor, Node v24.21.0',
+    commit: null,
+    leftOut: 'most',
+    figures: [
+      figure('sessions', 4, ''),
+      figure('old: memory', 9, 'KiB', 32),
+      figure('new: memory', 33, 'KiB', 32),
+      figure('streams', 3, ''),
+    ],
+    broken: ['a | b\nc'],
+  };
+  writeFileSync(file, JSON.stringify(result));
+  assert.equal(recordFile(file, table).holds, false);
+  const after = readFileSync(table, 'utf8');
+  const others = (text: string): string[] => text.split('\n').filter((line) => !line.startsWith('| G9 |'));
+  assert.deepEqual(others(after), others(before));
+  assert.equal(
+    after.split('\n').find((line) => line.startsWith('| G9 |')),
+    `| G9 | ${claim} | **does not hold**, without most | sessions: 4; memory: 33 KiB (≤ 32); broken: a \\| b c | 77 | 2026-12-01, 5 s on 2 × Intel Xeon | unknown | \`npm run prove -- soak --goal G9 --short\` |`,
+  );
+  assert.deepEqual(
+    after.split('\n').findIndex((line) => line.startsWith('| G9 |')),
+    before.split('\n').findIndex((line) => line.startsWith('| G9 |')),
+  );
+  for (const bad of [null, {}, { ...result, id: 'G99' }, { ...result, figures: undefined }]) {
+    writeFileSync(file, JSON.stringify(bad));
+    assert.throws(() => recordFile(file, table), /is not the result of a claim/);
+  }
+  assert.equal(readFileSync(table, 'utf8'), after);
 });
 
 test('percentiles, and verdicts', () => {

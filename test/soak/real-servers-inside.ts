@@ -201,7 +201,7 @@ async function pulledUnderCalls(gateway: RunningGateway): Promise<void> {
   broken.push(...[...new Set(local.failed)].slice(0, 3).map((text) => `a call that needs no network: ${text}`));
   figures.push(
     figure('calls of servers that need no network while the cable was pulled', local.calls, ''),
-    figure('of these failed', local.failed.length, '', 0),
+    figure('failed calls of servers that need no network', local.failed.length, '', 0),
   );
 }
 

@@ -39,7 +39,7 @@ export const REAL_SERVERS: Proof = {
   id: 'real-servers',
   group: 'soak',
   claim:
-    'Sixteen servers from npm and PyPI, eight of each era, start once each with empty caches and an empty data folder; the first Claude Code, Codex, Gemini CLI, opencode, Go SDK and Python SDK get every tool in their first list; the network is pulled under starts and calls without a crash, and nothing is left',
+    'Sixteen servers from npm and PyPI, eight of each era, start once each with empty caches and an empty data folder; Claude Code, Codex, Gemini CLI, opencode, Go SDK and Python SDK as first clients get every tool in their first list; without a network starts and calls crash nothing, and no process is left',
   shortened: 'ten of the sixteen servers',
   run,
 };

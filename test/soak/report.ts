@@ -1,13 +1,19 @@
 import { execFileSync } from 'node:child_process';
-import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
-import { holds, type Outcome, type Proof } from './proof.ts';
+import { type Figure, holds, type Outcome, type Proof } from './proof.ts';
+import { PROOFS } from './proofs.ts';
 
-const FOLDER = resolve(import.meta.dirname, '../../docs/proof');
+const ROOT = resolve(import.meta.dirname, '../..');
+/** One row for each claim. The repository keeps no other record of the results. */
+export const TABLE = join(ROOT, 'docs/proof.md');
+const RAW = join(ROOT, 'build/proof');
+/** So many figures without a limit are in a row at most; they say how much was tried. */
+const SIZES = 3;
 
-/** One proof as it came out, as it is kept. */
-export interface Kept extends Outcome {
+/** One claim as it came out, with all figures. */
+export interface Result extends Outcome {
   readonly id: string;
   readonly claim: string;
   readonly holds: boolean;
@@ -16,7 +22,7 @@ export interface Kept extends Outcome {
   readonly command: string;
   readonly seconds: number;
   readonly machine: string;
-  /** Of the code that was tried; with `+` where files had been changed since. Null: not from a checkout. */
+  /** Of the code that was tried, with `+` if files had been changed. Null: it was no checkout. */
   readonly commit?: string | null;
   readonly leftOut: string | null;
 }
@@ -28,9 +34,9 @@ export interface Circumstances {
   readonly command: string;
 }
 
-/** Keeps the outcome beside the others and writes the summary anew. */
-export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, command }: Circumstances): Kept {
-  const kept: Kept = {
+/** Writes the whole result to `build/proof/` and its row to the table. */
+export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, command }: Circumstances): Result {
+  const result: Result = {
     id: proof.id,
     claim: proof.claim,
     holds: holds(outcome),
@@ -43,70 +49,85 @@ export function report(proof: Proof, outcome: Outcome, { seed, short, seconds, c
     leftOut: short ? proof.shortened : null,
     ...outcome,
   };
-  mkdirSync(FOLDER, { recursive: true });
-  writeFileSync(join(FOLDER, `${proof.id}.json`), `${JSON.stringify(kept, null, 2)}\n`);
-  writeSummary();
-  return kept;
+  mkdirSync(RAW, { recursive: true });
+  writeFileSync(join(RAW, `${proof.id}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  record(result);
+  return result;
+}
+
+/** Records a result file of another checkout. The claim is worded as in this code, the verdict is computed again. */
+export function recordFile(path: string, table = TABLE): Result {
+  const read = JSON.parse(readFileSync(path, 'utf8')) as Result | null;
+  const proof = PROOFS.find(({ id }) => id === read?.id);
+  if (proof === undefined || !Array.isArray(read?.figures) || !Array.isArray(read.broken)) {
+    throw new Error(`${path} is not the result of a claim: it needs a known id, figures and broken`);
+  }
+  const result = { ...read, claim: proof.claim, holds: holds(read) };
+  record(result, table);
+  return result;
 }
 
 function commit(): string | null {
-  const git = (...args: string[]) => execFileSync('git', args, { cwd: FOLDER, encoding: 'utf8', stdio: 'pipe' }).trim();
+  const git = (...args: string[]) => execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' }).trim();
   try {
-    const changed = git(
-      'status',
-      '--porcelain',
-      '--untracked-files=no',
-      '--',
-      '../../src',
-      '../../test',
-      '../../scripts',
-    );
+    const changed = git('status', '--porcelain', '--untracked-files=no', '--', 'src', 'test', 'scripts');
     return `${git('rev-parse', '--short=9', 'HEAD')}${changed === '' ? '' : '+'}`;
   } catch {
     return null;
   }
 }
 
-/** From what is kept. */
-export function writeSummary(): void {
-  writeFileSync(join(FOLDER, 'README.md'), summary());
+/** Replaces the row of the claim, or adds it. */
+function record(result: Result, table = TABLE): void {
+  const lines = readFileSync(table, 'utf8').trimEnd().split('\n');
+  const rows = lines.splice(lines.findIndex((line) => line.startsWith('|--')) + 1);
+  const others = rows.filter((row) => !row.startsWith(`| ${result.id} |`));
+  const sorted = [...others, rowOf(result)].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  writeFileSync(table, `${[...lines, ...sorted].join('\n')}\n`);
 }
 
-function summary(): string {
-  const all = globSync('*.json', { cwd: FOLDER })
-    .sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
-    .map((name) => JSON.parse(readFileSync(join(FOLDER, name), 'utf8')) as Kept);
-  const rows = all.map(
-    ({ id, holds: good, claim, date, leftOut }) =>
-      `| ${id} | ${good ? 'holds' : '**does not hold**'} | ${claim} | ${date.slice(0, 10)}${leftOut === null ? '' : `, without ${leftOut}`} |`,
-  );
-  const head = `# Proofs
-
-Written by \`npm run prove -- faults|chaos|soak [--goal G7] [--rows F01,F03] [--seed N] [--resume] [--short]\`: the claims that need more time, or
-more machine, than \`npm test\` has, tried at real constants. Each has its figures in a file of its own beside this one.
-
-| claim | verdict | what is claimed | last run |
-|---|---|---|---|
-${rows.join('\n')}
-`;
-  return `${head}${all.map(details).join('')}`;
+function rowOf(result: Result): string {
+  const {
+    id,
+    claim,
+    holds: good,
+    figures,
+    broken,
+    seed,
+    date,
+    seconds,
+    machine,
+    commit: of,
+    command,
+    leftOut,
+  } = result;
+  const key = [...keyFigures(figures), ...broken.map((text) => `broken: ${text}`)].join('; ');
+  const cells = [
+    id,
+    claim,
+    `${good ? 'holds' : '**does not hold**'}${leftOut === null ? '' : `, without ${leftOut}`}`,
+    key,
+    seed,
+    `${date.slice(0, 10)}, ${seconds} s on ${machine.replace(/\(R\)| Processor|, Node.*/g, '')}`,
+    of ?? 'unknown',
+    `\`${command.replace(/ --seed \d+$/, '')}\``,
+  ];
+  return `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|').replaceAll(/\s+/g, ' ')).join(' | ')} |`;
 }
 
-function details(kept: Kept): string {
-  const rows = kept.figures.map(({ name, value, unit, atMost }) => {
-    const verdict = atMost === null ? '' : value <= atMost ? 'holds' : '**does not hold**';
-    return `| ${name} | ${value} ${unit} | ${atMost === null ? '' : `${atMost} ${unit}`} | ${verdict} |`;
-  });
-  const broken = kept.broken.map((text) => `- ${text}\n`).join('');
-  return `
-## ${kept.id}
+/** The first figures without a limit, and all with one; of those that differ only in what is before the colon, the worst. */
+function keyFigures(figures: readonly Figure[]): string[] {
+  const limited = figures.findIndex(({ atMost }) => atMost !== null);
+  const sizes = figures.slice(0, limited === -1 ? SIZES : limited).filter(({ name }) => !name.includes(': '));
+  const worst = new Map<string, Figure>();
+  for (const figure of figures.filter(({ atMost }) => atMost !== null)) {
+    const name = figure.name.split(': ').at(-1)!;
+    const key = `${name} ${figure.atMost}`;
+    if (figure.value > (worst.get(key)?.value ?? -Infinity)) worst.set(key, { ...figure, name });
+  }
+  return [...sizes.slice(0, SIZES), ...worst.values()].map(inWords);
+}
 
-${kept.claim}
-
-\`${kept.command}\`, seed ${kept.seed}, ${kept.date.slice(0, 16).replace('T', ' ')} UTC, ${kept.seconds} s, on ${kept.machine}${kept.commit == null ? '' : `, commit ${kept.commit}`}.
-${kept.leftOut === null ? '' : `Left out by \`--short\`: ${kept.leftOut}.\n`}
-| figure | measured | at most | |
-|---|---|---|---|
-${rows.join('\n')}
-${broken === '' ? '' : `\nBroken:\n\n${broken}`}`;
+function inWords({ name, value, unit, atMost }: Figure): string {
+  return `${name}: ${value}${unit === '' ? '' : ` ${unit}`}${atMost === null ? '' : ` (≤ ${atMost})`}`;
 }

@@ -85,7 +85,7 @@ export const RUNS_OF_AGENTS: Proof = {
   id: 'runs',
   group: 'soak',
   claim:
-    'Two hundred short runs of agents in ten minutes on four servers from npm with the default configuration, then fifty at once, none of which says goodbye: none refused, nothing left',
-  shortened: 'two hundred runs and fifty at once: twenty and eight were made',
+    'Two hundred short runs of agents in ten minutes on four servers from npm with the default configuration, then fifty at once, none of which ends its session: none is refused, nothing is left',
+  shortened: 'all but twenty of the two hundred runs and eight of the fifty',
   run,
 };

@@ -18,7 +18,7 @@ async function run({ seed, short, say }: Run): Promise<Outcome> {
       figure(`${where}: changes`, count, ''),
       figure(`${where}: calls of other servers`, result.calls, ''),
       figure(`${where}: lists`, result.lists, ''),
-      figure(`${where}: calls or lists hurt, processes ended`, result.wrong.length, '', 0),
+      figure(`${where}: calls or lists that failed, processes that ended`, result.wrong.length, '', 0),
       figure(`${where}: defects of the gateway itself`, result.defects, '', 0),
       figure(`${where}: median call`, result.p50Ms, 'ms'),
       figure(`${where}: 99 of 100 calls within`, result.p99Ms, 'ms'),
@@ -33,7 +33,7 @@ export const TYPOS: Proof = {
   id: 'typos',
   group: 'chaos',
   claim:
-    'One gateway, and two nodes over NATS, 8 clients calling all the time; every kind of wrong definition (names, addresses, programs, garbage, certificates, HTTP answers, odd Python and Go servers) is added, changed and removed by file and control API beside: no process ends, no call or list of another server fails, none takes longer than 2 s',
+    'Every kind of wrong definition (names, addresses, programs, garbage, certificates, HTTP answers, odd Python and Go servers) is added, changed and removed by file and control API while 8 clients call through one gateway, then through two nodes over NATS: no process ends, no call or list of another server fails, none takes longer than 2 s',
   shortened: 'four of the five minutes',
   run,
 };
