@@ -7,12 +7,15 @@ const KEPT = 64;
  * What comes and goes by number, thousands of times a second and few at a time, as requests in flight do. A `Map` makes a
  * new table every few dozen of them, and each of its old tables points to the next one: once the collector has taken one
  * for old, all that come after it outlive young collections, with all that they ever held. Here the places are used again,
- * and one that is free holds nothing. Numbers are whole and above 0, and are best given out one after the other.
+ * and one that is free holds nothing. Numbers are whole and above 0, and best differ in their low bits.
  */
 export class ByNumber<T> {
   /** 0: the place is free. */
   #numbers: number[] = [];
   #values: (T | undefined)[] = [];
+  /** Which of all that were put in each was. */
+  #turns: number[] = [];
+  #turn = 0;
   #size = 0;
 
   get size(): number {
@@ -35,7 +38,7 @@ export class ByNumber<T> {
       return;
     }
     if ((this.#size + 1) * 4 > this.#numbers.length * 3) this.#grow();
-    this.#put(number, value);
+    this.#put(number, value, ++this.#turn);
     this.#size++;
   }
 
@@ -52,6 +55,7 @@ export class ByNumber<T> {
       if (((at - wanted) & mask) < ((at - free) & mask)) continue;
       numbers[free] = numbers[at]!;
       values[free] = values[at];
+      this.#turns[free] = this.#turns[at]!;
       free = at;
     }
     numbers[free] = 0;
@@ -63,15 +67,18 @@ export class ByNumber<T> {
   clear(): void {
     this.#numbers = [];
     this.#values = [];
+    this.#turns = [];
     this.#size = 0;
   }
 
-  /** As they are now, lowest first. */
+  /** As they are now, in the order in which they were put in. */
   numbers(): number[] {
-    return this.#numbers.filter((number) => number !== 0).sort((a, b) => a - b);
+    const places = this.#numbers.keys().filter((at) => this.#numbers[at] !== 0);
+    const ordered = [...places].sort((a, b) => this.#turns[a]! - this.#turns[b]!);
+    return ordered.map((at) => this.#numbers[at]!);
   }
 
-  /** As they are now, by their numbers, lowest first. */
+  /** As they are now, in the order in which they were put in. */
   inOrder(): T[] {
     return this.numbers().map((number) => this.get(number)!);
   }
@@ -81,12 +88,12 @@ export class ByNumber<T> {
     return this.#values.filter((value) => value !== undefined);
   }
 
-  /** The last one that is wanted, by its number; undefined where none is. */
+  /** The one that is wanted and was put in last; undefined where there is none. */
   last(wanted: (value: T) => boolean): T | undefined {
     let last = -1;
     for (let at = 0; at < this.#numbers.length; at++) {
-      const number = this.#numbers[at]!;
-      if (number > (this.#numbers[last] ?? 0) && wanted(this.#values[at]!)) last = at;
+      if (this.#numbers[at] === 0 || this.#turns[at]! < (this.#turns[last] ?? 0)) continue;
+      if (wanted(this.#values[at]!)) last = at;
     }
     return this.#values[last];
   }
@@ -103,21 +110,26 @@ export class ByNumber<T> {
     }
   }
 
-  #put(number: number, value: T): void {
+  #put(number: number, value: T, turn: number): void {
     const mask = this.#numbers.length - 1;
     let at = number & mask;
     while (this.#numbers[at] !== 0) at = (at + 1) & mask;
     this.#numbers[at] = number;
     this.#values[at] = value;
+    this.#turns[at] = turn;
   }
 
   #grow(): void {
     const numbers = this.#numbers;
     const values = this.#values;
+    const turns = this.#turns;
     const places = Math.max(FEW, numbers.length * 2);
     this.#numbers = new Array<number>(places).fill(0);
     this.#values = new Array<T | undefined>(places).fill(undefined);
-    for (let at = 0; at < numbers.length; at++) if (numbers[at] !== 0) this.#put(numbers[at]!, values[at]!);
+    this.#turns = new Array<number>(places).fill(0);
+    for (let at = 0; at < numbers.length; at++) {
+      if (numbers[at] !== 0) this.#put(numbers[at]!, values[at]!, turns[at]!);
+    }
     values.length = 0;
   }
 }

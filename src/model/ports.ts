@@ -242,8 +242,6 @@ export interface UpstreamSessionRecord {
   readonly hello: string;
   readonly revision: string;
   readonly fingerprint: string;
-  /** How many blocks of request ids its users have had (`ID_BLOCK`); absent for one. */
-  readonly blocks?: number;
   /** The log level that its server was told when it was opened; absent for none. */
   readonly logLevel?: string;
 }

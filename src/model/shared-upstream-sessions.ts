@@ -1,11 +1,5 @@
 import type { UpstreamSessionRecord } from './ports.ts';
 
-/**
- * Ids of requests must not come twice in a session of the server's, whoever uses it: each connection that goes on with
- * one takes the next so many.
- */
-export const ID_BLOCK = 2 ** 24;
-
 /** Which upstream HTTP session: of a server as it is defined, under the digest of a session key. */
 export interface SessionPlace {
   readonly server: string;
@@ -20,8 +14,6 @@ export interface OpenedSession {
   readonly record: UpstreamSessionRecord;
   /** Tells it from those before and after it under the same key. */
   readonly generation: string;
-  /** The ids of requests on it begin after this. */
-  readonly idsAfter: number;
 }
 
 /** Leave to open the session, given to one at a time. Ends with one of the two. */
@@ -39,7 +31,6 @@ export interface SessionTurn {
 export interface SessionMember {
   /** It listens already, because it has opened the session: what the first call makes the server say is heard. */
   readonly listens: boolean;
-  numberAfter(id: number): void;
   /** The session is of this generation from now on, and still the same. */
   renamed(generation: string): void;
   /**
@@ -67,8 +58,6 @@ export interface SharedUpstreamSessions {
   known(place: SessionPlace): Promise<boolean>;
   /** A connection uses it from now on. */
   join(place: SessionPlace, member: SessionMember): void;
-  /** The ids of its requests go on into the next block before long: it is to have another one, which is its own. */
-  idsSpent(place: SessionPlace, member: SessionMember): void;
   /** It does no more. */
   leave(place: SessionPlace, member: SessionMember): void;
   /**

@@ -26,6 +26,7 @@ import type { UpstreamSetDeps, UpstreamTimes } from '../../src/upstream/upstream
 import { UpstreamSet } from '../../src/upstream/upstream-set.ts';
 import { FakeClock, settled } from './fake-clock.ts';
 import type { ScriptedServer } from './scripted-server.ts';
+import { stillRandom } from './still-random.ts';
 
 /** A definition with everything at its default. */
 export function serverOf(name: string, changes: Partial<Server> = {}): Server {
@@ -257,7 +258,7 @@ export class UpstreamBench {
     this.remembered = options.remembered ?? new Remembered();
     this.set = new UpstreamSet({
       clock: this.clock,
-      random: options.random ?? { unit: () => 0, hex: (bytes) => '0'.repeat(2 * bytes) },
+      random: options.random ?? stillRandom(),
       logger: new Logger({ level: 'warn', write: (line) => void this.logged.push(line) }),
       metrics: this.metrics,
       events: this.events,

@@ -72,6 +72,7 @@ export async function openChannel(definition: ServerDefinition, options: Channel
       server: name,
       profile: standIn(null),
       clock: systemClock,
+      random: systemRandom,
       owner,
       tool: () => null,
       dropped: (reason) => logger.debug('dropped', { reason }),

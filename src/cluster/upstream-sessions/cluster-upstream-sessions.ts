@@ -4,15 +4,13 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { pause } from '../../model/pause.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import {
-  ID_BLOCK,
-  type OpenedSession,
-  type SessionMember,
-  type SessionPlace,
-  type SessionTurn,
-  type SharedUpstreamSessions,
+import type {
+  OpenedSession,
+  SessionMember,
+  SessionPlace,
+  SessionTurn,
+  SharedUpstreamSessions,
 } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { fencingToken } from '../fencing-token.ts';
@@ -51,7 +49,6 @@ export interface ClusterUpstreamSessionsDeps {
   readonly bus: Bus;
   readonly state: SharedState;
   readonly clock: Clock;
-  readonly random: Random;
   readonly logger: Logger;
   readonly sealing: Sealing;
   readonly claims: Claims;
@@ -141,10 +138,6 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     else this.streams.join(place, own?.key ?? key, member);
   }
 
-  idsSpent(place: SessionPlace, member: SessionMember): void {
-    this.#used.idsSpent(sessionKeyOf(place), member);
-  }
-
   leave(place: SessionPlace, member: SessionMember): void {
     const key = sessionKeyOf(place);
     this.#used.leave(key, member);
@@ -226,7 +219,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     return this.#bucket.get(key);
   }
 
-  /** The session in the record, with ids of requests for one more user; null where there is none to be had. */
+  /** The session in the record, which is kept for as long again from now on; null where there is none to be had. */
   async #open(
     key: string,
     held: WrittenSession,
@@ -237,10 +230,10 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     const record = openRecord(this.#deps.sealing, key, held.sealed);
     if (record === null) return null;
     const generation = this.#generation(held, revision);
-    const next: WrittenSession = { ...held, since: held.since ?? revision, blocks: held.blocks + 1 };
+    const next: WrittenSession = { ...held, since: held.since ?? revision };
     if ((await this.#bucket.update(key, writtenText(next), revision)) === null) return 'again';
-    const shared = this.#used.put(key, record, generation, { published: true, blocks: next.blocks });
-    return { kind: 'open', record: shared, generation, idsAfter: held.blocks * ID_BLOCK };
+    const shared = this.#used.put(key, record, generation, { published: true });
+    return { kind: 'open', record: shared, generation };
   }
 
   /** Leave to open it, by a write on what was read; null when somebody was faster. */
@@ -252,7 +245,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     gone: string | null,
   ): Promise<SessionTurn | null> {
     const replaces = gone !== null || held?.replaces === true || (held !== null && held.sealed !== '');
-    const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, blocks: 1, sealed: '' };
+    const opening: WrittenSession = { by: this.#deps.bus.peer, since: null, replaces, sealed: '' };
     const revision =
       found === null
         ? await this.#bucket.create(key, writtenText(opening))
@@ -269,7 +262,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   async #publish(place: SessionPlace, key: string, record: UpstreamSessionRecord, revision: number): Promise<string> {
     const sealed = sealRecord(this.#deps.sealing, key, record);
-    const written: WrittenSession = { by: '', since: revision, replaces: false, blocks: 1, sealed };
+    const written: WrittenSession = { by: '', since: revision, replaces: false, sealed };
     const text = writtenText(written);
     if (text.length > MAX_RECORD_BYTES) return this.#keepToItself(place, key, record, revision, text.length);
     const generation = fencingToken(this.#bucket.incarnation, revision);
@@ -285,7 +278,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
         throw error;
       }
     }
-    this.#used.put(key, record, generation, { published, blocks: 1 });
+    this.#used.put(key, record, generation, { published });
     return generation;
   }
 
@@ -300,7 +293,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#deps.logger.warn('server_session_not_shared', { server, bytes });
     void this.#free(key, false, revision);
     const generation = this.#used.ownGeneration();
-    this.#used.put(key, record, generation, { published: false, blocks: 1, unsharable: true });
+    this.#used.put(key, record, generation, { published: false, unsharable: true });
     return generation;
   }
 
@@ -309,7 +302,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
     this.#turns.delete(key);
     try {
       // That a session was lost is to be told by whoever opens the next one.
-      const free: WrittenSession = { by: '', since: null, replaces: true, blocks: 1, sealed: '' };
+      const free: WrittenSession = { by: '', since: null, replaces: true, sealed: '' };
       if (replaces) await this.#bucket.update(key, writtenText(free), revision);
       else await this.#bucket.delete(key, revision);
     } catch {
@@ -344,7 +337,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
       replaces: gone !== null,
       opened: async (record) => {
         const generation = this.#used.ownGeneration();
-        this.#used.put(key, record, generation, { published: false, blocks: 1 });
+        this.#used.put(key, record, generation, { published: false });
         this.#tellSoon(key, MAX_TELLS);
         return generation;
       },
@@ -363,7 +356,7 @@ export class ClusterUpstreamSessions implements SharedUpstreamSessions {
 
   /** With what this node alone can say of it. */
   #goOn({ record, generation }: UsedSession): OpenedSession {
-    return { kind: 'open', record, generation, idsAfter: this.#used.idsApart() };
+    return { kind: 'open', record, generation };
   }
 
   #generation({ since }: WrittenSession, revision: number): string {

@@ -9,7 +9,6 @@ test('who listens alone goes on where the one before ended, and is told where so
   const listened: [string | null, boolean][] = [];
   const member = (heard: string | null): SessionMember => ({
     listens: false,
-    numberAfter: () => {},
     renamed: () => {},
     listen: (after, gap) => void listened.push([after, gap]),
     silence: () => heard,

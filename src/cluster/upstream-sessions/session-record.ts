@@ -12,8 +12,6 @@ export interface WrittenSession {
   readonly since: number | null;
   /** It takes the place of one that is lost. */
   readonly replaces: boolean;
-  /** Blocks of request ids that were given out. */
-  readonly blocks: number;
   /** The record, sealed; empty while there is none. */
   readonly sealed: string;
 }
@@ -31,9 +29,9 @@ export function writtenText(written: WrittenSession): Buffer {
 /** null for what cannot be read: it is as good as not there. */
 export function readWritten({ value }: StateRecord): WrittenSession | null {
   try {
-    const { by, since, replaces, blocks, sealed } = JSON.parse(value.toString()) as WrittenSession;
-    if (typeof by !== 'string' || typeof sealed !== 'string' || typeof blocks !== 'number') return null;
-    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, blocks, sealed };
+    const { by, since, replaces, sealed } = JSON.parse(value.toString()) as WrittenSession;
+    if (typeof by !== 'string' || typeof sealed !== 'string') return null;
+    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, sealed };
   } catch {
     return null;
   }

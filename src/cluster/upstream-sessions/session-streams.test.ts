@@ -56,7 +56,6 @@ class Bench {
   join(key: string, listens = false): () => void {
     const member: SessionMember = {
       listens,
-      numberAfter: () => {},
       renamed: () => {},
       listen: (after) => void this.listened.push(after),
       silence: () => {

@@ -8,9 +8,8 @@ import { Sealer } from '../../gateway/sealer.ts';
 import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { pause } from '../../model/pause.ts';
-import { systemRandom } from '../../model/random.ts';
 import { sealingOf } from '../../model/sealing-of.ts';
-import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { Logger } from '../../telemetry/logger.ts';
 import type { Claims } from '../ownership/claims.ts';
 import { ClusterUpstreamSessions } from './cluster-upstream-sessions.ts';
@@ -68,7 +67,6 @@ function node(peer: string, state: SharedState, clock: FakeClock, keys = [KEY]):
     bus: bus as unknown as Bus,
     state,
     clock,
-    random: systemRandom,
     logger: Logger.silent(),
     sealing: sealingOf(keys, (key) => new Sealer(key)),
     claims: { lives: async () => true } as unknown as Claims,
@@ -108,51 +106,10 @@ test('S0.20 a turn whose end the store did not take is nobody’s soon, though i
   b.close();
 });
 
-/** A connection of which nothing is known but where it was told to number its requests. */
-function member(numbered: number[]): SessionMember {
-  return {
-    listens: false,
-    numberAfter: (id) => void numbered.push(id),
-    renamed: () => {},
-    listen: () => {},
-    silence: () => null,
-    replaced: () => {},
-  };
+/** A connection of which nothing is known. */
+function member(): SessionMember {
+  return { listens: false, renamed: () => {}, listen: () => {}, silence: () => null, replaced: () => {} };
 }
-
-test('check:B4 whose ids are spent gets a block that no other node was given, however many use the session meanwhile', async () => {
-  const clock = new FakeClock();
-  const state = new MemorySharedState(clock);
-  const nodes = ['a', 'b', 'c'].map((peer) => node(peer, state, clock));
-  const [a, b, c] = nodes as [ClusterUpstreamSessions, ClusterUpstreamSessions, ClusterUpstreamSessions];
-  const numbered: number[] = [];
-  const turn = await a.enter(PLACE, null, () => true);
-  assert.ok(turn.kind === 'turn');
-  await turn.opened(RECORD);
-  const user = member(numbered);
-  a.join(PLACE, user);
-  const given: number[] = [0];
-  const goOn = async (at: ClusterUpstreamSessions): Promise<void> => {
-    const entered = await at.enter(PLACE, null, () => true);
-    assert.ok(entered.kind === 'open');
-    given.push(entered.idsAfter);
-  };
-  await goOn(b);
-  await clock.advance(60_000);
-  await settled();
-  assert.deepEqual(numbered, [], 'while there are ids left');
-  for (let i = 0; i < 2; i++) {
-    a.idsSpent(PLACE, user);
-    await clock.advance(60_000);
-    await settled();
-    await goOn(c);
-  }
-  assert.equal(numbered.length, 2);
-  const all = [...given, ...numbered];
-  assert.equal(new Set(all).size, all.length, all.join());
-  for (const id of all) assert.equal(id % ID_BLOCK, 0);
-  for (const one of nodes) one.close();
-});
 
 /** Lets time pass until the promise has settled; resolves with how long that was. */
 async function passing(clock: FakeClock, work: Promise<unknown>): Promise<number> {
@@ -203,7 +160,7 @@ test('S0.20 whoever has waited for the store in vain opens a session alone, the 
   const turn = await first;
   assert.ok(turn.kind === 'turn');
   await turn.opened(RECORD);
-  a.join(PLACE, member([]));
+  a.join(PLACE, member());
   const second = a.enter({ ...PLACE, key: 'another' }, null, () => true);
   assert.ok((await passing(clock, second)) <= 2_100, 'nobody waits again');
   store.mute = false;

@@ -1,12 +1,10 @@
 import type { Clock } from '../../model/clock.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
-import type { Random } from '../../model/random.ts';
 import type { Sealing } from '../../model/sealing.ts';
-import { ID_BLOCK, type SessionMember, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionMember, SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { fencingToken } from '../fencing-token.ts';
 import type { LazyBucket } from '../lazy-bucket.ts';
-import { IdBlocks } from './id-blocks.ts';
 import type { OwnStream } from './own-stream.ts';
 import { openRecord, readWritten, sealRecord, type WrittenSession, writtenText } from './session-record.ts';
 import { SharedHellos } from './shared-hellos.ts';
@@ -20,7 +18,6 @@ const MAX_WRITES = 32;
 export interface UsedSessionsDeps {
   readonly bucket: LazyBucket;
   readonly clock: Clock;
-  readonly random: Random;
   readonly logger: Logger;
   readonly sealing: Sealing;
   readonly peer: string;
@@ -40,7 +37,6 @@ export interface UsedSession extends OwnStream {
 
 export interface PutHow {
   readonly published: boolean;
-  readonly blocks: number;
   readonly unsharable?: boolean;
 }
 
@@ -49,10 +45,6 @@ interface Kept extends UsedSession {
   member: SessionMember | null;
   /** Monotonic, in whole milliseconds. */
   writtenAt: number;
-  /** The member is to have another block of ids. */
-  idsSpent: boolean;
-  /** The highest number of blocks that this node has seen given out. */
-  blocks: number;
 }
 
 /** The sessions of servers that this node has connections for: what is known of them without the store, and kept there. */
@@ -60,7 +52,6 @@ export class UsedSessions {
   readonly #deps: UsedSessionsDeps;
   readonly #kept = new Map<string, Kept>();
   readonly #hellos = new SharedHellos();
-  readonly #blocks: IdBlocks;
   #alone = 0;
   /** Of the bucket, when all of them were last known to be in it. */
   #incarnation = '';
@@ -70,7 +61,6 @@ export class UsedSessions {
 
   constructor(deps: UsedSessionsDeps) {
     this.#deps = deps;
-    this.#blocks = new IdBlocks(deps.random);
     this.#stop = deps.clock.after(LOOK_MS, () => this.look());
   }
 
@@ -78,7 +68,7 @@ export class UsedSessions {
     return this.#kept.get(key) ?? null;
   }
 
-  /** Returns the record as it is kept. `blocks`: so many blocks of ids were given out, as far as is known. */
+  /** Returns the record as it is kept. */
   put(key: string, record: UpstreamSessionRecord, generation: string, how: PutHow): UpstreamSessionRecord {
     const before = this.#kept.get(key);
     const kept = this.#hellos.taken(record);
@@ -93,8 +83,6 @@ export class UsedSessions {
       place: before?.place ?? null,
       member: null,
       writtenAt: Math.round(this.#deps.clock.now()),
-      idsSpent: false,
-      blocks: how.blocks,
     });
     return kept;
   }
@@ -111,14 +99,7 @@ export class UsedSessions {
     if (kept === undefined) return null;
     kept.place = place;
     kept.member = member;
-    kept.idsSpent = false;
     return kept;
-  }
-
-  /** When they are looked after next: there are as many ids left as have been used. */
-  idsSpent(key: string, member: SessionMember): void {
-    const kept = this.#kept.get(key);
-    if (kept?.member === member) kept.idsSpent = true;
   }
 
   leave(key: string, member: SessionMember): void {
@@ -132,10 +113,6 @@ export class UsedSessions {
   /** Of a session that was opened without the store. */
   ownGeneration(): string {
     return `alone.${++this.#alone}`;
-  }
-
-  idsApart(): number {
-    return this.#blocks.apart() * ID_BLOCK;
   }
 
   /** Looks after all of them: now, and again in a while. */
@@ -176,41 +153,33 @@ export class UsedSessions {
     const age = clock.now() - kept.writtenAt;
     // The connection that it was read for has come to nothing.
     if (kept.member === null && kept.published && age > LOOK_MS) this.forget(key);
-    const spent = kept.member !== null && kept.idsSpent;
-    if (kept.unsharable || (kept.published && age <= REFRESH_MS && !spent && !lost)) return;
+    if (kept.unsharable || (kept.published && age <= REFRESH_MS && !lost)) return;
     const found = await bucket.get(key);
     const held = found === null ? null : readWritten(found);
-    kept.blocks = Math.max(kept.blocks, held?.blocks ?? 0);
     const same = held !== null && fencingToken(bucket.incarnation, held.since ?? found!.revision) === kept.generation;
-    if (found === null || held === null) await this.#write(key, kept, null, this.#blocks.after(kept.blocks));
-    else if (same) {
-      if (!(await this.#write(key, kept, found.revision, held.blocks + 1)) || !spent) return;
-      kept.idsSpent = false;
-      kept.member?.numberAfter(held.blocks * ID_BLOCK);
-    } else if (held.by === peer || (held.by === '' && held.sealed === '')) {
-      // Nobody has another one.
-      await this.#write(key, kept, found.revision, this.#blocks.after(kept.blocks));
+    if (found === null || held === null) await this.#write(key, kept, null);
+    // Nobody has another one.
+    else if (same || held.by === peer || (held.by === '' && held.sealed === '')) {
+      await this.#write(key, kept, found.revision);
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
-  /** On top of the revision, where there is one. False when somebody else has written meanwhile. */
-  async #write(key: string, kept: Kept, on: number | null, blocks: number): Promise<boolean> {
+  /** On top of the revision, where there is one. */
+  async #write(key: string, kept: Kept, on: number | null): Promise<void> {
     const { bucket, clock, sealing } = this.#deps;
     const [incarnation, since] = kept.generation.split('.');
     const known = on !== null && incarnation === bucket.incarnation;
     const sealed = sealRecord(sealing, key, kept.record);
-    const written: WrittenSession = { by: '', since: known ? Number(since) : null, replaces: false, blocks, sealed };
+    const written: WrittenSession = { by: '', since: known ? Number(since) : null, replaces: false, sealed };
     const text = writtenText(written);
     const revision = on === null ? await bucket.create(key, text) : await bucket.update(key, text, on);
-    if (revision === null || this.#kept.get(key) !== kept) return false;
+    if (revision === null || this.#kept.get(key) !== kept) return;
     if (!known) {
       kept.generation = fencingToken(bucket.incarnation, revision);
       kept.member?.renamed(kept.generation);
     }
     kept.published = true;
     kept.writtenAt = Math.round(clock.now());
-    kept.blocks = blocks;
-    return true;
   }
 
   /** The record is of another generation: another node has written the same session anew, or has opened another one. */

@@ -38,6 +38,11 @@ export class PendingRequests {
     return this.#pending.values().some(({ exchange }) => exchange !== null);
   }
 
+  /** Oldest first. */
+  get ids(): readonly number[] {
+    return this.#pending.numbers();
+  }
+
   get(id: number): Pending | undefined {
     return this.#pending.get(id);
   }

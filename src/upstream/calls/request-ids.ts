@@ -1,40 +1,30 @@
-import { ID_BLOCK } from '../../model/shared-upstream-sessions.ts';
+import type { Random } from '../../model/random.ts';
 
 /**
- * The ids of a connection's requests, one after the other. Whoever goes on with the same session of the server's begins at
- * another block; halfway through each block the next one has to be kept for this connection.
+ * The ids of a connection's requests, which are its progress tokens too. They are random, so that no client can name the
+ * call of another one to the server. What cuts numbers to 32 bits gets short ones (decision 062).
  */
 export class RequestIds {
-  readonly #halfway: () => void;
-  #last = 0;
-  #tellAt = middleOf(0);
+  readonly #random: Random;
+  readonly #inUse: { get(id: number): unknown };
+  /** The server cuts numbers to 32 bits, or may do so. */
+  short: boolean;
 
-  /** `halfway`: these ids go on into the next block before long. */
-  constructor(halfway: () => void) {
-    this.#halfway = halfway;
-  }
-
-  get last(): number {
-    return this.#last;
+  constructor(random: Random, inUse: { get(id: number): unknown }, short: boolean) {
+    this.#random = random;
+    this.#inUse = inUse;
+    this.short = short;
   }
 
   next(): number {
-    const id = ++this.#last;
-    if (id === this.#tellAt) {
-      this.#tellAt = middleOf(id + ID_BLOCK);
-      this.#halfway();
+    for (;;) {
+      const id = this.short ? cutId(this.#random.id()) : this.#random.id();
+      if (this.#inUse.get(id) === undefined) return id;
     }
-    return id;
-  }
-
-  /** They begin behind this one from now on. */
-  after(id: number): void {
-    this.#last = id;
-    this.#tellAt = Math.max(id + 1, middleOf(id));
   }
 }
 
-/** Of the block that the id is in. */
-function middleOf(id: number): number {
-  return (Math.floor(id / ID_BLOCK) + 0.5) * ID_BLOCK;
+/** The id as it comes back from a server that keeps 32 bits of it. */
+export function cutId(id: number): number {
+  return id | 0;
 }

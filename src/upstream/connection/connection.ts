@@ -3,6 +3,7 @@ import type { Clock } from '../../model/clock.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
+import type { Random } from '../../model/random.ts';
 import type { Hello } from '../../model/server-catalog.ts';
 import { cancellation, notification, request } from '../../protocol/compose.ts';
 import { oneLine } from '../../protocol/splice.ts';
@@ -41,14 +42,16 @@ export interface ConnectionDeps {
   readonly dropped: (reason: string) => void;
   /** The server's own stream is listened to when that is told, and not before. */
   readonly silent?: boolean;
-  /** Its requests will need the next block of ids as well (`ID_BLOCK`). */
-  readonly idsSpent?: (connection: Connection) => void;
+  /** Ids and progress tokens of its requests come from it. */
+  readonly random: Random;
+  /** Whether ids have to fit into 32 bits: longer ones may be why the server did not start. */
+  readonly shortIds?: boolean;
   /** What the server's connections say it is, so that they keep it together. */
   readonly hellos?: LastHello;
 }
 
 /**
- * One negotiated MCP connection over one transport. It keeps the requests in flight, under integer ids of its own:
+ * One negotiated MCP connection over one transport. It keeps the requests in flight, under random integer ids of its own:
  * neither the client's ids nor its progress tokens ever reach a server, so two clients cannot collide on a shared
  * pipe, and an answer finds its call by exactly the lexeme that was sent. What arrives for nobody is dropped and
  * counted.
@@ -88,7 +91,7 @@ export class Connection implements Carrier, TransportReceiver {
     this.#pending = new PendingRequests(deps.clock);
     this.#unsent = new HeldLosses(deps.clock);
     this.#deps = deps;
-    this.#ids = new RequestIds(() => deps.idsSpent?.(this));
+    this.#ids = new RequestIds(deps.random, this.#pending, deps.shortIds === true);
     this.#oneLine = !transport.streamPerRequest;
     this.#messages = new ServerMessages(this, deps, this.#pending.byId);
     const { server, dropped } = deps;
@@ -153,15 +156,20 @@ export class Connection implements Carrier, TransportReceiver {
   /** The handshake is done: from now on the connection speaks this era and takes calls. */
   negotiated(hello: Hello): void {
     // What the handshake has asked beside that is answered late or never, and must not keep the connection busy.
-    for (let id = 1; id <= this.#ids.last; id++) if (this.#pending.remove(id)) this.transport.abandon(id);
+    for (const id of this.#pending.ids) if (this.#pending.remove(id)) this.transport.abandon(id);
     this.#speaks(hello);
     if (hello.era === 'stateful') this.notify(notification('notifications/initialized', null, 'stateful'));
   }
 
-  /** It goes on with a session that was negotiated on another connection; whose requests had the ids up to this one. */
-  resumed(hello: Hello, { mcpSessionId, logLevel }: UpstreamSessionRecord, idsAfter: number): void {
+  /** The server cuts ids to 32 bits: it answered this request under what is left of its id then. */
+  cutsIds(id: number): void {
+    this.#ids.short = true;
+    if (this.#oneLine) this.transport.abandon(id);
+  }
+
+  /** It goes on with a session that was negotiated on another connection. */
+  resumed(hello: Hello, { mcpSessionId, logLevel }: UpstreamSessionRecord): void {
     this.mcpSessionId = mcpSessionId;
-    this.#ids.after(idsAfter);
     this.#speaks(hello, mcpSessionId);
     if (logLevel !== undefined) this.#level?.was(logLevel);
   }
@@ -175,14 +183,6 @@ export class Connection implements Carrier, TransportReceiver {
     if (era === 'stateful' && takesLevel(hello.capabilities)) {
       this.#level = new ToldLevel(this, this.#pending.byId, this.#oneLine, () => this.joined !== null);
     }
-  }
-
-  get lastId(): number {
-    return this.#ids.last;
-  }
-
-  numberAfter(id: number): void {
-    this.#ids.after(id);
   }
 
   get tenancy(): Tenancy {

@@ -3,7 +3,7 @@ import type { ClientProfile } from '../../model/client-profile.ts';
 import type { UpstreamSessionRecord } from '../../model/ports.ts';
 import { isOwnProcess, type Server } from '../../model/server.ts';
 import type { Hello } from '../../model/server-catalog.ts';
-import { ID_BLOCK, type SessionPlace } from '../../model/shared-upstream-sessions.ts';
+import type { SessionPlace } from '../../model/shared-upstream-sessions.ts';
 import { request } from '../../protocol/compose.ts';
 import { withEpoch } from '../process/epoch-variable.ts';
 import { OwnedTransport } from '../transport/owned-transport.ts';
@@ -53,6 +53,8 @@ export class Connector {
   readonly #joiner: SessionJoiner | null;
   readonly #hellos = new LastHello();
   #fallback: Transport['kind'] | null = null;
+  /** Of a server on a pipe that did not start: it may take no ids of more than 32 bits. The next start tries the other kind. */
+  #shortIds = false;
 
   constructor(deps: ConnectorDeps) {
     this.#deps = deps;
@@ -115,10 +117,10 @@ export class Connector {
     let resumed = false;
     const connection = await this.#joiner!.connect(place, {
       open: async (replaces) => (replaces ? null : spare()) ?? this.#settled(await this.#open(server, want, handshake)),
-      resume: async (record, idsAfter) => {
+      resume: async (record) => {
         if (record.fingerprint !== want.profile.fingerprint) return null;
         resumed = true;
-        return handshake.resume('http', record, idsAfter);
+        return handshake.resume('http', record);
       },
       record: (opened) => recordOf(server, want, opened),
       wanted: () => !attempt.cancelled,
@@ -155,7 +157,10 @@ export class Connector {
       return connection;
     }
     this.#fallback = null;
-    const connection = await handshake.run(wire);
+    const connection = await handshake.run(wire).catch((error) => {
+      this.#shortIds = !this.#shortIds;
+      throw error;
+    });
     const { kind } = connection.transport;
     if (kind !== server.transport.type) this.#fallback = kind;
     eras.found(connection.era);
@@ -180,21 +185,8 @@ export class Connector {
       return;
     }
     if (server.temporary === true) return;
-    const again = before?.mcpSessionId === mcpSessionId && mcpSessionId !== NO_SESSION;
-    const blocks = again ? (before.blocks ?? 1) + 1 : 1;
     const record = recordOf(server, want, connection) ?? processOf(server, want, connection.hello);
-    this.#deps.upstreamSessions.put(server.name, key, { ...record, blocks });
-  }
-
-  /** Whoever goes on with the connection's session, after the end of this process too, begins above its ids. */
-  #reserve(server: Server, { key, joined, mcpSessionId, lastId }: Connection): void {
-    joined?.idsSpent();
-    if (joined !== null || mcpSessionId === null) return;
-    const { upstreamSessions } = this.#deps;
-    const digest = digestOfKey(key);
-    const record = upstreamSessions.get(server.name, digest);
-    if (record?.mcpSessionId !== mcpSessionId) return;
-    upstreamSessions.put(server.name, digest, { ...record, blocks: Math.floor(lastId / ID_BLOCK) + 2 });
+    this.#deps.upstreamSessions.put(server.name, key, record);
   }
 
   forget(server: Server, key: string): void {
@@ -220,17 +212,12 @@ export class Connector {
   async #resume(server: Server, want: Wanted, handshake: Handshake): Promise<Connection | null> {
     if (!this.resumable(server, want)) return null;
     const record = this.#deps.upstreamSessions.get(server.name, digestOfKey(want.key));
-    const resumed = record === null ? null : await handshake.resume('http', record, this.#idsAfter(record));
+    const resumed = record === null ? null : await handshake.resume('http', record);
     if (resumed === null) {
       this.forget(server, want.key);
       this.#deps.forgotten(want);
     }
     return resumed;
-  }
-
-  /** Somewhere in the next block: that somebody has begun it before may have been lost with his process, unwritten. */
-  #idsAfter({ blocks = 1 }: UpstreamSessionRecord): number {
-    return blocks * ID_BLOCK + Math.floor((this.#deps.random.unit() * ID_BLOCK) / 4);
   }
 
   /** What is kept of it on a lone node; it is not to be used any more. */
@@ -252,7 +239,7 @@ export class Connector {
   }
 
   #handshake(server: Server, want: Wanted, attempt: Attempt): Handshake {
-    const { clock, eraVerdicts, times, phases, owner, tool, dropped, abandoned } = this.#deps;
+    const { clock, random, eraVerdicts, times, phases, owner, tool, dropped, abandoned } = this.#deps;
     const { profile, tenancy } = want;
     const silent = this.joins(server, want);
     const connection = (kind: Transport['kind']) => {
@@ -265,7 +252,8 @@ export class Connector {
         dropped,
         silent,
         hellos: this.#hellos,
-        idsSpent: (its) => this.#reserve(server, its),
+        random,
+        shortIds: this.#shortIds && !transport.streamPerRequest,
         tool: (name) => tool(profile, name),
       });
     };

@@ -99,12 +99,11 @@ export class Handshake {
 
   /**
    * Goes on with a session of an earlier connection of ours; null when the server does not know it any more. Rejects
-   * with GatewayError when it cannot be asked; the session is then left as it is. `idsAfter`: earlier requests had the ids
-   * up to this one.
+   * with GatewayError when it cannot be asked; the session is then left as it is.
    */
-  async resume(wire: Transport['kind'], record: UpstreamSessionRecord, idsAfter: number): Promise<Connection | null> {
+  async resume(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<Connection | null> {
     const connection = await this.#open(wire);
-    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record, idsAfter);
+    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record);
     try {
       await connection.ask(request('ping', '0', null, 'stateful'), this.#deps.probeSilenceMs);
     } catch (cause) {
@@ -122,7 +121,7 @@ export class Handshake {
   async discard(wire: Transport['kind'], record: UpstreamSessionRecord): Promise<void> {
     const connection = await this.#open(wire);
     connection.transport.silence?.();
-    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record, 0);
+    connection.resumed(helloFromInitialize(result('1', record.hello, 'stateful')), record);
     await connection.close('remove');
   }
 

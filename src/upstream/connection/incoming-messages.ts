@@ -6,11 +6,15 @@ import { ownId } from '../calls/identifiers.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import type { Pending } from '../calls/pending.ts';
 import type { PendingRequests } from '../calls/pending-requests.ts';
+import { cutId } from '../calls/request-ids.ts';
 import type { ConnectionUse } from './connection-use.ts';
 
 /** What is needed of the connection that the bytes come on. */
 interface Channel {
   readonly era: Era;
+  /** It is negotiated. */
+  readonly ready: boolean;
+  cutsIds(id: number): void;
   lost(id: number, error: GatewayError): void;
 }
 
@@ -64,6 +68,7 @@ export class IncomingMessages {
     let id = ownId(message.bytes, message.idStart, message.idEnd);
     // An error without an id is the server's word on the one request whose own stream it came on.
     if (message.idStart < 0 && stream !== 0) id = stream;
+    else if (requests.get(id) === undefined) id = this.#uncut(id, stream);
     const pending = stream !== 0 && stream !== id ? undefined : requests.get(id);
     if (pending === undefined) {
       messages.late(id);
@@ -85,6 +90,19 @@ export class IncomingMessages {
       pending.lost(new GatewayError('INTERNAL', 'the answer could not be handed on', { server }));
       throw defect;
     }
+  }
+
+  /**
+   * The request that is answered with what 32 bits keep of its id. That is taken for the answer on the request's own
+   * stream, and on a pipe while only the handshake is under way; the requests after it have short ids.
+   */
+  #uncut(id: number, stream: number): number {
+    const { pending } = this.#deps;
+    const asked = stream !== 0 ? [stream] : this.#channel.ready ? [] : pending.ids;
+    const whole = asked.find((one) => cutId(one) === id && pending.get(one) !== undefined);
+    if (whole === undefined) return id;
+    this.#channel.cutsIds(whole);
+    return whole;
   }
 
   /** On a request's own stream this is its answer, and a bad one; on a pipe it is noise (F07). */

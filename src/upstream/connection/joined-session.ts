@@ -2,9 +2,8 @@ import type { SessionMember, SessionPlace, SharedUpstreamSessions } from '../../
 import type { CloseReason, Transport } from '../transport/transport.ts';
 
 /** What is needed of the connection. */
-interface Numbered {
+interface Listening {
   readonly transport: Pick<Transport, 'listen' | 'silence'>;
-  numberAfter(id: number): void;
 }
 
 export interface JoinedSessionDeps<C> {
@@ -17,7 +16,7 @@ export interface JoinedSessionDeps<C> {
  * A connection's part in a session that all nodes use: it listens when it is told to, and whether the session ends with it
  * is not for it to say.
  */
-export class JoinedSession<C extends Numbered> implements SessionMember {
+export class JoinedSession<C extends Listening> implements SessionMember {
   generation: string;
   readonly listens: boolean;
   readonly #place: SessionPlace;
@@ -35,10 +34,6 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
     deps.sessions.join(place, this);
   }
 
-  numberAfter(id: number): void {
-    this.#connection.numberAfter(id);
-  }
-
   renamed(generation: string): void {
     this.generation = generation;
   }
@@ -53,11 +48,6 @@ export class JoinedSession<C extends Numbered> implements SessionMember {
 
   replaced(): void {
     this.#deps.superseded(this.#connection);
-  }
-
-  /** The connection's requests will need another block of ids. */
-  idsSpent(): void {
-    this.#deps.sessions.idsSpent(this.#place, this);
   }
 
   /** The connection has ended, or is about to. */

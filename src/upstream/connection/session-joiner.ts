@@ -16,7 +16,7 @@ export interface Opening {
   /** A session that nobody has yet; `replaces`: in the place of one that its server has forgotten, as it may have others. */
   readonly open: (replaces: boolean) => Promise<Connection>;
   /** On a session that somebody has opened; null when the server does not know it. */
-  readonly resume: (record: UpstreamSessionRecord, idsAfter: number) => Promise<Connection | null>;
+  readonly resume: (record: UpstreamSessionRecord) => Promise<Connection | null>;
   /** What others are to know of the session of a new connection; null where it has none. */
   readonly record: (connection: Connection) => UpstreamSessionRecord | null;
   /** Somebody still waits for the connection. */
@@ -69,7 +69,7 @@ export class SessionJoiner {
         if (entered.replaces) opening.forgotten();
         return connection;
       }
-      const connection = await opening.resume(entered.record, entered.idsAfter);
+      const connection = await opening.resume(entered.record);
       if (connection === null) {
         this.#gone.set(place.key, entered.generation);
         continue;

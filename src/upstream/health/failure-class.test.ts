@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { stillRandom } from '../../../test/support/still-random.ts';
 import { httpServerOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { HttpFailure, type HttpFailureKind } from '../../http/client/http-failure.ts';
 import { undiciFailure } from '../../http/client/undici-failure.ts';
@@ -84,7 +85,7 @@ test('S3.8 check:F3 only transient failures count: others are tried again, and n
       server: 'a',
       local: false,
       clock,
-      random: { unit: () => 0, hex: () => '' },
+      random: stillRandom(),
       times: { startupMs: 1000 },
       launch: () => Promise.reject(error),
       halt: async () => {},
@@ -103,7 +104,7 @@ test('S3.8 our own abort of a connection is no crash of the server', async () =>
     server: 'a',
     local: false,
     clock,
-    random: { unit: () => 0, hex: () => '' },
+    random: stillRandom(),
     times: { startupMs: 1000 },
     launch: async () => {},
     halt: async () => {},

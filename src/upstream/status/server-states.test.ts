@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { FakeClock, settled } from '../../../test/support/fake-clock.ts';
 import { statefulScript } from '../../../test/support/scripted-server.ts';
+import { stillRandom } from '../../../test/support/still-random.ts';
 import { httpServerOf, serverOf, UpstreamBench } from '../../../test/support/upstream-bench.ts';
 import { GatewayError } from '../../model/gateway-error.ts';
 import { type ServerState, UP } from '../../model/server-state.ts';
@@ -42,7 +43,7 @@ class Rig {
       server: 'a',
       local,
       clock: this.clock,
-      random: { unit: () => 0, hex: () => '' },
+      random: stillRandom(),
       times: { startupMs: 1000 },
       launch: (attempt) => {
         attempt.begin();

@@ -8,6 +8,7 @@ import {
   statefulScript,
   statefulServer,
 } from '../../../test/support/scripted-server.ts';
+import { stillRandom } from '../../../test/support/still-random.ts';
 import {
   answerText,
   clientOf,
@@ -298,7 +299,7 @@ test('a start asked for during a stop comes after it, unless another stop came l
     server: 'a',
     local: true,
     clock: new FakeClock(),
-    random: { unit: () => 0, hex: () => '' },
+    random: stillRandom(),
     times: { startupMs: 1000 },
     launch: () => Promise.resolve(),
     halt: () => new Promise((resolve) => void halts.push(resolve)),
