@@ -12,6 +12,8 @@ export interface WrittenSession {
   readonly since: number | null;
   /** It takes the place of one that is lost. */
   readonly replaces: boolean;
+  /** How many blocks of request ids nodes of earlier versions took, which read no record without it; 1 where absent. */
+  readonly blocks?: number;
   /** The record, sealed; empty while there is none. */
   readonly sealed: string;
 }
@@ -23,15 +25,15 @@ export function sessionKeyOf({ server, identity, key }: SessionPlace): string {
 }
 
 export function writtenText(written: WrittenSession): Buffer {
-  return Buffer.from(JSON.stringify(written));
+  return Buffer.from(JSON.stringify({ blocks: 1, ...written }));
 }
 
 /** null for what cannot be read: it is as good as not there. */
 export function readWritten({ value }: StateRecord): WrittenSession | null {
   try {
-    const { by, since, replaces, sealed } = JSON.parse(value.toString()) as WrittenSession;
+    const { by, since, replaces, blocks = 1, sealed } = JSON.parse(value.toString()) as WrittenSession;
     if (typeof by !== 'string' || typeof sealed !== 'string') return null;
-    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, sealed };
+    return { by, since: typeof since === 'number' ? since : null, replaces: replaces === true, blocks, sealed };
   } catch {
     return null;
   }

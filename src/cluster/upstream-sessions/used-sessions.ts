@@ -160,17 +160,17 @@ export class UsedSessions {
     if (found === null || held === null) await this.#write(key, kept, null);
     // Nobody has another one.
     else if (same || held.by === peer || (held.by === '' && held.sealed === '')) {
-      await this.#write(key, kept, found.revision);
+      await this.#write(key, kept, found.revision, held.blocks);
     } else if (held.by === '') this.#another(key, kept, held, found.revision, lost);
   }
 
   /** On top of the revision, where there is one. */
-  async #write(key: string, kept: Kept, on: number | null): Promise<void> {
+  async #write(key: string, kept: Kept, on: number | null, blocks = 1): Promise<void> {
     const { bucket, clock, sealing } = this.#deps;
     const [incarnation, since] = kept.generation.split('.');
     const known = on !== null && incarnation === bucket.incarnation;
     const sealed = sealRecord(sealing, key, kept.record);
-    const written: WrittenSession = { by: '', since: known ? Number(since) : null, replaces: false, sealed };
+    const written: WrittenSession = { by: '', since: known ? Number(since) : null, replaces: false, blocks, sealed };
     const text = writtenText(written);
     const revision = on === null ? await bucket.create(key, text) : await bucket.update(key, text, on);
     if (revision === null || this.#kept.get(key) !== kept) return;
