@@ -1,13 +1,13 @@
 import { randomFillSync } from 'node:crypto';
 
 /**
- * Randomness as a dependency. `unit` is in [0, 1); `hex` gives 2·bytes lower-case digits of a CSPRNG; `id` a number of 45
- * random bits of it for a request: below 10^14, and its low 32 bits are a positive int32 (decision 062).
+ * Randomness as a dependency. `unit` is in [0, 1); `hex` gives 2·bytes lower-case digits of a CSPRNG, `below` a whole number
+ * of it from 0 up to, not including, `n`, which is at most 2^32.
  */
 export interface Random {
   unit(): number;
   hex(bytes: number): string;
-  id(): number;
+  below(n: number): number;
 }
 
 /** Random bytes are fetched for many ids at once: asking for them costs more than they do. Each is used once. */
@@ -32,13 +32,10 @@ export const systemRandom: Random = {
     pool.fill(0, at, at + bytes);
     return text;
   },
-  id: () => {
-    for (;;) {
-      const at = take(6);
-      const low = pool.readUInt32LE(at) & 0x7fff_ffff;
-      const high = pool.readUInt16LE(at + 4) & 0x3fff;
-      pool.writeUIntLE(0, at, 6);
-      if (low !== 0) return high * 2 ** 32 + low;
-    }
+  below: (n) => {
+    const at = take(4);
+    const drawn = pool.readUInt32LE(at);
+    pool.writeUInt32LE(0, at);
+    return Math.floor((drawn * n) / 2 ** 32);
   },
 };

@@ -1,5 +1,6 @@
 import type { PhaseTimes } from '../../src/http/client/phase-times.ts';
 import { GatewayError } from '../../src/model/gateway-error.ts';
+import { OWN_DIGITS } from '../../src/upstream/calls/identifiers.ts';
 import type {
   ClosedReason,
   CloseReason,
@@ -127,7 +128,7 @@ export class ScriptedTransport implements Transport {
   }
 
   abandon(request: number): void {
-    this.abandoned.push(request);
+    this.abandoned.push(Number(this.seen.findLast(({ id }) => Number(id) % OWN_DIGITS === request)?.id));
     this.#open.delete(request);
   }
 
@@ -160,12 +161,12 @@ export class ScriptedTransport implements Transport {
 
   // What tests make happen.
 
-  /** Delivers a message of the server's, on a request's own stream or the common channel. */
+  /** Delivers a message of the server's, on the stream of the request with that id or the common channel. */
   deliver(message: unknown, stream = 0): void {
     const bytes = Buffer.isBuffer(message)
       ? message
       : Buffer.from(typeof message === 'string' ? message : JSON.stringify(message));
-    if (this.state === 'open') this.#receiver?.received(bytes, stream);
+    if (this.state === 'open') this.#receiver?.received(bytes, stream % OWN_DIGITS);
   }
 
   respond(id: number, result: unknown): void {
@@ -174,7 +175,7 @@ export class ScriptedTransport implements Transport {
 
   /** Ends the request with this message. */
   answer(id: number, message: unknown): void {
-    this.#open.delete(id);
+    this.#open.delete(id % OWN_DIGITS);
     this.deliver(message, this.streamPerRequest ? id : 0);
   }
 
@@ -183,8 +184,8 @@ export class ScriptedTransport implements Transport {
     outcome: 'NOT_SENT' | 'UNKNOWN',
     error = new GatewayError(outcome, 'lost by the script'),
   ): void {
-    this.#open.delete(request);
-    this.#receiver?.lost(request, error);
+    this.#open.delete(request % OWN_DIGITS);
+    this.#receiver?.lost(request % OWN_DIGITS, error);
   }
 
   /** The connection ends by itself. */
@@ -220,7 +221,7 @@ export class ScriptedTransport implements Transport {
       handler === undefined ? new Refusal(-32601, 'Method not found') : handler(seen.params ?? {}, this, seen.id);
     if (value === SILENCE || this.state !== 'open') return;
     const stream = this.streamPerRequest ? seen.id : 0;
-    this.#open.delete(seen.id);
+    this.#open.delete(seen.id % OWN_DIGITS);
     if (value instanceof Refusal) {
       const { code, message, data } = value;
       this.deliver({ jsonrpc: '2.0', id: seen.id, error: { code, message, data } }, stream);

@@ -9,6 +9,6 @@ export function stillRandom(): Random {
   return {
     unit: () => 0,
     hex: (bytes) => '0'.repeat(2 * bytes),
-    id: () => ids.below(2 ** 14) * 2 ** 32 + 1 + ids.below(2 ** 31 - 1),
+    below: (n) => ids.below(n),
   };
 }

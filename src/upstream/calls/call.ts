@@ -42,6 +42,7 @@ export class Call implements Pending {
   mayHaveRun = false;
   /** Of the server's messages that name it: the client's own progress token, as written; null where it sent none. */
   token: string | null = null;
+  wire = '';
   /** Attempts begun on a connection. */
   attempts = 0;
   /** Whether the list of tools was fetched anew because the server refused the headers made from it (-32020). */

@@ -1,9 +1,13 @@
-/** Longest id of ours that can come back: all safe integers have at most 16 digits. */
-const MAX_DIGITS = 15;
+import type { PendingById } from './pending.ts';
+
+/** Longest id of ours that can come back. */
+const MAX_DIGITS = 14;
+/** By the digits below it a request is known here. */
+export const OWN_DIGITS = 1e9;
 
 /**
- * Reads an id of our own from the lexeme a server sent back. -1 for everything that is not exactly the integer we
- * wrote: strings, `7.0`, leading zeros (F10: a wrong id is dropped, never guessed at).
+ * What a request is known by here, from the lexeme of its id that a server sent back. -1 for everything that is not a plain
+ * integer as we write them: strings, `7.0`, leading zeros.
  */
 export function ownId(bytes: Buffer, start: number, end: number): number {
   const length = end - start;
@@ -14,5 +18,18 @@ export function ownId(bytes: Buffer, start: number, end: number): number {
     if (digit < 0 || digit > 9) return -1;
     id = id * 10 + digit;
   }
-  return id;
+  return id % OWN_DIGITS;
+}
+
+/** The request in flight that the lexeme names; 0 for none (F10: a wrong id is dropped, never guessed at). */
+export function namedRequest(pending: PendingById, bytes: Buffer, start: number, end: number): number {
+  const id = ownId(bytes, start, end);
+  const wire = pending.get(id)?.wire;
+  return wire !== undefined && isLexeme(bytes, start, end, wire) ? id : 0;
+}
+
+export function isLexeme(bytes: Buffer, start: number, end: number, lexeme: string): boolean {
+  if (end - start !== lexeme.length) return false;
+  for (let i = 0; i < lexeme.length; i++) if (bytes[start + i] !== lexeme.charCodeAt(i)) return false;
+  return true;
 }

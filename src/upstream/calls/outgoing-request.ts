@@ -23,13 +23,13 @@ export interface Wire {
  * A client's request as this server gets it: in its era, under our id, with a progress token of ours in place of the
  * client's (and none where the client sent none). Nothing else changes.
  */
-export function outgoing(call: Call, id: number, era: Era, overHttp: boolean, tool: ToolLookup): Wire {
+export function outgoing(call: Call, era: Era, overHttp: boolean, tool: ToolLookup): Wire {
   const request = translated(call, era);
   const headers = era === 'stateless' && overHttp ? mirrored(request, tool, call.exchange.paramHeaders ?? null) : null;
   const token = progressToken(request);
-  if (token === null) return { parts: withId(request, String(id)), headers };
+  if (token === null) return { parts: withId(request, call.wire), headers };
   call.token = request.bytes.toString('latin1', token.start, token.end);
-  const insert = String(id);
+  const insert = call.wire;
   const edits: Edit[] = [
     { start: request.idStart, end: request.idEnd, insert },
     { start: token.start, end: token.end, insert },

@@ -11,6 +11,8 @@ export interface Pending {
   /** The request as its sender wrote it; its id is what the server's mentions of ours are turned back into. */
   readonly request: Message | null;
   token: string | null;
+  /** Its id, and its progress token, as the server got it. */
+  wire: string;
   /** Hears of what the server says on a subscription of the gateway's own. */
   readonly told?: ((message: Message) => void) | null;
   answered(message: Message): void;
@@ -49,6 +51,7 @@ export class OwnRequest implements Pending {
   readonly method: string;
   readonly request = null;
   token: string | null = null;
+  wire = '';
   told: ((message: Message) => void) | null = null;
   readonly answer: Promise<Message>;
   #resolve!: (message: Message) => void;

@@ -1,8 +1,13 @@
 import type { Random } from '../../model/random.ts';
+import { OWN_DIGITS } from './identifiers.ts';
+
+const LOWEST = OWN_DIGITS / 10;
+const LOWEST_PREFIX = 10_000;
 
 /**
  * The ids of a connection's requests, which are its progress tokens too. They are random, so that no client can name the
- * call of another one to the server. What cuts numbers to 32 bits gets short ones (decision 062).
+ * call of another one to the server. Here a request is known by nine digits, which is a small integer and cheap; on the wire
+ * five more are before them. A server that cuts numbers to 32 bits gets the nine (decision 062).
  */
 export class RequestIds {
   readonly #random: Random;
@@ -18,13 +23,13 @@ export class RequestIds {
 
   next(): number {
     for (;;) {
-      const id = this.short ? cutId(this.#random.id()) : this.#random.id();
+      const id = LOWEST + this.#random.below(OWN_DIGITS - LOWEST);
       if (this.#inUse.get(id) === undefined) return id;
     }
   }
-}
 
-/** The id as it comes back from a server that keeps 32 bits of it. */
-export function cutId(id: number): number {
-  return id | 0;
+  /** What the server gets for it. */
+  wire(id: number): string {
+    return this.short ? String(id) : `${LOWEST_PREFIX + this.#random.below(9 * LOWEST_PREFIX)}${id}`;
+  }
 }

@@ -225,10 +225,11 @@ export class Connection implements Carrier, TransportReceiver {
       return;
     }
     const id = this.#ids.next();
+    call.wire = this.#ids.wire(id);
     this.#pending.add(id, call);
     this.#use.sent();
     call.place(this, id);
-    const wire = outgoing(call, id, this.#era, this.transport.streamPerRequest, this.#deps.tool);
+    const wire = outgoing(call, this.#era, this.transport.streamPerRequest, this.#deps.tool);
     this.#write(wire.parts, id, call.method, wire.headers);
     if (this.#messages.holding) this.#messages.release();
   }
@@ -257,9 +258,10 @@ export class Connection implements Carrier, TransportReceiver {
       pending.lost(this.#gone('NOT_SENT'));
       return { id, pending };
     }
+    pending.wire = this.#ids.wire(id);
     this.#pending.add(id, pending);
     if (this.hello === null) this.#era = message.era;
-    const own = request(message.method, String(id), message.bodyStart < 0 ? null : message.body, message.era);
+    const own = request(message.method, pending.wire, message.bodyStart < 0 ? null : message.body, message.era);
     const mirrored = message.era === 'stateless' && this.transport.streamPerRequest;
     this.#write([own.bytes], id, message.method, headers ?? (mirrored ? ['Mcp-Method', message.method] : null));
     return { id, pending };
@@ -279,7 +281,7 @@ export class Connection implements Carrier, TransportReceiver {
     if (pending === undefined || !this.#open) return !this.#unsent.has(id);
     this.#pending.remove(id);
     if (this.#era === 'stateful' || !this.transport.streamPerRequest) {
-      this.notify(cancellation(String(id), reason, this.#era));
+      this.notify(cancellation(pending.wire, reason, this.#era));
     }
     this.#messages.withdrawn(id, pending, this.#era);
     this.transport.abandon(id);

@@ -2,11 +2,10 @@ import { GatewayError } from '../../model/gateway-error.ts';
 import type { Era, Message } from '../../model/message.ts';
 import { LISTEN } from '../../protocol/methods.ts';
 import { isBatch, isScanFailure, scanBatch, scanMessage } from '../../protocol/scan.ts';
-import { ownId } from '../calls/identifiers.ts';
+import { namedRequest, ownId } from '../calls/identifiers.ts';
 import { restoredAnswer } from '../calls/outgoing-request.ts';
 import type { Pending } from '../calls/pending.ts';
 import type { PendingRequests } from '../calls/pending-requests.ts';
-import { cutId } from '../calls/request-ids.ts';
 import type { ConnectionUse } from './connection-use.ts';
 
 /** What is needed of the connection that the bytes come on. */
@@ -65,13 +64,13 @@ export class IncomingMessages {
 
   #answered(message: Message, stream: number): void {
     const { server, dropped, pending: requests, use, messages } = this.#deps;
-    let id = ownId(message.bytes, message.idStart, message.idEnd);
+    const { bytes, idStart, idEnd } = message;
     // An error without an id is the server's word on the one request whose own stream it came on.
-    if (message.idStart < 0 && stream !== 0) id = stream;
-    else if (requests.get(id) === undefined) id = this.#uncut(id, stream);
+    const id =
+      idStart < 0 ? stream : namedRequest(requests.byId, bytes, idStart, idEnd) || this.#uncut(message, stream);
     const pending = stream !== 0 && stream !== id ? undefined : requests.get(id);
     if (pending === undefined) {
-      messages.late(id);
+      messages.late(ownId(bytes, idStart, idEnd));
       dropped('unmatched');
       // A request's own stream ends with its answer: after one to another id nothing more comes for the request.
       if (requests.get(stream) !== undefined) {
@@ -93,14 +92,15 @@ export class IncomingMessages {
   }
 
   /**
-   * The request that is answered with what 32 bits keep of its id. That is taken for the answer on the request's own
+   * The request that is answered with what 32 bits keep of its id, 0 for none. That is taken for the answer on the request's own
    * stream, and on a pipe while only the handshake is under way; the requests after it have short ids.
    */
-  #uncut(id: number, stream: number): number {
+  #uncut({ bytes, idStart, idEnd }: Message, stream: number): number {
     const { pending } = this.#deps;
     const asked = stream !== 0 ? [stream] : this.#channel.ready ? [] : pending.ids;
-    const whole = asked.find((one) => cutId(one) === id && pending.get(one) !== undefined);
-    if (whole === undefined) return id;
+    const kept = asked.length === 0 ? 0 : Number(bytes.toString('latin1', idStart, idEnd)) >>> 0;
+    const whole = kept === 0 ? undefined : asked.find((one) => Number(pending.get(one)?.wire) >>> 0 === kept);
+    if (whole === undefined) return 0;
     this.#channel.cutsIds(whole);
     return whole;
   }

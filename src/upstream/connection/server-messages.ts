@@ -10,7 +10,7 @@ import { subscriptionId } from '../../protocol/meta.ts';
 import { LISTEN, listsChangedBy } from '../../protocol/methods.ts';
 import { spliceMessage } from '../../protocol/splice.ts';
 import { relatedTask } from '../../protocol/tasks/related-task.ts';
-import { ownId } from '../calls/identifiers.ts';
+import { isLexeme, namedRequest, ownId } from '../calls/identifiers.ts';
 import type { Pending, PendingById } from '../calls/pending.ts';
 import { ServerAsks } from '../calls/server-asks.ts';
 import { Attribution } from './attribution.ts';
@@ -39,6 +39,13 @@ interface Channel {
   lost(id: number, error: GatewayError): void;
 }
 
+/** A progress token of a client that outlives the answer. */
+interface Lasting {
+  readonly token: string;
+  readonly wire: string;
+  readonly exchange: Exchange | null;
+}
+
 interface Deps<C> {
   readonly server: string;
   readonly clock: Clock;
@@ -57,7 +64,7 @@ export class ServerMessages<C extends Channel> {
   readonly #asks: ServerAsks;
   readonly #attribution: Attribution;
   /** Progress tokens of clients that outlive the answer, by our id. */
-  readonly #lasting = new Map<number, { readonly token: string; readonly exchange: Exchange | null }>();
+  readonly #lasting = new Map<number, Lasting>();
   /** Requests that wait for the connection to get an owner. */
   #held: { readonly message: Message; readonly at: number }[] = [];
 
@@ -136,7 +143,7 @@ export class ServerMessages<C extends Channel> {
   answered(id: number, pending: Pending): void {
     if (pending.token === null || pending.request === null || bodyField(pending.request, 'task') === null) return;
     const exchange = pending.exchange?.waitsForTask === true ? pending.exchange : null;
-    this.#lasting.set(id, { token: pending.token, exchange });
+    this.#lasting.set(id, { token: pending.token, wire: pending.wire, exchange });
     if (this.#lasting.size > MAX_LASTING) this.#lasting.delete(this.#lasting.keys().next().value!);
   }
 
@@ -165,7 +172,7 @@ export class ServerMessages<C extends Channel> {
     if (announcesList) owner.listChanged(this.#connection, message);
     const tagged = message.era === 'stateless' ? subscriptionId(message) : null;
     if (tagged !== null) {
-      const listen = this.#pending.get(ownId(message.bytes, tagged.start, tagged.end));
+      const listen = this.#pending.get(namedRequest(this.#pending, message.bytes, tagged.start, tagged.end));
       if (listen?.method === LISTEN) {
         listen.told?.(message);
         emitFor(listen, message, tagged, listen.request?.id ?? '');
@@ -184,9 +191,11 @@ export class ServerMessages<C extends Channel> {
 
   #progress(message: Message, stream: number): void {
     const range = bodyField(message, 'progressToken');
-    const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
-    const pending = this.#pending.get(id);
-    const lasting = this.#lasting.get(id);
+    const id = range === null ? 0 : ownId(message.bytes, range.start, range.end);
+    const isIts = (one: { readonly wire: string } | undefined): boolean =>
+      range !== null && one !== undefined && isLexeme(message.bytes, range.start, range.end, one.wire);
+    const pending = isIts(this.#pending.get(id)) ? this.#pending.get(id) : undefined;
+    const lasting = isIts(this.#lasting.get(id)) ? this.#lasting.get(id) : undefined;
     // A call whose client sent no token has none of ours either: the server made this one up.
     if (range !== null && pending !== undefined && pending.token !== null) {
       pending.progressed();
@@ -200,7 +209,7 @@ export class ServerMessages<C extends Channel> {
 
   #cancelled(message: Message, stream: number): void {
     const range = bodyField(message, 'requestId');
-    const id = range === null ? -1 : ownId(message.bytes, range.start, range.end);
+    const id = range === null ? 0 : namedRequest(this.#pending, message.bytes, range.start, range.end);
     const listen = this.#pending.get(id);
     const asked = range === null ? undefined : this.#asks.get(message.bytes.toString('latin1', range.start, range.end));
     if (range !== null && message.era === 'stateless' && listen?.method === LISTEN) {

@@ -1,4 +1,5 @@
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
+import { OWN_DIGITS } from '../calls/identifiers.ts';
 
 /** Enough of a line's end for `,"jsonrpc":"2.0","id":123}` with generous white space. */
 const TAIL_BYTES = 96;
@@ -7,7 +8,7 @@ const ID_AT_END = /[,{]\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\
 
 /**
  * Which request of ours a line on a shared channel answers, 0 if none: it carries `result` or `error`, no `method`, and
- * a plain integer id. So a pipe knows what is still in flight without reading messages. It looks at the envelope only
+ * a plain integer id. It is given by the digits that it is known by. So a pipe knows what is still in flight without reading messages. It looks at the envelope only
  * and needs no whole message: `head` is the line's beginning, `tail` its end; both are the line where that is at hand.
  */
 export function answeredRequest(head: Buffer, tail: Buffer): number {
@@ -47,17 +48,17 @@ function isKey(bytes: Buffer, start: number, end: number, key: string): boolean 
   return true;
 }
 
-/** A positive integer followed by anything that ends a number; 0 for all else. */
+/** What the request is known by whose id is this positive integer, followed by anything that ends a number; 0 for all else. */
 function integer(bytes: Buffer, at: number): number {
   const start = at;
   let value = 0;
   for (let c = bytes[at]; c !== undefined && c >= 0x30 && c <= 0x39; c = bytes[++at]) value = value * 10 + (c - 0x30);
   const next = bytes[at];
   const whole = next !== undefined && next !== 0x2e && next !== 0x45 && next !== 0x65;
-  return at > start && whole && Number.isSafeInteger(value) ? value : 0;
+  return at > start && whole && Number.isSafeInteger(value) ? value % OWN_DIGITS : 0;
 }
 
 function idAtEnd(tail: Buffer): number {
   const match = ID_AT_END.exec(tail.toString('latin1', Math.max(0, tail.length - TAIL_BYTES)));
-  return match === null ? 0 : Number(match[1]);
+  return match === null ? 0 : Number(match[1]) % OWN_DIGITS;
 }
