@@ -1,9 +1,8 @@
+import { OWN_DIGITS } from '../transport/answered-request.ts';
 import type { PendingById } from './pending.ts';
 
 /** Longest id of ours that can come back. */
 const MAX_DIGITS = 14;
-/** By the digits below it a request is known here. */
-export const OWN_DIGITS = 1e9;
 
 /**
  * What a request is known by here, from the lexeme of its id that a server sent back. -1 for everything that is not a plain

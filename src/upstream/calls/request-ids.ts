@@ -1,5 +1,5 @@
 import type { Random } from '../../model/random.ts';
-import { OWN_DIGITS } from './identifiers.ts';
+import { OWN_DIGITS } from '../transport/answered-request.ts';
 
 const LOWEST = OWN_DIGITS / 10;
 const LOWEST_PREFIX = 10_000;

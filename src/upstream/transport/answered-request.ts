@@ -1,6 +1,7 @@
 import { skipSpace, skipString, skipValue } from '../../protocol/skip.ts';
-import { OWN_DIGITS } from '../calls/identifiers.ts';
 
+/** A request is known here by the digits of its id below this. */
+export const OWN_DIGITS = 1e9;
 /** Enough of a line's end for `,"jsonrpc":"2.0","id":123}` with generous white space. */
 const TAIL_BYTES = 96;
 /** The id as last or last but one member: where the TypeScript SDK and others write it. */
